@@ -1,0 +1,29 @@
+"""viewsmith: contrastive representations whose views are learned or generated, for vectors, images and DNA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from viewsmith.estimators import Contrastive, PiNDA, load
+
+__all__ = ["Contrastive", "PiNDA", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    # Estimators bring scikit-learn, which costs as much to import as torch: only on use.
+    if name in ("Contrastive", "PiNDA", "load"):
+        from viewsmith import estimators
+
+        return getattr(estimators, name)
+    if name in ("core", "losses", "networks", "views", "frameworks", "methods", "data", "training", "evaluation"):
+        import importlib
+
+        return importlib.import_module(f"viewsmith.{name}")
+    raise AttributeError(f"module 'viewsmith' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

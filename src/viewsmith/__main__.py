@@ -1,0 +1,5 @@
+"""python -m viewsmith."""
+
+from viewsmith.cli import main
+
+main()

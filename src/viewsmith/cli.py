@@ -1,0 +1,345 @@
+"""The command line: fit, embed, evaluate, views, report, methods."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from viewsmith.core.errors import InputError, TrainingError
+
+app = typer.Typer(
+    help="Contrastive representations whose views are learned or generated.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="digits, breast_cancer, wine, or a file: npz npy csv tsv parquet")
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
+Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Label column of a table; never used by fit.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@app.command()
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
+    method: Annotated[str, typer.Option(help="contrastive or pinda")] = "contrastive",
+    framework: Annotated[str | None, typer.Option(help="simclr")] = None,
+    views: Annotated[str | None, typer.Option(help="View makers joined by +.")] = None,
+    epochs: Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop training at this age.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same result.")] = 0,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda")] = None,
+    precision: Annotated[str | None, typer.Option(help="32 or bf16")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    label: Label = None,
+    domain: Annotated[str | None, typer.Option(help="vectors, images or dna; default: from the data")] = None,
+    drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
+    one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
+    impute: Annotated[str, typer.Option(help="none or median: what to do with missing values")] = "none",
+    transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
+    checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Between checkpoints.")] = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Train on DATA without labels and keep everything in a folder."""
+    from viewsmith.data import load_dataset
+    from viewsmith.estimators import ESTIMATORS
+    from viewsmith.estimators.options import check_options
+    from viewsmith.estimators.sessions import data_record, process_group
+
+    if method not in ESTIMATORS:
+        raise InputError(f"unknown method {method!r}: known are {', '.join(ESTIMATORS)}")
+    if impute not in ("none", "median"):
+        raise InputError(f"--impute is {impute!r}, expected none or median")
+    cls = ESTIMATORS[method]
+    given = {
+        "framework": framework,
+        "view_maker": views,
+        "epochs": epochs,
+        "minutes": minutes,
+        "batch_size": batch_size,
+        "device": device,
+        "precision": precision,
+        "checkpoint_every": checkpoint_every,
+    }
+    parameters = {
+        **_preset(cls.presets, preset),
+        **_config_file(config, method),
+        **_assignments(set_ or []),
+        **{key: value for key, value in given.items() if value is not None},
+        "random_state": seed,
+        "impute": impute,
+        "verbose": True,
+    }
+    options = check_options(cls, parameters)
+    _set_threads(threads)
+    dataset = load_dataset(
+        data,
+        label=label,
+        domain=domain,
+        drop=_names(drop),
+        one_hot=_names(one_hot),
+        impute=impute,  # type: ignore[arg-type]
+    )
+    if dataset.domain != "vectors":
+        raise InputError(
+            f"{data} holds {dataset.domain}, and {method} serves vectors so far: "
+            "give --domain vectors to treat every pixel or letter as a feature"
+        )
+    with process_group():
+        model = cls(**vars(options)).fit(
+            dataset.fit_rows(transductive), run=out, resume=resume, context=data_record(dataset, transductive)
+        )
+        _write_report(out)
+    if model.status_ != "finished":
+        typer.echo(f"{model.status_}: go on with `viewsmith fit ... --out {out} --resume`", err=True)
+    typer.echo(str(out))
+    if model.status_ == "interrupted":
+        raise typer.Exit(130)
+
+
+@app.command()
+def embed(
+    run: Run,
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE", help=".npz .npy .csv or .parquet")],
+    label: Label = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Write the representations of DATA."""
+    from viewsmith.data import write_representations
+    from viewsmith.estimators import load
+    from viewsmith.estimators.sessions import load_for
+
+    _set_threads(threads)
+    model = load(run)
+    dataset = load_for(model, data, label)
+    write_representations(out, dataset, model.transform(dataset.x))
+    typer.echo(str(out))
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    data: Data,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    umap: Annotated[bool, typer.Option("--umap", help="Compare with UMAP too (extra viz).")] = False,
+    protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
+    label: Label = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Compare the representation with raw features, PCA and the untrained encoder."""
+    from viewsmith.core.files import write_json_atomic
+    from viewsmith.estimators import load
+    from viewsmith.estimators.sessions import load_for
+    from viewsmith.evaluation.compare import compare, format_table
+    from viewsmith.training.run import RunFolder
+
+    _set_threads(threads)
+    model = load(run)
+    dataset = load_for(model, data, label)
+    result = compare(model, dataset, umap=umap, protocols=_names(protocols) if protocols else None)
+    write_json_atomic(RunFolder(run).evaluation, result)
+    if json_:
+        typer.echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
+    else:
+        typer.echo(format_table(result))
+
+
+@app.command()
+def views(
+    run: Run,
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE.npz")],
+    n: Annotated[int, typer.Option("--n", min=1, help="Views of each row.")] = 4,
+    split: Annotated[str, typer.Option(help="train or test")] = "train",
+    seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Write augmented views of DATA, in its own units."""
+    import numpy as np
+
+    from viewsmith.core.files import atomic_path
+    from viewsmith.estimators import load
+    from viewsmith.estimators.sessions import load_for, part
+
+    if out.suffix != ".npz":
+        raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist: make it first")
+    _set_threads(threads)
+    model = load(run)
+    dataset = load_for(model, data, None)
+    rows, index = part(dataset, split)
+    pool = None if split == "train" else dataset.x_train
+    made = model.views(rows, n, random_state=seed, pool=pool)
+    with atomic_path(out) as temporary:
+        np.savez_compressed(temporary, views=made, index=index)
+    typer.echo(str(out))
+
+
+@app.command()
+def report(
+    run: Run,
+    data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
+    label: Label = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Write RUN/report.html: curves, diagnostics, comparison, maps."""
+    _set_threads(threads)
+    typer.echo(str(_write_report(run, data=data, label=label, pictures=True)))
+
+
+@app.command()
+def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, debug: Debug = False) -> None:
+    """List methods, frameworks, view makers, domains and papers."""
+    from viewsmith.estimators.catalogue import CATALOGUE, as_text
+
+    typer.echo(json.dumps(CATALOGUE, indent=2) if json_ else as_text())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and exit: 0 success, 2 bad input or usage, 1 failure of ours, 130 interrupted."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    warnings.showwarning = _show_warning
+    warnings.simplefilter("ignore", DeprecationWarning)
+    warnings.simplefilter("ignore", FutureWarning)
+    try:
+        code = app(args=arguments, prog_name="viewsmith", standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        code, message = _explain(error)
+        if message:
+            print(f"error: {message}", file=sys.stderr)
+    sys.stdout.flush()
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: BaseException) -> tuple[int, str]:
+    """Exit code and message of an error; the message has one line."""
+    if isinstance(error, typer.Exit):
+        return error.exit_code, ""
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return 130, "interrupted"
+    if isinstance(error, typer.TyperException):
+        return 2, " ".join(error.format_message().split()) + "; see `viewsmith --help`"
+    text = " ".join(str(error).split())
+    if isinstance(error, InputError):
+        return 2, text
+    if isinstance(error, TrainingError):
+        return 1, text
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            2,
+            f"no space left to write {error.filename or 'a file'}: what was written before is intact; free some space",
+        )
+    if isinstance(error, OSError) and error.errno in (
+        errno.EACCES,
+        errno.EROFS,
+        errno.EPERM,
+        errno.ENOTDIR,
+        errno.EISDIR,
+    ):
+        return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
+    if isinstance(error, ValueError) and type(error) is ValueError and _from_scikit_learn(error):
+        return 2, text
+    return (
+        1,
+        f"{type(error).__name__}: {text or 'no message'}; a fault of viewsmith: report it with the output of --debug",
+    )
+
+
+def _from_scikit_learn(error: BaseException) -> bool:
+    """Whether scikit-learn's input checks raised it: those messages are written for users."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.replace(os.sep, "/").endswith("sklearn/utils/validation.py")
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def _preset(presets: dict[str, dict[str, Any]], name: str | None) -> dict[str, Any]:
+    if name is None:
+        return {}
+    if name not in presets:
+        raise InputError(f"unknown preset {name!r}: known are {', '.join(presets)}")
+    return presets[name]
+
+
+def _config_file(path: Path | None, method: str) -> dict[str, Any]:
+    """Options of a TOML file: flat, or the [parameters] of a run's config.toml."""
+    if path is None:
+        return {}
+    import tomllib
+
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"no configuration file at {path}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no valid TOML: {error}") from error
+    if "parameters" in content:
+        if content.get("method", method) != method:
+            raise InputError(f"{path} configures {content['method']}, and the method is {method}: add --method")
+        content = content["parameters"]
+    return content
+
+
+def _assignments(pairs: list[str]) -> dict[str, Any]:
+    values = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--set {pair!r} has no value: expected KEY=VALUE")
+        values[key.strip().replace("-", "_")] = value.strip()
+    return values
+
+
+def _write_report(run: Path, *, data: str | None = None, label: str | None = None, pictures: bool = False) -> Path:
+    from viewsmith.core import distributed
+    from viewsmith.estimators.sessions import report_content
+    from viewsmith.reports import write_report
+    from viewsmith.training.run import RunFolder
+
+    folder = RunFolder(run)
+    folder.require()
+    if distributed.rank() == 0:
+        write_report(folder.report, report_content(folder, data=data, label=label, pictures=pictures))
+    return folder.report

@@ -1,0 +1,84 @@
+"""Files that are either the old one or the new one, whatever happens in between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Path to write to in place of `path`; it takes the place of `path` only when the block ends well.
+
+    The temporary file lies in the same folder, because a rename is atomic only within one file system, and keeps the
+    suffix, because writers such as ``numpy.savez`` look at it. A link is followed, so that the file behind it changes.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to create or replace; its folder must exist.
+
+    Yields
+    ------
+    Path
+        A hidden, unique name that does not exist yet. The block must create the file.
+
+    Raises
+    ------
+    OSError
+        As it came from the block, the disk or the rename (no space left, for instance); an old file stays intact.
+    """
+    final = Path(os.path.realpath(path))
+    temporary = final.with_name(f".{Path(path).stem[:64]}-{uuid.uuid4().hex[:12]}{Path(path).suffix}")
+    try:
+        yield temporary
+        _flush(temporary)
+        os.replace(temporary, final)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    # Some file systems cannot flush a folder; the file itself is safe by now.
+    with contextlib.suppress(OSError):
+        _flush(final.parent)
+
+
+def write_text_atomic(path: str | Path, text: str) -> None:
+    """Write `text` to `path` as UTF-8, atomically; see `atomic_path`."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json_atomic(path: str | Path, obj: Any) -> None:
+    """Write `obj` to `path` as JSON, atomically; see `atomic_path`.
+
+    Keys keep their order. JSON has no NaN and no infinity, so those become ``null``; arrays and array scalars
+    (anything with ``tolist``) become lists and numbers.
+    """
+    write_text_atomic(path, json.dumps(_plain(obj), indent=2, allow_nan=False) + "\n")
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _plain(obj: Any) -> Any:
+    if hasattr(obj, "tolist"):
+        obj = obj.tolist()
+    if isinstance(obj, dict):
+        return {key: _plain(value) for key, value in obj.items()}
+    if isinstance(obj, list | tuple):
+        return [_plain(value) for value in obj]
+    if isinstance(obj, float) and not math.isfinite(obj):
+        return None
+    return obj

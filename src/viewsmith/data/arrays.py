@@ -1,0 +1,107 @@
+"""Readers of numpy's files, .npy and .npz; nothing in them is ever unpickled."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.data.check import check_array
+from viewsmith.data.messages import name_list
+from viewsmith.data.reading import Found, Request, reading
+
+_LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
+
+
+def read_npy(path: Path, request: Request) -> Found:
+    """One array, shape (n, ...), without labels."""
+    request.refuse_table_options(str(path))
+    with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
+        return Found(np.load(file, allow_pickle=False))
+
+
+def read_npz(path: Path, request: Request) -> Found:
+    """``X_train`` and ``X_test``, or ``X``; their labels and ``feature_names`` where present."""
+    request.refuse_table_options(str(path))
+    # The file is opened here because numpy forgets to close one that turns out to be damaged.
+    with _open(path, b"PK", "an .npz archive") as file:
+        with reading(str(path), "an .npz archive"):
+            archive = np.load(file, allow_pickle=False)
+        keys = set(archive.files)
+        for label, rows in _LABELS_OF.items():
+            if label in keys and rows not in keys:
+                raise InputError(f"{path} holds {label} without {rows}; expected X_train and X_test, or X")
+        if keys & {"X_train", "X_test"}:
+            found = _given_split(path, archive, keys)
+        elif "X" in keys:
+            found = Found(_load(path, archive, "X"), _load(path, archive, "y") if "y" in keys else None)
+        else:
+            held = name_list(archive.files) or "nothing"
+            raise InputError(f"{path} holds {held}; expected X_train and X_test (y_train, y_test), or X (y)")
+        names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
+    return Found(found.x, found.y, found.n_train, names)
+
+
+def _given_split(path: Path, archive: Any, keys: set[str]) -> Found:
+    for one, other in (("X_train", "X_test"), ("X_test", "X_train"), ("y_train", "y_test"), ("y_test", "y_train")):
+        if one in keys and other not in keys:
+            lone = "; name the array X if there is no split" if one == "X_train" else ""
+            raise InputError(f"{path} holds {one} without {other}; expected both{lone}")
+    train, test = (_load(path, archive, key) for key in ("X_train", "X_test"))
+    check_array(train, f"X_train in {path}")
+    check_array(test, f"X_test in {path}")
+    if train.shape[1:] != test.shape[1:]:
+        raise InputError(
+            f"{path}: a row is {train.shape[1:]} in X_train and {test.shape[1:]} in X_test; expected the same"
+        )
+    if (train.dtype == np.uint8) != (test.dtype == np.uint8):
+        # Images and DNA are told by uint8, so a part of each dtype has no one domain.
+        raise InputError(f"{path}: X_train is {train.dtype} and X_test is {test.dtype}; expected the same")
+    y = None
+    if "y_train" in keys:
+        y_train, y_test = (_load(path, archive, key) for key in ("y_train", "y_test"))
+        for name, labels, rows in (("y_train", y_train, train), ("y_test", y_test, test)):
+            if labels.shape != (len(rows),):
+                raise InputError(f"{path}: {name} has shape {labels.shape}, expected one label a row, ({len(rows)},)")
+        if (y_train.dtype.kind in "US") != (y_test.dtype.kind in "US"):
+            raise InputError(f"{path}: y_train is {y_train.dtype} and y_test is {y_test.dtype}; expected the same")
+        y = np.concatenate([y_train, y_test])
+    return Found(np.concatenate([train, test]), y, n_train=len(train))
+
+
+def _load(path: Path, archive: Any, key: str) -> np.ndarray:
+    with reading(f"{key} in {path}", "an array"):
+        array = archive[key]
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{key} is not an array")
+    return array
+
+
+def _feature_names(path: Path, archive: Any, x: np.ndarray) -> list[str] | None:
+    try:
+        names = _load(path, archive, "feature_names")
+    except InputError:
+        names = np.empty(0)
+    if x.ndim == 2 and names.shape == (x.shape[1],) and names.dtype.kind in "US":
+        return [str(name) for name in (np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names)]
+    warnings.warn(
+        f"{path}: feature_names is not one text a column, so it is ignored (save it as np.array(names, dtype=str))",
+        UserWarning,
+        stacklevel=4,
+    )
+    return None
+
+
+def _open(path: Path, start: bytes, kind: str) -> BinaryIO:
+    # numpy takes a file with another start for a pickle and says so, which helps nobody.
+    with reading(str(path), kind):
+        file = path.open("rb")
+    found = file.read(len(start))
+    if found != start:
+        file.close()
+        raise InputError(f"{path} is {'empty' if not found else f'not {kind}'}; expected {kind} written by numpy")
+    file.seek(0)
+    return file

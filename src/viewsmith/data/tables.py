@@ -1,0 +1,198 @@
+"""Readers of tables, .csv, .tsv and .parquet: which columns become features, for a new run and for a fitted one."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.data.check import as_vectors, refuse_missing
+from viewsmith.data.messages import counted, known_names, name_list, one_line, repeated
+from viewsmith.data.reading import Found, Request, reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read_csv(path: Path, request: Request) -> Found:
+    """Table with a header line, separated by commas."""
+    return _rows(_text_table(path, request, ","), request, str(path))
+
+
+def read_tsv(path: Path, request: Request) -> Found:
+    """Table with a header line, separated by tabs."""
+    return _rows(_text_table(path, request, "\t"), request, str(path))
+
+
+def read_parquet(path: Path, request: Request) -> Found:
+    """Parquet file; an index that pandas stored in it is no column."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtra("pyarrow", "parquet", "reading parquet files")
+    from pyarrow import parquet
+
+    with reading(str(path), "a parquet file"), path.open("rb") as file:
+        frame = parquet.ParquetFile(file).read().to_pandas()
+    columns = [str(column) for column in frame.columns]
+    _refuse_duplicates(columns, str(path))
+    return _rows(frame.set_axis(columns, axis=1), request, str(path))
+
+
+def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
+    import pandas as pd
+
+    kind = f"a {path.suffix.lower()} table in UTF-8"
+    as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
+    with reading(str(path), kind):
+        try:
+            # pandas renames columns of the same name, so the header is read by itself first.
+            header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
+        except pd.errors.EmptyDataError as error:
+            raise InputError(f"{path} is empty; expected a header line and rows") from error
+        _check_header(header.iloc[0].tolist(), separator, str(path))
+        # Categories are read as text, or 01 would be 1 in a file where every one of them looks like a number.
+        frame = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(as_text, str), low_memory=False)
+    if not isinstance(frame.index, pd.RangeIndex):
+        # pandas takes what is left of the named columns for row names; that would drop a column in silence.
+        raise InputError(f"{path}: rows have more fields than the header line has names; name every column")
+    return frame
+
+
+def _check_header(names: list[str], separator: str, what: str) -> None:
+    _refuse_duplicates([name for name in names if name], what)
+    other = next((mark for mark in ",;\t" if mark != separator and mark in names[0]), None)
+    if len(names) == 1 and other:
+        raise InputError(f"{what} is separated by {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs")
+    if names != [str(i) for i in range(len(names))] and all(_is_number(name) for name in names):
+        warnings.warn(
+            f"{what}: the first line holds only numbers ({name_list(names, 3)}) and is taken for the names of the "
+            "columns; add a header line if it is data",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_duplicates(columns: list[str], what: str) -> None:
+    twice = repeated(columns)
+    if twice:
+        raise InputError(
+            f"{what} has columns of the same name: {name_list(twice)}; rename them (is there a header line?)"
+        )
+
+
+def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
+    if len(frame) == 0:
+        raise InputError(f"{what} has no rows, only the names of {counted(frame.shape[1], 'column')}")
+    if request.schema is not None and request.schema["columns"] is not None:
+        return _rows_by_schema(frame, request, what)
+    return _fresh_rows(frame, request, what)
+
+
+def _fresh_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
+    """Choose the columns: all that are numbers, less those dropped, and the ones to encode."""
+    from viewsmith.data import frames
+
+    columns = list(frame.columns)
+    _check_options(columns, request, what)
+    taken = {request.label, *request.drop, *request.one_hot}
+    rest = [column for column in columns if column not in taken]
+    frames.refuse_text(frame, rest, what)
+    encoded = [column for column in columns if column in request.one_hot]
+    if not rest and not encoded:
+        raise InputError(f"{what} has no feature left beside the label and the dropped columns: {name_list(columns)}")
+    if request.impute == "none":
+        _refuse_gaps(frame, rest + encoded, what)
+    table = {
+        "columns": rest,
+        "one_hot": {column: frames.categories(frame[column], what) for column in encoded},
+        "drop": list(request.drop),
+        "label": request.label,
+    }
+    y = None if request.label is None else frames.labels(frame[request.label], what)
+    return _encode(frame, table, y, request, what)
+
+
+def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
+    """Take the columns of an earlier run, in its order."""
+    from viewsmith.data import frames
+
+    schema = request.schema or {}
+    columns, encoded = schema["columns"], list(schema["one_hot"])
+    table = {key: schema[key] for key in ("columns", "one_hot", "drop", "label")}
+    missing = [column for column in [*columns, *encoded] if column not in frame.columns]
+    if missing:
+        raise InputError(
+            f"{what} lacks {counted(len(missing), 'column')} that the run was fitted on: {name_list(missing)}; "
+            f"it has {name_list(list(frame.columns))}"
+        )
+    label = request.label or schema["label"]
+    if request.label is not None and request.label not in frame.columns:
+        raise InputError(_unknown_column("label", request.label, list(frame.columns), what))
+    table["label"] = label if label in frame.columns else None
+    known = {*columns, *encoded, *schema["drop"], label}
+    extra = [column for column in frame.columns if column not in known]
+    if extra:
+        warnings.warn(
+            f"{what}: {counted(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}",
+            UserWarning,
+            stacklevel=2,
+        )
+    frames.refuse_text(frame, columns, what)
+    if request.impute == "none":
+        _refuse_gaps(frame, [*columns, *encoded], what)
+    y = None if table["label"] is None else frames.labels(frame[table["label"]], what)
+    return _encode(frame, table, y, request, what)
+
+
+def _encode(frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: Request, what: str) -> Found:
+    """Numeric columns, then one block of indicators for every encoded column."""
+    from viewsmith.data import frames
+
+    columns, names = table["columns"], list(table["columns"])
+    blocks = [as_vectors(frames.values(frame[columns]), columns, request.impute, what)] if columns else []
+    for column, categories in table["one_hot"].items():
+        block, unseen = frames.one_hot(frame[column], categories)
+        blocks.append(block)
+        names += [f"{column}={category}" for category in categories]
+        if unseen:
+            warnings.warn(
+                f"{what}: column {one_line(column, 60)} has {counted(len(unseen), 'category', 'categories')} that the "
+                f"run has not seen, encoded as zeros: {name_list(unseen)}",
+                UserWarning,
+                stacklevel=2,
+            )
+    x = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+    return Found(x, y, names=names, table=table)
+
+
+def _check_options(columns: list[str], request: Request, what: str) -> None:
+    named = [("label", [request.label] if request.label is not None else [])]
+    named += [("drop", list(request.drop)), ("one_hot", list(request.one_hot))]
+    seen: dict[str, str] = {}
+    for option, names in named:
+        for name in names:
+            if name not in columns:
+                raise InputError(_unknown_column(option, name, columns, what))
+            if seen.setdefault(name, option) != option:
+                raise InputError(f"column {one_line(name, 60)} is both {seen[name]} and {option}; give it one use")
+
+
+def _unknown_column(option: str, name: str, columns: Sequence[str], what: str) -> str:
+    hint = known_names(name, columns, "its columns are")
+    return f"{what} has no column {one_line(name, 60)!r}, given as {option}; {hint}"
+
+
+def _refuse_gaps(frame: pd.DataFrame, columns: list[str], what: str) -> None:
+    refuse_missing(frame[columns].isna().to_numpy().sum(axis=0), columns, what)

@@ -1,0 +1,115 @@
+"""Representations to a file that numpy, pandas or a spreadsheet can read."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.files import atomic_path
+from viewsmith.data.dataset import Dataset
+from viewsmith.data.messages import counted
+
+
+def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, prefix: str = "h") -> None:
+    """Write one representation per row of `dataset`, with its split and labels; the file is complete or not there.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.npz``: ``H_train``, ``H_test``, ``y_train``, ``y_test`` for a given split, else ``H``, ``y`` and, for a
+        split drawn by us, ``split`` with ``train`` or ``test`` for every row. ``.npy``: the array alone. ``.csv``,
+        ``.parquet``: columns ``h0`` .., ``split``, ``label``. What is not known (labels, split) is left out.
+    dataset : Dataset
+        The rows that `H` belongs to.
+    H : ndarray, shape (n, ...)
+        Representations in input order; two dimensions for a table.
+    prefix : str
+        Name of a representation: of the columns as it is, of the arrays in capitals.
+
+    Raises
+    ------
+    InputError
+        Another extension, a folder that does not exist, or a shape that does not fit.
+    MissingExtra
+        Parquet without pyarrow.
+    OSError
+        As the disk raises it; an old file stays intact.
+    """
+    path = Path(path)
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        given = f"the extension {path.suffix!r}" if path.suffix else "no extension"
+        raise InputError(f"cannot write {path}: it has {given}, expected one of {' '.join(_WRITERS)}")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; create it first")
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder, expected the name of a file")
+    if len(H) != len(dataset.x):
+        raise InputError(
+            f"cannot write {path}: {counted(len(H), 'representation')} for {counted(len(dataset.x), 'row')}"
+        )
+    writer(path, dataset, H, prefix)
+
+
+def _write_npz(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
+    name = prefix.upper()
+    arrays: dict[str, np.ndarray] = {}
+    if dataset.split == "given":
+        n_train = len(dataset.train_index)
+        arrays |= {f"{name}_train": H[:n_train], f"{name}_test": H[n_train:]}
+        if dataset.y is not None:
+            arrays |= {"y_train": dataset.y[:n_train], "y_test": dataset.y[n_train:]}
+    else:
+        arrays[name] = H
+        if dataset.y is not None:
+            arrays["y"] = dataset.y
+        if dataset.test_index is not None:
+            arrays["split"] = _split_names(dataset)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub sees allow_pickle among the names
+
+
+def _write_npy(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.save(file, H, allow_pickle=False)
+
+
+def _write_table(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
+    parquet = path.suffix.lower() == ".parquet"
+    if parquet and importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtra("pyarrow", "parquet", "writing parquet files")
+    if H.ndim != 2:
+        raise InputError(
+            f"cannot write {path}: the representations have shape {H.shape}, a table takes (n, d); use .npz"
+        )
+    import pandas as pd
+
+    frame = pd.DataFrame(H, columns=[f"{prefix}{i}" for i in range(H.shape[1])])
+    if dataset.test_index is not None:
+        frame["split"] = _split_names(dataset)
+    if dataset.y is not None:
+        frame["label"] = dataset.y
+    with atomic_path(path) as temporary:
+        if parquet:
+            frame.to_parquet(temporary, engine="pyarrow", index=False)
+        else:
+            frame.to_csv(temporary, index=False)
+
+
+def _split_names(dataset: Dataset) -> np.ndarray:
+    names = np.full(len(dataset.x), "train")
+    if dataset.test_index is not None:
+        names[dataset.test_index] = "test"
+    return names
+
+
+_WRITERS: dict[str, Callable[[Path, Dataset, np.ndarray, str], None]] = {
+    ".npz": _write_npz,
+    ".npy": _write_npy,
+    ".csv": _write_table,
+    ".parquet": _write_table,
+}

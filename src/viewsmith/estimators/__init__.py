@@ -1,0 +1,31 @@
+"""scikit-learn's face of the methods."""
+
+from __future__ import annotations
+
+import os
+
+from viewsmith.core.errors import InputError
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.contrastive import Contrastive
+from viewsmith.estimators.pinda import PiNDA
+from viewsmith.training.run import RunFolder
+
+ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Contrastive, PiNDA)}
+
+__all__ = ["ESTIMATORS", "Contrastive", "PiNDA", "ViewsmithEstimator", "load"]
+
+
+def load(path: str | os.PathLike[str]) -> ViewsmithEstimator:
+    """The fitted model of a run folder. Nothing in it is executed or unpickled.
+
+    Raises
+    ------
+    InputError
+        There is no run, or it is damaged.
+    """
+    folder = RunFolder(path)
+    config = folder.read_config()
+    cls = ESTIMATORS.get(config.get("method", ""))
+    if cls is None or "parameters" not in config or "fitted" not in config:
+        raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
+    return cls._load(folder, config)

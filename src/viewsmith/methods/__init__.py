@@ -1,0 +1,6 @@
+"""One file per method; each reads like its paper's Algorithm 1."""
+
+from viewsmith.methods.contrastive import ContrastiveMethod
+from viewsmith.methods.pinda import PiNDAMethod
+
+__all__ = ["ContrastiveMethod", "PiNDAMethod"]

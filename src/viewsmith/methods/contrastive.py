@@ -1,0 +1,45 @@
+"""A framework on pairs made by fixed view makers: the row every learned augmentation has to beat."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.frameworks.simclr import SimCLR
+from viewsmith.views.pair import ViewPair
+
+
+class ContrastiveMethod(Method):
+    """Contrastive learning with fixed views.
+
+    Parameters
+    ----------
+    framework : SimCLR
+        Encoder, head and pair loss.
+    views : ViewPair
+    epochs : int
+    optimizer : Optimizer
+    """
+
+    def __init__(self, framework: SimCLR, views: ViewPair, *, epochs: int, optimizer: Optimizer) -> None:
+        super().__init__()
+        self.framework, self.views = framework, views
+        self.epochs, self.optimizer = epochs, optimizer
+
+    def phases(self) -> list[Phase]:
+        return [Phase("train", self.epochs, [Update("encoder", self, optimizer=self.optimizer)])]
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        pair = self.views(batch.x, index=batch.index, generator=batch.generator)
+        return self.framework(pair), {}
+
+    def prepare(self, x: Tensor, seed: int) -> None:
+        self.views.prepare(x)
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        h: Tensor = self.framework.encoder(x)
+        return h if output == "representation" else self.framework.head(h)
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return self.views.view(x, index=index, generator=generator)

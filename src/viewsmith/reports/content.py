@@ -1,0 +1,137 @@
+"""What a report shows, as plain data: the reports room knows nothing of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingMap:
+    """A picture of an embedding in the plane.
+
+    Parameters
+    ----------
+    name : str
+        What was embedded, such as ``"raw"`` or ``"representation"``.
+    xy : (n, 2) array
+        Positions; rows that are not finite are left out. See `two_dimensional_map`.
+    labels : sequence of length n, optional
+        Colours. Strings or whole numbers are classes, floats are a scale, None or NaN is unlabelled.
+    caption : str
+        One line under the picture.
+    """
+
+    name: str
+    xy: np.ndarray
+    labels: Sequence[Any] | np.ndarray | None = None
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.xy) != 2 or np.shape(self.xy)[1] != 2:
+            raise InputError(f"map {self.name!r}: xy has shape {np.shape(self.xy)}; give an (n, 2) array")
+        if self.labels is not None and len(self.labels) != len(self.xy):
+            raise InputError(f"map {self.name!r}: {len(self.labels)} labels for {len(self.xy)} rows; give one for each")
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureProfile:
+    """One number per feature, such as a learned noise level.
+
+    Parameters
+    ----------
+    name : str
+        Heading.
+    values : (d,) array
+        Values; those that are not finite are counted and left out.
+    names : sequence of length d, optional
+        Names of the features; ``feature 0, feature 1, ...`` without it.
+    caption, unit : str
+        One line under the picture; the label of the axis of values.
+    """
+
+    name: str
+    values: np.ndarray
+    names: Sequence[str] | None = None
+    caption: str = ""
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.values) != 1:
+            raise InputError(f"profile {self.name!r}: values have shape {np.shape(self.values)}; give a (d,) array")
+        if self.names is not None and len(self.names) != len(self.values):
+            raise InputError(
+                f"profile {self.name!r}: {len(self.names)} names for {len(self.values)} features; give one for each"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """Samples beside their views.
+
+    Parameters
+    ----------
+    title, caption : str
+        Heading and one line under it.
+    samples : (n, ...) array
+        ``vectors``: (n, d). ``images``: (n, H, W) or (n, H, W, 1 or 3), uint8 or float. ``dna``: (n, L) uint8 letters.
+    views : (n, k, ...) array
+        k views of each sample, each of the sample's shape.
+    kind : {"vectors", "images", "dna"}
+        How to draw them.
+    """
+
+    title: str
+    caption: str
+    samples: np.ndarray
+    views: np.ndarray
+    kind: Literal["vectors", "images", "dna"]
+
+    def __post_init__(self) -> None:
+        dimensions = {"vectors": (2,), "images": (3, 4), "dna": (2,)}
+        if self.kind not in dimensions:
+            raise InputError(f"gallery {self.title!r}: kind {self.kind!r}; use one of {', '.join(dimensions)}")
+        sample, view = np.shape(self.samples), np.shape(self.views)
+        if len(sample) not in dimensions[self.kind] or view[:1] + view[2:] != sample or len(view) != len(sample) + 1:
+            raise InputError(
+                f"gallery {self.title!r}: samples of shape {sample} with views of shape {view}; "
+                f"give (n, ...) samples and (n, k, ...) views for kind {self.kind!r}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ReportContent:
+    """Everything `render_report` needs; each part but title and method may be empty.
+
+    Parameters
+    ----------
+    title, method : str
+        Heading of the report; name of the method.
+    config, summary : mapping
+        Nested plain values of ``config.toml`` and ``summary.json``; ``summary["status"]`` is shown in the header.
+    metrics : sequence of mapping
+        Rows of ``metrics.jsonl`` in order. Keys other than phase, epoch, step and seconds are curves.
+    warnings : sequence of str
+        Shown at the top.
+    evaluation : mapping, optional
+        ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
+        "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.
+    maps, profiles, galleries : sequence
+        Pictures.
+    """
+
+    title: str
+    method: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[str] = ()
+    evaluation: Mapping[str, Any] | None = None
+    maps: Sequence[EmbeddingMap] = ()
+    profiles: Sequence[FeatureProfile] = ()
+    galleries: Sequence[Gallery] = ()

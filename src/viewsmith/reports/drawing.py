@@ -1,0 +1,162 @@
+"""Matplotlib without its global state: figures in, pictures that can stand inside a page out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, MUTED, RULE = "#1f2933", "#616e7c", "#e4e7eb"
+BLUE, VERMILION = "#0072b2", "#d55e00"
+#: Colour-blind safe (Paul Tol's "muted" scheme and a grey).
+PALETTE = (
+    *("#332288", "#cc6677", "#44aa99", "#ddaa33", "#882255"),
+    *("#88ccee", "#117733", "#aa4499", "#999933", "#666666"),
+)
+
+_STYLE = {
+    "svg.fonttype": "none",  # letters stay letters: they can be searched, and scripts DejaVu lacks come out
+    "svg.hashsalt": "viewsmith",
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8,
+    "text.color": INK,
+    "axes.edgecolor": "#9aa5b1",
+    "axes.labelcolor": MUTED,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": "#9aa5b1",
+    "ytick.color": "#9aa5b1",
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+_BARE: dict[str, Any] = {"Software": None}  # no name of the program and its version: equal pictures are equal bytes
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture for the page: `svg` is markup, else `uri` is a data URI; `alt` says what it shows."""
+
+    alt: str
+    svg: str = ""
+    uri: str = ""
+    pixelated: bool = False
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The look of every figure, whatever the user's own matplotlib settings are; restored on leaving."""
+    import matplotlib.style
+
+    with warnings.catch_warnings(), matplotlib.style.context(_STYLE, after_reset=True):
+        # The browser has the letters that the font used for measuring lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        yield
+
+
+def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
+    """An empty figure of `width` x `height` inches and its one pair of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def as_svg(figure: Figure, alt: str) -> Picture:
+    """The figure as SVG markup for HTML."""
+    buffer = io.BytesIO()
+    metadata: dict[str, Any] = {"Date": None}
+    figure.savefig(buffer, format="svg", dpi=144, metadata=metadata)
+    return Picture(alt=alt, svg=_inline_svg(buffer.getvalue(), figure.get_figwidth()))
+
+
+def as_png(figure: Figure, alt: str) -> Picture:
+    """The figure as a PNG data URI, sharp on screens of high density."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=160, metadata=_BARE)
+    return Picture(alt=alt, uri=_data_uri(buffer.getvalue()))
+
+
+def pixels_as_png(pixels: np.ndarray, alt: str) -> Picture:
+    """(H, W, 3) uint8 pixels as a PNG data URI, one pixel per pixel."""
+    from matplotlib.image import imsave
+
+    buffer = io.BytesIO()
+    imsave(buffer, pixels, format="png", metadata=_BARE)
+    return Picture(alt=alt, uri=_data_uri(buffer.getvalue()), pixelated=True)
+
+
+def shorten(text: Any, length: int = 32) -> str:
+    """`text` on one line, cut to `length` characters with an ellipsis; control characters, illegal in SVG, replaced."""
+    line = " ".join(str(text).split())
+    line = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def _data_uri(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def _inline_svg(document: bytes, inches: float) -> str:
+    """Matplotlib's SVG document as an element for HTML: no namespaces, no leaking style, ids unique in the page."""
+    root = ElementTree.fromstring(document)
+    prefix = "s" + hashlib.sha256(document).hexdigest()[:8] + "-"
+    used = set(re.findall(rb'(?:url\(#|href="#)([^)"]+)', document))
+    for element in root.iter():
+        for child in list(element):
+            if _local(child.tag) in ("metadata", "style"):
+                element.remove(child)
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        attributes = {_local(name): value for name, value in element.attrib.items()}
+        if "id" in attributes:
+            if attributes["id"].encode() in used:
+                attributes["id"] = prefix + attributes["id"]
+            else:
+                del attributes["id"]
+        for name in attributes.keys() & {"clip-path", "href", "style", "fill"}:
+            attributes[name] = _prefixed(name, attributes[name], prefix)
+        element.attrib.clear()
+        element.attrib.update(attributes)
+        element.tail = (element.tail or "").strip() or None
+    root.attrib = {
+        "viewBox": root.attrib["viewBox"],
+        "class": "plot",
+        "style": f"max-width:{inches * 125:.0f}px",
+        "aria-hidden": "true",
+    }
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _prefixed(name: str, value: str, prefix: str) -> str:
+    if name == "href":
+        return f"#{prefix}{value[1:]}" if value.startswith("#") else value
+    return value.replace("url(#", f"url(#{prefix}")
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]

@@ -1,0 +1,147 @@
+"""Samples beside their views: line profiles for vectors, a picture grid for images, aligned letters for DNA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from viewsmith.reports.content import Gallery
+from viewsmith.reports.drawing import INK, PALETTE, Picture, as_svg, new_axes, pixels_as_png, style
+
+_VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6
+_MAX_VIEWS = 6
+_MAX_FEATURES = 200
+_TILE = 96
+_LETTERS = 90
+
+
+@dataclass(frozen=True)
+class Strand:
+    """A line of an alignment: `letters` as (letter, differs from the sample) pairs."""
+
+    name: str
+    letters: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A sample's strand over those of its views, from letter `start` (counted from 1) of `length`."""
+
+    start: int
+    length: int
+    strands: tuple[Strand, ...]
+
+
+@dataclass(frozen=True)
+class DrawnGallery:
+    """A gallery ready for the page."""
+
+    title: str
+    caption: str
+    note: str
+    pictures: tuple[Picture, ...] = ()
+    alignments: tuple[Alignment, ...] = ()
+
+
+def draw_gallery(gallery: Gallery) -> DrawnGallery:
+    """Draw the first few samples of a gallery with their first few views."""
+    if not len(gallery.samples):
+        return DrawnGallery(gallery.title, gallery.caption, "No samples.")
+    return {"vectors": _vectors, "images": _images, "dna": _dna}[gallery.kind](gallery)
+
+
+def _vectors(gallery: Gallery) -> DrawnGallery:
+    samples = np.asarray(gallery.samples, dtype=np.float64)
+    views = np.asarray(gallery.views, dtype=np.float64)[:, :_MAX_VIEWS]
+    note = f"Dark line: the sample. Coloured lines: {views.shape[1]} of its views."
+    spread = np.nanstd(np.concatenate([samples[:, None], views], axis=1), axis=(0, 1))
+    shown = np.arange(samples.shape[1])
+    if len(shown) > _MAX_FEATURES:
+        shown = np.sort(np.argsort(-spread, kind="stable")[: _MAX_FEATURES // 2])
+        note += f" Shown: the {len(shown)} most varied of {samples.shape[1]} features, in their order."
+    label = "value"
+    # One feature in the thousands would press all others onto the axis.
+    if np.median(spread[shown]) < 0.05 * spread[shown].max():
+        centre, scale = np.nanmean(samples, axis=0), np.where(spread > 0, spread, 1)
+        samples, views, label = (samples - centre) / scale, (views - centre) / scale, "standardised value"
+    pictures = []
+    with style():
+        for i in range(min(len(samples), _VECTOR_SAMPLES)):
+            figure, axes = new_axes(4.6, 1.9)
+            for j, view in enumerate(views[i]):
+                axes.plot(view[shown], color=PALETTE[(j + 1) % len(PALETTE)], linewidth=0.9, alpha=0.8)
+            axes.plot(samples[i][shown], color=INK, linewidth=1.4)
+            axes.margins(x=0.01)
+            axes.set_xlabel("feature")
+            axes.set_ylabel(label)
+            change = np.nanmean(np.abs(views[i] - samples[i])) if views.size else 0.0
+            alt = (
+                f"Sample {i + 1} and {views.shape[1]} views, {len(shown)} features; mean absolute change {change:.3g}."
+            )
+            pictures.append(as_svg(figure, alt))
+    return DrawnGallery(gallery.title, gallery.caption, note, pictures=tuple(pictures))
+
+
+def _images(gallery: Gallery) -> DrawnGallery:
+    samples, views = gallery.samples[:_IMAGE_SAMPLES], gallery.views[:_IMAGE_SAMPLES, :_MAX_VIEWS]
+    rows = np.concatenate([np.asarray(samples)[:, None], np.asarray(views)], axis=1)
+    rows = rows[..., None] if rows.ndim == 4 else rows
+    tiles = _as_bytes(_reduced(rows), rows.dtype)
+    n, k, height, width, _ = tiles.shape
+    gap, first = max(1, height // 16), max(2, height // 6)  # a wider gap parts the samples from their views
+    page = np.full((n * (height + gap) - gap, k * (width + gap) - gap + first, 3), 255, dtype=np.uint8)
+    for i in range(n):
+        for j in range(k):
+            top, left = i * (height + gap), j * (width + gap) + (first if j else 0)
+            page[top : top + height, left : left + width] = tiles[i, j]
+    alt = f"{n} images, one per row: the sample on the left, then {k - 1} of its views."
+    return DrawnGallery(
+        gallery.title, gallery.caption, "Left: the sample. Right: its views.", (pixels_as_png(page, alt),)
+    )
+
+
+def _reduced(rows: np.ndarray) -> np.ndarray:
+    """Tiles of at most 96 pixels, by the mean over blocks."""
+    n, k, height, width, channels = rows.shape
+    b = -(-max(height, width) // _TILE)
+    rows = rows[:, :, : height - height % b, : width - width % b].astype(np.float64)
+    return rows.reshape(n, k, height // b, b, width // b, b, channels).mean(axis=(3, 5))
+
+
+def _as_bytes(tiles: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if dtype != np.uint8:
+        low, high = np.nanmin(tiles), np.nanmax(tiles)
+        low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+        tiles = np.nan_to_num((tiles - low) / ((high - low) or 1.0)) * 255
+    return np.broadcast_to(tiles.round().clip(0, 255).astype(np.uint8), (*tiles.shape[:-1], 3))
+
+
+def _dna(gallery: Gallery) -> DrawnGallery:
+    alignments = []
+    samples, views = np.asarray(gallery.samples), np.asarray(gallery.views)
+    for i in range(min(len(samples), _DNA_SAMPLES)):
+        sample, sample_views = samples[i], views[i, :_MAX_VIEWS]
+        changed = (sample_views != sample).sum(axis=0)
+        start = _busiest(changed, _LETTERS)
+        window = slice(start, start + _LETTERS)
+        strands = [_strand("sample", sample[window], sample[window])]
+        strands += [_strand(f"view {j + 1}", view[window], sample[window]) for j, view in enumerate(sample_views)]
+        alignments.append(Alignment(start + 1, len(sample), tuple(strands)))
+    note = "Letters of a view that differ from the sample stand out on a filled ground; those that agree are pale."
+    if samples.shape[1] > _LETTERS:
+        note += f" Shown: the {_LETTERS} letters of each sample where most has changed."
+    return DrawnGallery(gallery.title, gallery.caption, note, alignments=tuple(alignments))
+
+
+def _busiest(changed: np.ndarray, width: int) -> int:
+    total = np.concatenate([[0], np.cumsum(changed)])
+    inside = total[width:] - total[:-width]
+    return int(np.argmax(inside)) if len(inside) else 0
+
+
+def _strand(name: str, letters: np.ndarray, sample: np.ndarray) -> Strand:
+    pairs = zip(letters.tolist(), (letters != sample).tolist(), strict=True)
+    return Strand(
+        name, tuple((chr(letter) if isinstance(letter, int) else str(letter), differs) for letter, differs in pairs)
+    )

@@ -1,0 +1,151 @@
+"""The comparison in words and as a table: what the representation gains over doing without it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+#: Column title and tie width (differences up to it are ties) of each protocol, in the order of the table.
+PROTOCOLS: dict[str, tuple[str, float]] = {
+    "linear": ("linear", 0.015),
+    "knn": ("kNN", 0.015),
+    "svm": ("SVM", 0.015),
+    "linear_1pct": ("1% labels", 0.03),
+    "linear_10pct": ("10% labels", 0.015),
+    "kmeans_accuracy": ("k-means", 0.05),
+    "nmi": ("NMI", 0.05),
+    "ari": ("ARI", 0.05),
+    "kmeans_accuracy_l2": ("k-means", 0.05),
+    "nmi_l2": ("NMI", 0.05),
+    "ari_l2": ("ARI", 0.05),
+}
+# NMI, ARI and the variants on normalised rows say the same as k-means again: they stay in the table.
+_IN_WORDS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy")
+
+_SUBJECT = "representation"
+_OURS = {_SUBJECT, "map", "projection"}
+_SHOWN = {"pca": "PCA", "umap": "UMAP"}
+_SPOKEN = {**_SHOWN, "untrained": "the untrained encoder"}
+_ORDER = ("raw", "pca", "umap", "untrained")
+
+CAVEAT = "This is one run: it shows no spread over seeds, so it is not yet a claim."
+
+Outcome = Literal["beats", "ties", "loses"]
+Scores = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score of the comparison table; `score` is None where there is none."""
+
+    score: float | None
+    best: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The table: `rows` of (name, cells), and per column how the representation fares against the best baseline."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    outcomes: tuple[tuple[Outcome, float] | None, ...]
+
+
+def score(value: Any) -> float | None:
+    """`value` as a float; None for anything that is not a finite number."""
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def verdict(embeddings: Scores) -> str:
+    """What the numbers say in plain words: where the representation beats, ties with or loses to the best baseline.
+
+    Parameters
+    ----------
+    embeddings : mapping
+        ``{embedding: {protocol: score}}``; higher is better. All embeddings that are not ours are baselines.
+    """
+    baselines = _baselines(embeddings)
+    if _SUBJECT not in embeddings or not baselines:
+        return "No verdict: the evaluation holds no representation beside a baseline."
+    ours, named = embeddings[_SUBJECT], [_SPOKEN.get(name, name) for name in baselines]
+    parts: dict[Outcome, list[str]] = {"beats": [], "ties": [], "loses": []}
+    for key in _IN_WORDS:
+        judged = _judge(embeddings, key)
+        if judged is None:
+            continue
+        outcome, _ = judged
+        theirs = [score(embeddings[name].get(key)) for name in baselines]
+        best = max(value for value in theirs if value is not None)
+        if outcome == "beats":
+            numbers = ", ".join("–" if value is None else f"{value:.2f}" for value in theirs)
+        else:
+            numbers = f"{best:.2f} for {named[theirs.index(best)]}"
+        parts[outcome].append(f"{PROTOCOLS[key][0]} ({float(ours[key]):.2f} vs {numbers})")
+    clauses = []
+    if parts["beats"]:
+        clauses.append(f"beats {_listed(named)} on {_listed(parts['beats'])}")
+    if parts["ties"]:
+        clauses.append(f"ties on {_listed(parts['ties'])}")
+    if parts["loses"]:
+        clauses.append(f"loses on {_listed(parts['loses'])}")
+    if not clauses:
+        return "No verdict: no protocol has scores for both the representation and a baseline."
+    return f"Representation {'; '.join(clauses)}."
+
+
+def comparison(embeddings: Scores, *, unit_rows: bool = False) -> Comparison:
+    """The comparison table, baselines first; equal scores share the mark of the best in their column.
+
+    With `unit_rows` its columns are the clusterings of rows scaled to length 1, without it all other protocols.
+    """
+    present = {key for scores in embeddings.values() for key in scores}
+    keys = [key for key in PROTOCOLS if key in present] + sorted(present - PROTOCOLS.keys())
+    keys = [key for key in keys if key.endswith("_l2") == unit_rows]
+    names = [*_baselines(embeddings), *(name for name in embeddings if name in _OURS)]
+    best = {
+        key: max((s for n in names if (s := score(embeddings[n].get(key))) is not None), default=None) for key in keys
+    }
+    rows = []
+    for name in names:
+        values = [score(embeddings[name].get(key)) for key in keys]
+        cells = (Cell(v, v is not None and v == best[k]) for k, v in zip(keys, values, strict=True))
+        rows.append((_SHOWN.get(name, name), tuple(cells)))
+    return Comparison(
+        columns=tuple(PROTOCOLS[key][0] if key in PROTOCOLS else key for key in keys),
+        rows=tuple(rows),
+        outcomes=tuple(_judge(embeddings, key) for key in keys),
+    )
+
+
+def protocol_title(key: str) -> str:
+    """The title of a protocol in a list of all, the key itself where it has none."""
+    if key not in PROTOCOLS:
+        return key
+    return PROTOCOLS[key][0] + (", rows of length 1" if key.endswith("_l2") else "")
+
+
+def _judge(embeddings: Scores, key: str) -> tuple[Outcome, float] | None:
+    """The outcome against the best baseline on one protocol and the difference to it; None without both scores."""
+    ours = score(embeddings.get(_SUBJECT, {}).get(key))
+    theirs = [s for name in _baselines(embeddings) if (s := score(embeddings[name].get(key))) is not None]
+    if key not in PROTOCOLS or ours is None or not theirs:
+        return None
+    difference = ours - max(theirs)
+    if abs(difference) <= PROTOCOLS[key][1] + 1e-9:  # 0.955 - 0.940 is a tie, though binary floats make it 0.0150...01
+        return "ties", difference
+    return ("beats" if difference > 0 else "loses"), difference
+
+
+def _baselines(embeddings: Scores) -> list[str]:
+    others = [name for name in embeddings if name not in _OURS]
+    return [*(name for name in _ORDER if name in others), *(name for name in others if name not in _ORDER)]
+
+
+def _listed(items: Iterable[str]) -> str:
+    *head, last = items
+    return f"{', '.join(head)} and {last}" if head else last

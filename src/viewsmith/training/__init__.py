@@ -1,0 +1,8 @@
+"""The engine and what surrounds it: checkpoints, callbacks, run folders."""
+
+from viewsmith.training.callbacks import Diagnostics, History, ProgressBar
+from viewsmith.training.checkpoint import CheckpointFolder
+from viewsmith.training.engine import Callback, Trainer
+from viewsmith.training.run import RunFolder
+
+__all__ = ["Callback", "CheckpointFolder", "Diagnostics", "History", "ProgressBar", "RunFolder", "Trainer"]

@@ -1,0 +1,164 @@
+"""What happens beside training: progress on the terminal, metrics on disk, label-free diagnostics, warnings."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.distributed import rank
+from viewsmith.core.random import stream
+from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
+from viewsmith.training.engine import Callback, Status, Trainer
+from viewsmith.training.run import json_line
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class ProgressBar(Callback):
+    """A bar on stderr with loss, rate and time left; silent when stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+        self._shown = 0.0
+
+    def start(self, trainer: Trainer) -> None:
+        if not sys.stderr.isatty() or rank() != 0:
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%  loss {task.fields[loss]:.4f}  {task.fields[rate]:,.0f} samples/s"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        total = trainer.epochs * trainer.steps_per_epoch
+        self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0)
+        self._first, self._born = trainer.steps, time.monotonic()
+        self._bar.start()
+
+    def step(self, trainer: Trainer) -> None:
+        if self._bar is None or time.monotonic() - self._shown < 0.25:
+            return
+        self._shown = time.monotonic()
+        rate = (trainer.steps - self._first) * trainer.local_batch / max(self._shown - self._born, 1e-9)
+        self._bar.update(
+            self._task,
+            completed=trainer.epochs_done * trainer.steps_per_epoch + trainer.step,
+            description=trainer.phase.name,
+            loss=trainer.mean_loss(),
+            rate=rate,
+        )
+
+    def end(self, trainer: Trainer, status: Status) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class History(Callback):
+    """Keeps the metric rows and, with a path, appends each to a file of JSON lines as it comes."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.path = path if rank() == 0 else None
+
+    def start(self, trainer: Trainer) -> None:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Rows written after the checkpoint that training goes on from belong to epochs that come again.
+            self.path.write_text("".join(json_line(row) for row in self.rows), encoding="utf-8")
+
+    def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json_line(row))
+                file.flush()
+                os.fsync(file.fileno())
+
+    def state(self) -> dict[str, Any]:
+        return {"rows": self.rows}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.rows = list(state.get("rows", []))
+
+
+class Diagnostics(Callback):
+    """Label-free numbers of the representation of a fixed sample of rows, about `points` times in a training.
+
+    Feature standard deviation, effective rank, uniformity, alignment of each row with a view of it, and what the
+    method says of itself. Made with the weights and BatchNorm statistics of the moment; training is not touched.
+    """
+
+    def __init__(self, points: int = 12, rows: int = 512) -> None:
+        self.points, self.rows = points, rows
+
+    def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
+        every = max(1, trainer.epochs // self.points)
+        number = trainer.epochs_done + 1
+        if number % every and number != trainer.epochs:
+            return
+        generator = stream(trainer.seed, "diagnostics", device=trainer.device)
+        order = torch.randperm(len(trainer.x), generator=stream(trainer.seed, "diagnostics", "rows"))
+        index = order[: self.rows].to(trainer.device)
+        trainer.method.eval()
+        row.update(representation_numbers(trainer, index, generator))
+        trainer.method.train()
+
+
+@torch.no_grad()
+def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Generator) -> dict[str, float]:
+    """Diagnostics of the rows at `index`; see `Diagnostics`."""
+    method, x = trainer.method, trainer.x[index]
+    h = method.represent(x).float()
+    h_view = method.represent(method.view(x, index=index, generator=generator)).float()
+    return {
+        "feature_std": float(feature_std(h)),
+        "effective_rank": float(effective_rank(h)),
+        "uniformity": float(uniformity(h)),
+        "alignment": float(alignment(h, h_view)),
+        **method.diagnose(x, generator),
+    }
+
+
+def collapse_warnings(rows: list[dict[str, Any]]) -> list[str]:
+    """Plain words about what the last diagnostics say, each also given as a warning."""
+    last = next((row for row in reversed(rows) if "effective_rank" in row), None)
+    found = []
+    if last is not None and last["effective_rank"] < 2:
+        found.append(
+            f"the representation has collapsed: its effective rank is {last['effective_rank']:.1f}; "
+            "use stronger views, a larger batch or a lower learning rate"
+        )
+    if last is not None and last.get("noise_spread", 0) > 1:
+        found.append(
+            f"the learned noise sits on few features: its spread over features is {last['noise_spread']:.1f} "
+            "(standard deviation over mean, above 1); raise penalty_weight or use penalty='log_barrier'"
+        )
+    if last is not None and "noise_level" in last:
+        first = next(row for row in rows if "noise_level" in row)
+        if last["noise_level"] < 0.02:
+            found.append(
+                f"the learned noise has collapsed to {last['noise_level']:.3f} standard deviations: "
+                "views equal their samples; use level='fixed' or a larger penalty_weight"
+            )
+        elif last["noise_level"] > 3 * max(first["noise_level"], 1.0):
+            found.append(
+                f"the learned noise has grown to {last['noise_level']:.1f} standard deviations: "
+                "use level='fixed' or a smaller penalty_weight"
+            )
+    for line in found:
+        warnings.warn(line, UserWarning, stacklevel=2)
+    return found

@@ -1,0 +1,404 @@
+"""The engine: runs any method's phases and updates, in one process or several, and can stop and go on anywhere."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import TrainingError
+from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.random import derive_seed
+from viewsmith.training.checkpoint import CheckpointFolder, load_weights, pack_optimizer, unpack_optimizer
+
+Status = Literal["finished", "interrupted", "time limit"]
+
+
+class Callback:
+    """What may happen beside training; every hook is optional."""
+
+    def start(self, trainer: Trainer) -> None:
+        """Before the first step (also of a resumed run)."""
+
+    def step(self, trainer: Trainer) -> None:
+        """After every step; must be cheap and must not wait for the device."""
+
+    def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
+        """After every epoch; `row` is what goes to the metrics and may be added to."""
+
+    def end(self, trainer: Trainer, status: Status) -> None:
+        """After the last step, whatever the reason."""
+
+    def state(self) -> dict[str, Any]:
+        """Plain data to keep in checkpoints."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` gave."""
+
+
+@dataclass
+class _Running:
+    """An update at work: its module as wrapped for several processes, its optimiser, its part of the epoch's sums."""
+
+    update: Update
+    module: nn.Module
+    parameters: list[nn.Parameter]
+    frozen: list[nn.Parameter]
+    optimizer: torch.optim.Optimizer
+    loss: Tensor | None = None
+    logs: dict[str, Tensor] = field(default_factory=dict)
+    count: int = 0
+
+
+class Trainer:
+    """Trains a method on device-resident rows.
+
+    Parameters
+    ----------
+    method : Method
+    seed : int
+        Every draw is addressed by it; see `viewsmith.core.random`.
+    batch_size : int
+        Samples per step over all processes; cut to the number of rows.
+    device : torch.device or str
+    precision : {"32", "bf16"}
+        Forward passes under bfloat16 autocast, or not.
+    callbacks : sequence of Callback
+    minutes : float, optional
+        Stop at this age of the run, a resumed run's earlier time included.
+    checkpoint : CheckpointFolder, optional
+        Where to keep the state: every `checkpoint_every` seconds, after each phase, and when stopped.
+    interruptible : bool
+        On SIGINT or SIGTERM finish the step, keep the state and return, instead of raising.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        *,
+        seed: int = 0,
+        batch_size: int = 256,
+        device: torch.device | str = "cpu",
+        precision: Literal["32", "bf16"] = "32",
+        callbacks: Sequence[Callback] = (),
+        minutes: float | None = None,
+        checkpoint: CheckpointFolder | None = None,
+        checkpoint_every: float = 30.0,
+        interruptible: bool = False,
+    ) -> None:
+        self.method, self.seed, self.batch_size = method, seed, batch_size
+        self.device, self.precision = torch.device(device), precision
+        self.callbacks, self.minutes = list(callbacks), minutes
+        self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
+        self.interruptible = interruptible
+        self.phases = method.phases()
+        self.phase_index = self.epoch = self.step = self.steps = 0
+        self.seconds = 0.0
+        self.loss = float("nan")
+        self._stop = False
+
+    @property
+    def phase(self) -> Phase:
+        return self.phases[min(self.phase_index, len(self.phases) - 1)]
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of all phases."""
+        return sum(phase.epochs for phase in self.phases)
+
+    @property
+    def epochs_done(self) -> int:
+        return sum(phase.epochs for phase in self.phases[: self.phase_index]) + self.epoch
+
+    # ---- the loop -------------------------------------------------------------------------------------------------
+
+    def fit(self, x: Tensor, *, resume: bool = False) -> Status:
+        """Train on scaled rows, (n, ...), and return why training ended.
+
+        Raises
+        ------
+        TrainingError
+            The loss is not finite.
+        InputError
+            A checkpoint to resume from is damaged.
+        """
+        self.method.to(self.device)
+        self.x = x.to(self.device)
+        world = distributed.world_size()
+        self.local_batch = max(1, min(self.batch_size, len(x)) // world)
+        self.steps_per_epoch = max(1, len(x) // (self.local_batch * world))
+        self._born = self._saved = time.monotonic()
+        self._generator = torch.Generator(self.device)
+        with _global_randomness(derive_seed(self.seed, "global"), self.device), self._signals():
+            self.method.prepare(self.x, self.seed)
+            self._restored = self._restore() if resume else None
+            for callback in self.callbacks:
+                callback.start(self)
+            status = self._run()
+            if self.checkpoint and self._saved_at != self.steps:
+                self._save()
+            for callback in self.callbacks:
+                callback.end(self, status)
+        self.method.eval()
+        return status
+
+    def _run(self) -> Status:
+        while self.phase_index < len(self.phases):
+            phase = self.phase
+            if self.epoch == 0 and self.step == 0 and phase.start is not None:
+                phase.start(derive_seed(self.seed, "phase", self.phase_index))
+            self.running = [self._begin(update) for update in phase.updates]
+            if self._restored is not None:
+                for run in self.running:
+                    unpack_optimizer(f"optimizer/{run.update.name}", run.optimizer, self._restored)
+                    self._restore_sums(run, self._restored)
+                self._restored = None
+            self.method.train()
+            while self.epoch < phase.epochs:
+                stopped = self._one_epoch(phase)
+                if stopped:
+                    return stopped
+            self.phase_index, self.epoch = self.phase_index + 1, 0
+            self._save_if_wanted(due=self.phase_index < len(self.phases))
+        return "finished"
+
+    def _one_epoch(self, phase: Phase) -> Status | None:
+        order = self._order()
+        several, rank, size = len(self.running) > 1, distributed.rank(), self.local_batch
+        width = size * distributed.world_size()
+        total = phase.epochs * self.steps_per_epoch
+        while self.step < self.steps_per_epoch:
+            start = self.step * width + rank * size
+            index = order[start : start + size]
+            samples = self.x[index]
+            done = self.epoch * self.steps_per_epoch + self.step
+            for number, run in enumerate(self.running):
+                if done % run.update.every:
+                    continue
+                self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
+                if several:
+                    _freeze(run.frozen, True)
+                batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done)
+                self._update(run, batch, done / total)
+                if several:
+                    _freeze(run.frozen, False)
+            self.step += 1
+            self.steps += 1
+            for callback in self.callbacks:
+                callback.step(self)
+            stopped = self._stopped()
+            if self.step == self.steps_per_epoch:
+                self._finish_epoch(phase)
+            if stopped and self.epochs_done < self.epochs:
+                return stopped
+            self._save_if_wanted()
+            if self.step == 0:
+                break
+        return None
+
+    def _update(self, run: _Running, batch: Batch, progress: float) -> None:
+        spec = run.update.optimizer
+        rate = learning_rate(spec, progress)
+        for group in run.optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            losses, logs = run.module(batch)
+        loss = (losses if batch.weight is None else batch.weight * losses).mean()
+        run.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if spec.clip is not None:
+            nn.utils.clip_grad_norm_(run.parameters, spec.clip)
+        run.optimizer.step()
+        # Sums stay on the device: nothing here waits for it.
+        run.loss = loss.detach() if run.loss is None else run.loss + loss.detach()
+        for name, value in logs.items():
+            run.logs[name] = run.logs[name] + value.detach() if name in run.logs else value.detach()
+        run.count += 1
+
+    def _finish_epoch(self, phase: Phase) -> None:
+        row: dict[str, Any] = {"phase": phase.name, "epoch": self.epochs_done + 1, "step": self.steps}
+        for run in self.running:
+            if run.loss is None:
+                continue
+            loss = float(run.loss) / run.count
+            if not math.isfinite(loss):
+                raise TrainingError(
+                    f"the loss of update {run.update.name!r} became {loss} in epoch {row['epoch']} of phase "
+                    f"{phase.name!r}: lower the learning rate ({run.update.optimizer.learning_rate}) "
+                    "or check the data for extreme values"
+                )
+            row.setdefault("loss", loss)
+            if len(self.running) > 1:
+                row[f"loss/{run.update.name}"] = loss
+            row.update({name: float(value) / run.count for name, value in run.logs.items()})
+            run.loss, run.logs, run.count = None, {}, 0
+        self.loss = row.get("loss", float("nan"))
+        row["learning_rate"] = self.running[0].optimizer.param_groups[0]["lr"]
+        row["seconds"] = round(self.age, 3)
+        for callback in self.callbacks:
+            callback.epoch(self, row)
+        self.epoch, self.step = self.epoch + 1, 0
+
+    # ---- parts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def age(self) -> float:
+        """Seconds of training so far, before a resume included."""
+        return self.seconds + time.monotonic() - self._born
+
+    def mean_loss(self) -> float:
+        """Loss of the epoch so far; waits for the device."""
+        run = self.running[0]
+        return float(run.loss) / run.count if run.loss is not None else self.loss
+
+    def _order(self) -> Tensor:
+        """Rows of this epoch in their order: a permutation addressed by phase and epoch."""
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", self.phase_index, self.epoch))
+        return torch.randperm(len(self.x), generator=generator).to(self.device)
+
+    def _begin(self, update: Update) -> _Running:
+        trainable = [p for p in update.module.parameters() if p.requires_grad]
+        parameters = trainable if update.parameters is None else list(update.parameters)
+        moving = {id(p) for p in parameters}
+        frozen = [p for p in trainable if id(p) not in moving]
+        module: nn.Module = update.module
+        if distributed.is_distributed():
+            if self.device.type == "cuda":
+                module = nn.SyncBatchNorm.convert_sync_batchnorm(module)
+            # DDP decides what to keep in step by what requires a gradient when it wraps.
+            _freeze(frozen, True)
+            module = nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
+            _freeze(frozen, False)
+        if len(self.phase.updates) == 1:
+            _freeze(frozen, True)
+        return _Running(update, module, parameters, frozen, make_optimizer(update.optimizer, parameters))
+
+    def _stopped(self) -> Status | None:
+        if self._stop:
+            return "interrupted"
+        if self.minutes is not None and self.age > self.minutes * 60:
+            return "time limit"
+        return None
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        if not self.interruptible or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handler(number: int, frame: Any) -> None:
+            if self._stop:
+                raise KeyboardInterrupt
+            self._stop = True
+
+        before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, old in before.items():
+                signal.signal(number, old)
+
+    # ---- checkpoints ----------------------------------------------------------------------------------------------
+
+    _saved_at: int | None = None
+
+    def _save_if_wanted(self, due: bool = False) -> None:
+        if self.checkpoint and (due or time.monotonic() - self._saved >= self.checkpoint_every):
+            self._save()
+
+    def _save(self) -> None:
+        self._saved, self._saved_at = time.monotonic(), self.steps
+        if distributed.rank() != 0:
+            return
+        tensors = {f"method/{name}": value for name, value in self.method.state_dict().items()}
+        tensors["random/cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
+        for run in self.running if self.phase_index < len(self.phases) and (self.epoch or self.step) else []:
+            tensors |= pack_optimizer(f"optimizer/{run.update.name}", run.optimizer)
+            if run.loss is not None:
+                tensors[f"sum/{run.update.name}/loss"] = run.loss
+                tensors |= {f"sum/{run.update.name}/log/{name}": value for name, value in run.logs.items()}
+                tensors[f"sum/{run.update.name}/count"] = torch.tensor(run.count)
+        record = {
+            "phase": self.phase_index,
+            "epoch": self.epoch,
+            "step": self.step,
+            "steps": self.steps,
+            "seconds": self.age,
+            "rows": len(self.x),
+            "callbacks": {type(callback).__name__: callback.state() for callback in self.callbacks},
+        }
+        assert self.checkpoint is not None
+        self.checkpoint.save(tensors, record)
+
+    def _restore(self) -> dict[str, Tensor] | None:
+        loaded = self.checkpoint.load() if self.checkpoint else None
+        if loaded is None:
+            return None
+        tensors, record = loaded
+        prefix = "method/"
+        weights = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+        load_weights(self.method, weights, "the checkpoint")
+        torch.set_rng_state(tensors["random/cpu"])
+        if "random/cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random/cuda"], self.device)
+        self.phase_index, self.epoch, self.step = record["phase"], record["epoch"], record["step"]
+        self.steps, self.seconds = record["steps"], record["seconds"]
+        self._saved_at = self.steps
+        for callback in self.callbacks:
+            callback.restore(record["callbacks"].get(type(callback).__name__, {}))
+        return tensors
+
+    def _restore_sums(self, run: _Running, tensors: dict[str, Tensor]) -> None:
+        prefix = f"sum/{run.update.name}/"
+        if f"{prefix}loss" in tensors:
+            run.loss = tensors[f"{prefix}loss"].to(self.device)
+            run.count = int(tensors[f"{prefix}count"])
+            logs = f"{prefix}log/"
+            run.logs = {n[len(logs) :]: t.to(self.device) for n, t in tensors.items() if n.startswith(logs)}
+
+
+def learning_rate(spec: Optimizer, progress: float) -> float:
+    """Rate at a share of the phase's steps, 0 to 1."""
+    if progress < spec.warmup:
+        return spec.learning_rate * progress / spec.warmup
+    if spec.schedule == "constant":
+        return spec.learning_rate
+    share = (progress - spec.warmup) / (1 - spec.warmup)
+    low = spec.final * spec.learning_rate
+    return low + (spec.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * share))
+
+
+def make_optimizer(spec: Optimizer, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """The torch optimiser of a specification; the fused kernels give the same steps in fewer passes."""
+    if spec.name == "sgd":
+        return torch.optim.SGD(
+            parameters, spec.learning_rate, spec.momentum, weight_decay=spec.weight_decay, fused=True
+        )
+    kind = torch.optim.AdamW if spec.name == "adamw" else torch.optim.Adam
+    return kind(parameters, spec.learning_rate, weight_decay=spec.weight_decay, fused=True)
+
+
+def _freeze(parameters: list[nn.Parameter], frozen: bool) -> None:
+    for parameter in parameters:
+        parameter.requires_grad_(not frozen)
+
+
+@contextlib.contextmanager
+def _global_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's global streams for modules that draw from them (dropout), and leave the caller's untouched."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield

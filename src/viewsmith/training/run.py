@@ -1,0 +1,198 @@
+"""The run folder: what a training leaves behind, and how it is read back."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.files import write_json_atomic, write_text_atomic
+from viewsmith.training.checkpoint import CheckpointFolder, load_tensors, save_tensors
+
+NONE = "none"  # TOML has no null
+
+
+class RunFolder:
+    """Paths and files of one run.
+
+    ``config.toml`` (rebuilds the model), ``model.safetensors``, ``initial.safetensors`` (before training),
+    ``metrics.jsonl``, ``summary.json``, ``evaluation.json``, ``report.html`` and ``checkpoint/``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.config, self.model = self.path / "config.toml", self.path / "model.safetensors"
+        self.initial, self.metrics = self.path / "initial.safetensors", self.path / "metrics.jsonl"
+        self.summary, self.report = self.path / "summary.json", self.path / "report.html"
+        self.evaluation = self.path / "evaluation.json"
+        self.checkpoint = CheckpointFolder(self.path / "checkpoint")
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return self.config.exists()
+
+    def require(self) -> None:
+        """Raise InputError unless a run is here."""
+        if not self.exists():
+            reason = "has no config.toml" if self.path.is_dir() else "is no folder"
+            raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
+
+    def open_for(self, config: dict[str, Any], *, resume: bool) -> bool:
+        """Make the folder ready for a training of this configuration; whether an earlier one can be gone on with.
+
+        Raises
+        ------
+        InputError
+            The folder holds other files, or a run (of another configuration, or `resume` was not asked for).
+        """
+        if self.exists():
+            differences = _differences(self.read_config(), config)
+            if differences:
+                raise InputError(
+                    f"{self.path} holds a run of another configuration ({differences}): "
+                    "choose another folder, or delete this one"
+                )
+            if not resume:
+                raise InputError(
+                    f"{self.path} already holds this run: add --resume to go on with it, or choose another folder"
+                )
+            return True
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise InputError(f"{self.path} exists and is no run of viewsmith: choose an empty or new folder")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.write_config(config)
+        return False
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        import tomli_w
+
+        write_text_atomic(self.config, tomli_w.dumps(_to_toml(config)))
+
+    def read_config(self) -> dict[str, Any]:
+        """The configuration as written; "none" stands for None."""
+        import tomllib
+
+        self.require()
+        try:
+            return tomllib.loads(self.config.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{self.config} is damaged ({error}): restore it or train again") from error
+
+    def read_summary(self) -> dict[str, Any]:
+        return self._read_json(self.summary) or {}
+
+    def read_evaluation(self) -> dict[str, Any] | None:
+        return self._read_json(self.evaluation)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        if not self.metrics.exists():
+            return []
+        rows = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                break  # a line cut off by a kill; a resumed run writes it again
+        return rows
+
+    def _read_json(self, path: Path) -> dict[str, Any] | None:
+        if not path.exists():
+            return None
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return content
+        except ValueError as error:
+            raise InputError(f"{path} is damaged ({error}): delete it") from error
+
+    def write_metrics(self, rows: list[dict[str, Any]]) -> None:
+        write_text_atomic(self.metrics, "".join(json_line(row) for row in rows))
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        write_json_atomic(self.summary, summary)
+
+    def write_model(self, weights: dict[str, Tensor]) -> None:
+        save_tensors(self.model, weights)
+
+    def write_initial(self, weights: dict[str, Tensor]) -> None:
+        save_tensors(self.initial, weights)
+
+    def read_weights(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Trained and initial weights.
+
+        Raises
+        ------
+        InputError
+            There are none, or they are damaged.
+        """
+        self.require()
+        if not self.model.exists():
+            raise InputError(f"the run {self.path} has no model yet: finish it with `viewsmith fit ... --resume`")
+        return load_tensors(self.model), load_tensors(self.initial)
+
+
+def _to_toml(value: Any) -> Any:
+    if value is None:
+        return NONE
+    if isinstance(value, dict):
+        return {str(k): _to_toml(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_toml(v) for v in value]
+    if hasattr(value, "item"):
+        return value.item()
+    return value
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """First differences of two configurations in words; "" when equal. What fit resolved itself does not count."""
+    new = _to_toml(new)
+    if old.get("method") != new.get("method"):
+        return f"method {old.get('method')!r} there, {new.get('method')!r} now"
+    found = []
+    for section in ("parameters", "data"):
+        before, now = old.get(section, {}), new.get(section, {})
+        for key in sorted(before.keys() | now.keys()):
+            if key != "source" and before.get(key) != now.get(key):
+                found.append(f"{key} is {before.get(key)!r} there, {now.get(key)!r} now")
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return "; ".join(found[:3]) + more
+
+
+def json_line(row: dict[str, Any]) -> str:
+    """A metrics row as a line of JSON; numbers that are not finite become null."""
+    plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+    return json.dumps(plain) + "\n"
+
+
+def environment() -> dict[str, Any]:
+    """Versions and hardware, for summaries and benchmark rows."""
+    names = ("viewsmith", "torch", "numpy", "scipy", "scikit-learn")
+    hardware: dict[str, Any] = {
+        "machine": platform.machine(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+    if torch.cuda.is_available():
+        hardware["gpu"] = torch.cuda.get_device_name()
+    return {
+        "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in names},
+        "hardware": hardware,
+    }
+
+
+def processor() -> str:
+    """The processor's name as the system gives it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"

@@ -1,0 +1,148 @@
+"""Fixed view makers for vectors: nothing is learned, everything is batched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from viewsmith.views.maker import ViewMaker, rand, randint, randn
+from viewsmith.views.neighbours import nearest_neighbours
+
+Noise = Literal["gaussian", "uniform"]
+
+
+def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | None) -> Tensor:
+    """Draws of mean 0 and variance 1, Gaussian or uniform, in the shape of `like`."""
+    if distribution == "gaussian":
+        return randn(like, generator)
+    return (2 * rand(tuple(like.shape), like, generator) - 1) * 3**0.5
+
+
+class Identity(ViewMaker):
+    """The sample itself."""
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return x
+
+
+class GaussianNoise(ViewMaker):
+    """Noise of one strength on every feature: x + s * e.
+
+    Parameters
+    ----------
+    strength : float
+        s, the standard deviation of the noise in scaled units (1 is one standard deviation of the data).
+    distribution : {"gaussian", "uniform"}
+        Shape of the noise, at the same standard deviation.
+    """
+
+    def __init__(self, strength: float = 1.0, distribution: Noise = "gaussian") -> None:
+        super().__init__()
+        self.strength, self.distribution = strength, distribution
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return x + self.strength * unit_noise(x, self.distribution, generator)
+
+
+class Corruption(ViewMaker):
+    """A random share of the features takes the values of other rows (SCARF: Bahri et al. 2022, Algorithm 1).
+
+    Each feature is replaced with probability `rate` by a draw from its empirical marginal: the value the same
+    feature has in a random row of the pool, independently for each feature.
+    """
+
+    def __init__(self, rate: float = 0.6) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def prepare(self, pool: Tensor) -> None:
+        self.pool = pool
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        pool, shape = self._pool(), tuple(x.shape)
+        replaced = rand(shape, x, generator) < self.rate
+        drawn = pool.gather(0, randint(len(pool), shape, x, generator))
+        return torch.where(replaced, drawn, x)
+
+
+class Mixup(ViewMaker):
+    """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3)."""
+
+    def __init__(self, minimum: float = 0.9) -> None:
+        super().__init__()
+        self.minimum = minimum
+
+    def prepare(self, pool: Tensor) -> None:
+        self.pool = pool
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        pool = self._pool()
+        return _mix(x, pool[randint(len(pool), (len(x),), x, generator)], self.minimum, generator)
+
+
+class NeighbourGraph(ViewMaker):
+    """What the neighbour makers share: the exact k-nearest-neighbour graph of the pool, edges equally likely."""
+
+    def __init__(self, k: int, space: Callable[[Tensor], Tensor] | None) -> None:
+        super().__init__()
+        self.k, self.space = k, space
+        self.edges: Tensor | None = None
+
+    def prepare(self, pool: Tensor) -> None:
+        self.pool, self.edges = pool, nearest_neighbours(self._coordinates(pool), self.k)
+
+    def _coordinates(self, x: Tensor) -> Tensor:
+        return x if self.space is None else self.space(x)
+
+    def partners(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
+        """Row numbers in the pool of one random neighbour of each sample, int64 (B,)."""
+        pool = self._pool()
+        if index is None:
+            edges = nearest_neighbours(self._coordinates(pool), self.k, queries=self._coordinates(x))
+        else:
+            assert self.edges is not None
+            edges = self.edges[index]
+        return edges.gather(1, randint(edges.shape[1], (len(x), 1), x, generator))[:, 0]
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Rows of the pool, (B, ...)."""
+        return self._pool()[index]
+
+
+class Neighbours(NeighbourGraph):
+    """The other end of an edge of the neighbour graph: one of the k rows most like the sample.
+
+    Parameters
+    ----------
+    k : int
+        Neighbours of each row; the graph is exact and leaves out the row itself.
+    space : callable, optional
+        Maps (n, d) rows to the coordinates in which neighbours are sought; default: the rows as they are.
+    """
+
+    sides = 1
+
+    def __init__(self, k: int = 5, space: Callable[[Tensor], Tensor] | None = None) -> None:
+        super().__init__(k, space)
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return self.rows(self.partners(x, index, generator))
+
+
+class NeighbourMix(NeighbourGraph):
+    """The sample mixed with one of its k nearest rows: a x + (1 - a) x', a ~ U(minimum, 1); see `Neighbours`."""
+
+    def __init__(self, k: int = 10, minimum: float = 0.5, space: Callable[[Tensor], Tensor] | None = None) -> None:
+        super().__init__(k, space)
+        self.minimum = minimum
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return _mix(x, self.rows(self.partners(x, index, generator)), self.minimum, generator)
+
+
+def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | None) -> Tensor:
+    share = minimum + (1 - minimum) * rand((len(x), 1), x, generator)
+    return share * x + (1 - share) * other

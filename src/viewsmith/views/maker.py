@@ -1,0 +1,47 @@
+"""The view maker: the one abstraction for augmentation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class ViewMaker(nn.Module):
+    """A batch of scaled samples in, a view of each out: same shape, dtype and device, no loop over samples.
+
+    ``maker(x, index=..., generator=...)``: `x` is (B, ...); `index`, int64 (B,), says which rows of the pool the
+    samples are (None: other samples); all randomness comes from `generator`, so that a draw can be replayed.
+
+    Attributes
+    ----------
+    sides : {1, 2}
+        2: both views of a pair are made (the usual case); 1: the second only, the first stays the sample.
+    pool : Tensor or None
+        Rows the maker may borrow from, given by `prepare`; never saved with the model.
+    """
+
+    sides: int = 2
+    pool: Tensor | None = None
+
+    def prepare(self, pool: Tensor) -> None:
+        """Look at the rows to borrow from: the scaled training rows, (n, ...)."""
+
+    def _pool(self) -> Tensor:
+        if self.pool is None:
+            raise RuntimeError(f"{type(self).__name__} borrows from other rows: call prepare(rows) first")
+        return self.pool
+
+
+def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Uniform draws on the device and in the dtype of `like`."""
+    return torch.rand(shape, device=like.device, dtype=like.dtype, generator=generator)
+
+
+def randn(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Standard Gaussian draws of the shape, device and dtype of `like`."""
+    return torch.randn(like.shape, device=like.device, dtype=like.dtype, generator=generator)
+
+
+def randint(high: int, shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Integers from 0 to high - 1 on the device of `like`."""
+    return torch.randint(high, shape, device=like.device, generator=generator)

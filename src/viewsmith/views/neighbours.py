@@ -1,0 +1,51 @@
+"""Exact nearest neighbours by blocked matrix products, on the device of the data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from viewsmith.losses.nt_xent import squared_distances, unit
+
+
+@torch.no_grad()
+def nearest_neighbours(
+    x: Tensor,
+    k: int,
+    *,
+    queries: Tensor | None = None,
+    metric: Literal["euclidean", "cosine"] = "euclidean",
+    block: int = 2048,
+) -> Tensor:
+    """Rows of `x` nearest to each query, nearest first: int64, shape (m, k).
+
+    Without `queries` the neighbours of the rows of `x` among the others (a row is not its own neighbour).
+    Memory is ``block * n`` floats.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, d)
+    k : int
+        At most n - 1 (n with `queries`); larger values are cut to it.
+    queries : Tensor, shape (m, d), optional
+    metric : {"euclidean", "cosine"}
+    block : int
+        Queries handled at once.
+    """
+    own = queries is None
+    rows = x if own else queries
+    assert rows is not None
+    k = min(k, len(x) - 1 if own else len(x))
+    if metric == "cosine":
+        x, rows = unit(x), unit(rows)
+    found = torch.empty(len(rows), k, dtype=torch.int64, device=x.device)
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        distances = squared_distances(part, x)
+        if own:
+            here = torch.arange(len(part), device=x.device)
+            distances[here, here + start] = float("inf")
+        found[start : start + block] = distances.topk(k, dim=1, largest=False).indices
+    return found

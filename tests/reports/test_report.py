@@ -1,0 +1,342 @@
+"""The HTML report: nothing raw, nothing fetched, equal bytes for equal content, a line where something is missing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viewsmith.core.errors import InputError
+from viewsmith.reports import EmbeddingMap, FeatureProfile, Gallery, ReportContent, render_report, write_report
+from viewsmith.reports.curves import draw_curves, training_axis
+from viewsmith.reports.galleries import draw_gallery
+from viewsmith.reports.maps import colour_by
+from viewsmith.reports.profiles import draw_profile
+
+EVIL = "<script>alert('$x^2$')</script>"
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Elements, attributes and text of a page; unbalanced tags are an error."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def values(self, attribute: str, tag: str | None = None) -> list[str]:
+        return [value for t, name, value in self.attributes if name == attribute and tag in (None, t)]
+
+
+def metric_rows(epochs: int = 8) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for epoch in range(1, epochs + 1):
+        rows.append({"phase": "train", "epoch": epoch, "step": 6 * epoch, "seconds": 0.1 * epoch, "loss": 4.0 / epoch})
+        rows[-1] |= {"loss/encoder": 2.0 / epoch, "learning_rate": 0.01, "noise_level": 0.5, "noise_spread": 0.1}
+        if epoch % 2 == 0:
+            rows[-1] |= {"feature_std": 0.9, "effective_rank": 20.0 + epoch, "alignment": 0.3, "uniformity": -2.0}
+    return rows
+
+
+def evaluation() -> dict[str, Any]:
+    return {
+        "embeddings": {
+            "raw": {"linear": 0.95, "knn": float("nan"), "linear_1pct": 0.84},
+            "representation": {"linear": 0.94, "knn": None, "linear_1pct": 0.94},
+        },
+        "protocols": {"linear": "logistic regression, C = 1", "linear_1pct": f"few labels {EVIL}"},
+        "rows": {"train": 1437, "test": 360, "classes": 10},
+        "label_free": {"raw": {"effective_rank": 24.0}, "representation": {"effective_rank": 31.0, "alignment": None}},
+        "seconds": {"raw": 1.25},
+    }
+
+
+def full_content() -> ReportContent:
+    rng = np.random.default_rng(0)
+    labels = [EVIL, "naïve 名前", None, "x" * 500] * 15
+    vectors = rng.normal(size=(5, 12))
+    letters = rng.choice(np.frombuffer(b"ACGT", np.uint8), size=(2, 40))
+    return ReportContent(
+        title=f"A report {EVIL}",
+        method=f"pinda {EVIL}",
+        config={"method": {"name": EVIL, "hidden": [64, 32], "dropout": None}, "training": {"inner": {"seed": 3}}},
+        summary={"status": "finished", "versions": {"torch": EVIL}, "split": {"index": list(range(400)), EVIL: 1}},
+        metrics=[*metric_rows(), {"phase": EVIL, "epoch": 9, "step": 60, f"loss/{EVIL}": 1.0}],
+        warnings=[f"careful {EVIL}"],
+        evaluation=evaluation(),
+        maps=[EmbeddingMap(name, rng.normal(size=(60, 2)), labels, EVIL) for name in ("raw", EVIL)],
+        profiles=[
+            FeatureProfile(f"noise {EVIL}", rng.random(8), [EVIL, "$a$", "b\x00c", *"defgh"], EVIL, EVIL),
+            FeatureProfile("wide", rng.random(100), [f"{EVIL} {i}" for i in range(100)], EVIL, EVIL),
+        ],
+        galleries=[
+            Gallery(EVIL, EVIL, vectors, vectors[:, None] + rng.normal(size=(5, 3, 12)), "vectors"),
+            Gallery("images", "", rng.random((3, 8, 8)), rng.random((3, 2, 8, 8)), "images"),
+            Gallery("dna", "", letters, np.stack([letters, letters[:, ::-1]], axis=1), "dna"),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return render_report(full_content())
+
+
+def test_no_name_label_or_value_reaches_the_page_as_markup(html: str) -> None:
+    page = Page(html)
+    assert "script" not in page.tags
+    assert "<script" not in html.lower()
+    for shown in ("A report", "pinda", "careful", "few labels", "Loss:", "noise"):
+        assert re.search(re.escape(shown) + r"\s*" + re.escape(EVIL), page.text), shown
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+
+
+def test_dollar_signs_are_not_mathematics_and_control_characters_are_replaced(html: str) -> None:
+    axis_labels = re.findall(r"<text[^>]*>([^<]*)</text>", html)
+    assert "$a$" in axis_labels
+    assert "b\ufffdc" in axis_labels
+    assert any("$x^2$" in label for label in axis_labels)
+
+
+def test_the_page_fetches_nothing(html: str) -> None:
+    page = Page(html)
+    assert "://" not in html
+    assert not {"script", "link", "iframe", "object", "embed"} & set(page.tags)
+    assert page.values("src") and all(value.startswith("data:image/png;base64,") for value in page.values("src"))
+    assert all(value.startswith(("#", "data:image/png;base64,")) for value in page.values("href"))
+    assert not re.search(r"@import|url\((?!#)", html)
+    assert any("default-src 'none'" in value for value in page.values("content", "meta"))
+
+
+def test_references_inside_the_page_lead_to_exactly_one_element(html: str) -> None:
+    page = Page(html)
+    ids = page.values("id")
+    targets = {value[1:] for value in page.values("href") if value.startswith("#")}
+    targets |= set(re.findall(r"url\(#([^)]+)\)", html))
+    assert len(ids) == len(set(ids))
+    assert targets <= set(ids)
+
+
+def test_every_picture_has_words(html: str) -> None:
+    page = Page(html)
+    assert len(page.values("alt", "img")) == page.tags.count("img")
+    assert all(page.values("alt", "img")) and all(page.values("aria-label"))
+    assert html.count("<svg") == html.count('<div role="img" aria-label="')
+
+
+def test_equal_content_gives_equal_bytes_whatever_the_settings_of_matplotlib(html: str) -> None:
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "text.parse_math": True, "axes.grid": False}):
+        before = dict(matplotlib.rcParams)
+        assert render_report(full_content()) == html
+        assert dict(matplotlib.rcParams) == before
+
+
+def test_two_maps_of_2000_points_stay_small() -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 20, 2000)
+    maps = [EmbeddingMap(name, rng.normal(size=(2000, 2)), labels) for name in ("raw", "representation")]
+    content = ReportContent("big", "pinda", metrics=metric_rows(2000), maps=maps, evaluation=evaluation())
+    assert len(render_report(content).encode()) < 1_500_000
+
+
+def test_missing_parts_say_how_to_get_them() -> None:
+    text = Page(render_report(ReportContent("empty", "contrastive"))).text
+    assert "Not evaluated yet. viewsmith evaluate RUN DATA" in text
+    assert "No maps yet. viewsmith evaluate RUN DATA" in text
+    assert "No training curves" in text and "viewsmith fit DATA --out RUN" in text
+    assert "No diagnostics" in text
+
+
+def test_missing_numbers_are_dashes_and_lists_are_cut(html: str) -> None:
+    assert not re.search(r">\s*(nan|None)\s*<", html)
+    row = re.search(r'<th scope="row">raw</th>(.*?)</tr>', html)
+    assert row
+    cells = re.findall(r"<td[^>]*>([^<]*)", row[1])
+    assert cells == ["0.950", "–", "0.840"]
+    assert "(400 values)" in html
+    assert "dropout = null" in html and "[training.inner]\nseed = 3" in html
+
+
+def test_the_best_of_a_column_is_marked_and_the_outcome_is_named(html: str) -> None:
+    assert '<td class="best">0.950<span class="hidden"> best</span></td>' in html
+    assert "−0.010" in html and "≈ ties" in html
+    assert "+0.100" in html and "▲ beats" in html
+
+
+@pytest.mark.parametrize(
+    ("status", "tone"), [("finished", "good"), ("stopped", "fair"), ("interrupted", "fair"), ("odd", "plain")]
+)
+def test_status(status: str, tone: str) -> None:
+    assert f'class="status {tone}">{status}<' in render_report(ReportContent("t", "m", summary={"status": status}))
+
+
+@pytest.mark.parametrize(
+    ("row", "label_free", "lines"),
+    [
+        ({"effective_rank": 1.5, "feature_std": 0.5}, {}, ["the effective rank at the end of training is 1.50"]),
+        ({"effective_rank": 9.0, "feature_std": 0.01}, {}, ["the feature spread at the end of training is 0.01"]),
+        ({}, {"effective_rank": 1.0}, ["the effective rank of the evaluated representation is 1.00"]),
+        ({"effective_rank": 2.0, "feature_std": 0.05}, {"effective_rank": 2.0}, []),
+    ],
+)
+def test_collapse_is_said_aloud(row: dict[str, float], label_free: dict[str, float], lines: list[str]) -> None:
+    metrics = [{"phase": "train", "epoch": 1, "effective_rank": 1.0, "feature_std": 0.0}, {"epoch": 2, **row}]
+    metrics = metrics if row else []
+    # Raw features of rank 1 are the user's business, not a collapse.
+    judged = {"label_free": {"raw": {"effective_rank": 1.0}, "representation": label_free}}
+    html = render_report(ReportContent("t", "m", metrics=metrics, evaluation=judged))
+    assert html.count("Collapse: ") == 2 * len(lines)  # at the top and beside the diagnostics
+    for line in lines:
+        assert line in html
+
+
+def test_curves_keep_the_order_of_the_run_over_phases_that_count_anew() -> None:
+    rows = [
+        {"phase": phase, "epoch": epoch} for phase, n in (("A", 3), ("B", 2), ("A", 1)) for epoch in range(1, n + 1)
+    ]
+    axis = training_axis(rows)
+    assert axis.name == "epoch"
+    assert axis.x.tolist() == [1, 2, 3, 4, 5, 6]
+    assert axis.phases == (("A", 1.0, 3.0), ("B", 3.0, 5.0), ("A", 5.0, 6.0))
+
+
+def test_curves_count_steps_when_an_epoch_has_several_rows_and_rows_when_nothing_is_counted() -> None:
+    rows = [{"phase": "train", "epoch": 1 + step // 3, "step": step} for step in range(1, 7)]
+    assert (training_axis(rows).name, training_axis(rows).x.tolist()) == ("step", [1, 2, 3, 4, 5, 6])
+    assert training_axis([{"loss": 1.0}, {"loss": 2.0}]).name == "record"
+
+
+def test_curves_skip_what_is_no_number_and_keep_gaps() -> None:
+    rows = [{"epoch": 1, "loss": 3.0, "note": "text"}, {"epoch": 2, "loss": None, "empty": float("nan")}]
+    rows.append({"epoch": 3, "loss": 1.5, "flag": True})
+    (curve,) = draw_curves(rows)
+    assert curve.key == "loss" and curve.last == 1.5
+    assert "3 at the start, 1.5 at the end, lowest 1.5, highest 3" in curve.picture.alt
+
+
+def test_a_log_axis_only_for_positive_values_over_more_than_two_decades() -> None:
+    def ticks(first: float, last: float, key: str = "loss") -> list[str]:
+        (curve,) = draw_curves([{"epoch": 1, key: first}, {"epoch": 2, key: last}])
+        return re.findall(r">([^<]+)</text>", curve.picture.svg)
+
+    assert {"1", "10", "100"} <= set(ticks(0.5, 900.0))
+    assert "10" not in ticks(0.0, 900.0)
+    assert "10" not in ticks(90.0, 900.0)
+    assert "0.001" not in ticks(1e-5, 0.1, "learning_rate")
+
+
+def test_labels_become_classes_or_a_scale() -> None:
+    mixed = colour_by([np.int64(10), 2.0, "9", None, float("nan"), 2], 6).legend
+    assert [(entry.text, entry.count) for entry in mixed.entries] == [("2", 2), ("9", 1), ("10", 1), ("unlabelled", 2)]
+    twenty = colour_by(list(range(20)), 20).legend
+    assert len({(entry.glyph, entry.colour) for entry in twenty.entries}) == 20
+    many = colour_by([f"cell {i:02d}" for i in range(21)], 21)
+    assert many.legend.scale == ("cell 00", "cell 20") and "21 labels" in many.legend.note
+    floats = colour_by([0.5, 2.0, None], 3)
+    assert floats.legend.scale == ("0.5", "2") and len(set(floats.colours)) == 3
+    assert colour_by(None, 4).legend.entries == () and colour_by([None, None], 2).legend.entries[0].count == 2
+
+
+def test_a_long_label_is_cut_in_the_legend() -> None:
+    (entry,) = colour_by(["y" * 500], 1).legend.entries
+    assert len(entry.text) == 28 and entry.text.endswith("…")
+
+
+def test_profiles_are_sorted_and_wide_ones_list_both_ends() -> None:
+    narrow = draw_profile(FeatureProfile("p", np.array([1.0, np.nan, 3.0]), ["low", "none", "high"]))
+    assert narrow.picture is not None and narrow.left_out == 1 and narrow.top == ()
+    names = re.findall(r">(low|high|none)</text>", narrow.picture.svg)
+    assert names == ["high", "low"]
+    wide = draw_profile(FeatureProfile("p", np.arange(61.0)))
+    assert wide.top[0] == ("feature 60", 60.0) and wide.bottom[-1] == ("feature 0", 0.0)
+    assert len(wide.top) == len(wide.bottom) == 15
+    assert draw_profile(FeatureProfile("p", np.array([np.nan]))).picture is None
+
+
+def test_wide_vectors_show_their_most_varied_features() -> None:
+    samples = np.zeros((3, 300))
+    samples[:, 250] = [1, 5, 9]
+    drawn = draw_gallery(Gallery("g", "", samples, samples[:, None], "vectors"))
+    assert len(drawn.pictures) == 3 and "the 100 most varied of 300 features" in drawn.note
+
+
+def test_dna_marks_what_a_view_changed_where_most_has_changed() -> None:
+    sample = np.full((1, 300), ord("A"), dtype=np.uint8)
+    view = sample.copy()
+    view[0, 200] = ord("G")
+    (alignment,) = draw_gallery(Gallery("g", "", sample, view[:, None], "dna")).alignments
+    original, changed = alignment.strands
+    assert alignment.start == 112 and len(changed.letters) == 90
+    assert [letter for letter in changed.letters if letter[1]] == [("G", True)]
+    assert not any(differs for _, differs in original.letters)
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 8), (2, 8, 8, 1), (2, 300, 200, 3)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_images_of_any_layout_become_one_page(shape: tuple[int, ...], dtype: type) -> None:
+    samples = np.ones(shape, dtype=dtype)
+    (picture,) = draw_gallery(Gallery("g", "", samples, np.stack([samples] * 3, axis=1), "images")).pictures
+    assert "2 images" in picture.alt and "3 of its views" in picture.alt
+    assert len(picture.uri) < 200_000
+
+
+def test_content_that_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(InputError, match=r"map 'm': 2 labels for 3 rows"):
+        EmbeddingMap("m", np.zeros((3, 2)), ["a", "b"])
+    with pytest.raises(InputError, match=r"map 'm': xy has shape \(3, 3\)"):
+        EmbeddingMap("m", np.zeros((3, 3)))
+    with pytest.raises(InputError, match=r"profile 'p': 1 names for 2 features"):
+        FeatureProfile("p", np.zeros(2), ["a"])
+    with pytest.raises(InputError, match=r"gallery 'g': samples of shape \(2, 4\) with views of shape \(2, 3, 5\)"):
+        Gallery("g", "", np.zeros((2, 4)), np.zeros((2, 3, 5)), "vectors")
+    with pytest.raises(InputError, match="kind 'sound'"):
+        Gallery("g", "", np.zeros((2, 4)), np.zeros((2, 3, 4)), "sound")  # type: ignore[arg-type]
+
+
+def test_a_report_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Any) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    write_report(path, ReportContent("new \udc80", "m"))
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_heavy_packages_are_imported_late_and_pyplot_never() -> None:
+    code = (
+        "import sys, viewsmith.reports as r\n"
+        "assert not {'matplotlib', 'jinja2', 'sklearn'} & sys.modules.keys()\n"
+        "r.render_report(r.ReportContent('t', 'm', metrics=[{'epoch': 1, 'loss': 1.0}]))\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
