@@ -334,7 +334,7 @@ _NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
 
 
 def _blocks(x: Tensor) -> Iterator[tuple[Tensor, int]]:
-    """Blocks of one size and their counts of rows, the last filled up: matrix products then round alike for each row."""
+    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike."""
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
         count = len(block)

@@ -51,14 +51,15 @@ class SimCLR(nn.Module):
         if is_distributed():
             gathered = gather(z0), gather(z1)
             gathered_ids = None if pair.ids is None else (gather(pair.ids[0]), gather(pair.ids[1]))
-        return nt_xent(
-            z0,
-            z1,
-            temperature=self.temperature,
-            kernel=self.kernel,
-            negatives=self.negatives,
-            ids=pair.ids,
-            gathered=gathered,
-            gathered_ids=gathered_ids,
-            offset=local_rows(len(z0)).start,
-        )
+        with torch.autocast(z.device.type, enabled=False):
+            return nt_xent(
+                z0,
+                z1,
+                temperature=self.temperature,
+                kernel=self.kernel,
+                negatives=self.negatives,
+                ids=pair.ids,
+                gathered=gathered,
+                gathered_ids=gathered_ids,
+                offset=local_rows(len(z0)).start,
+            )

@@ -24,7 +24,8 @@ def effective_rank(h: Tensor) -> Tensor:
     """
     values = torch.linalg.svdvals(h - h.mean(dim=0))
     total = values.sum()
-    if total == 0:
+    # The rounding of the mean leaves a direction in constant rows: that is no rank.
+    if total <= 10 * torch.finfo(h.dtype).eps * torch.linalg.vector_norm(h):
         return torch.zeros((), dtype=h.dtype, device=h.device)
     p = values / total
     return torch.exp(-torch.special.xlogy(p, p).sum())

@@ -64,8 +64,9 @@ def info_nce(
         similarity = similarity ** (1 / temperature)
     if excluded is not None:
         similarity = similarity.masked_fill(excluded, 0)
-    # The positive's distance by subtraction: the product form loses digits where the two views are close.
+    # The positive's distance by subtraction, in the sum too: the product form loses digits where views are close.
     attraction = torch.log1p((anchors - candidates[positive]).square().sum(1)) / temperature
+    similarity = similarity.scatter(1, positive[:, None], torch.exp(-attraction)[:, None])
     return attraction + similarity.sum(1).log()
 
 

@@ -63,12 +63,15 @@ class PiNDAMethod(Method):
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         pair = self.views(batch.x, index=batch.index, generator=batch.generator)
-        if self.two_sided:  # one pass of the generator for both views
-            eps, sigma = self.noise.noise(torch.cat([pair.first, pair.second]), batch.generator)
-            first, second = (torch.cat([pair.first, pair.second]) + eps).chunk(2)
-        else:
+        if not self.two_sided:
             eps, sigma = self.noise.noise(pair.first, batch.generator)
             first, second = pair.first + eps, pair.second
+        else:
+            # One pass of the generator: of the sample where both views start from it, else of both together.
+            same = pair.first is pair.second
+            inputs = pair.first if same else torch.cat([pair.first, pair.second])
+            eps, sigma = self.noise.noise(inputs, batch.generator, draws=2 if same else 1)
+            first, second = (torch.cat([pair.first, pair.second]) + eps).chunk(2)
         contrast = self.framework(Pair(first, second, pair.ids))
         penalty = self._penalty(eps, sigma, len(contrast))
         return contrast + self.penalty_weight * penalty, {"contrast": contrast.mean(), "penalty": penalty.mean()}

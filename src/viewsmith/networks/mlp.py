@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -19,7 +20,7 @@ class MLP(nn.Sequential):
     n_features : int
         Input width.
     widths : sequence of int
-        Output width of each layer; the last one is the network's.
+        Output width of each layer; the last one is the network's. None at all: the identity.
     norm : {"none", "batch"}
     last : {"linear", "activated"}
         Whether the last layer is bare or has the norm and the activation of the others.
@@ -34,7 +35,7 @@ class MLP(nn.Sequential):
         last: Literal["linear", "activated"] = "linear",
     ) -> None:
         layers: list[nn.Module] = []
-        for depth, (n_in, n_out) in enumerate(zip([n_features, *widths[:-1]], widths, strict=True)):
+        for depth, (n_in, n_out) in enumerate(itertools.pairwise([n_features, *widths])):
             bare = depth == len(widths) - 1 and last == "linear"
             normed = norm == "batch" and not bare
             layers.append(nn.Linear(n_in, n_out, bias=not normed))

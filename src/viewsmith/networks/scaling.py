@@ -36,7 +36,9 @@ class Scaler(nn.Module):
         """Take the statistics of (n, d) training rows; returns the scaling used."""
         missing = torch.isnan(x)
         if missing.any():
-            self.fill.copy_(torch.nanmedian(x, dim=0).values.nan_to_num())
+            # torch's median is the lower of two middle values, so the upper one is asked for too.
+            low, high = torch.nanmedian(x, dim=0).values, -torch.nanmedian(-x, dim=0).values
+            self.fill.copy_(((low + high) / 2).nan_to_num())
             x = torch.where(missing, self.fill, x)
         if scaling == "auto":
             scaling = "global" if (x == 0).double().mean() > 0.5 else "standard"

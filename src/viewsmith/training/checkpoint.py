@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,14 @@ class CheckpointFolder:
     def save(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Replace the checkpoint. `record` is plain JSON data and holds ``steps``, the steps taken so far."""
         self.path.mkdir(parents=True, exist_ok=True)
-        target = self.path / f"state-{record['steps']}.safetensors"
+        # A name of its own: at the end of a phase the state is saved twice after the same step.
+        target = self.path / f"state-{record['steps']}-{uuid.uuid4().hex[:8]}.safetensors"
         save_tensors(target, tensors)
         write_json_atomic(
             self.path / POINTER, {"file": target.name, "sha256": _checksum(target), "record": dict(record)}
         )
-        for old in self.path.glob("state-*.safetensors"):
+        # Earlier states, and what writers that were killed left half-way.
+        for old in self.path.glob("*state-*.safetensors"):
             if old != target:
                 old.unlink(missing_ok=True)
 
@@ -80,7 +83,9 @@ def _checksum(path: Path) -> str:
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file atomically. Equal tensors give equal files."""
     with atomic_path(path) as temporary:
-        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, str(temporary))
+        # Copies, because safetensors refuses tensors that share memory (tied weights).
+        copies = {n: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for n, t in tensors.items()}
+        save_file(copies, str(temporary))
         temporary.chmod(0o666 & ~_umask())  # safetensors makes files that only their owner can read
 
 

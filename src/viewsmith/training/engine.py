@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import TrainingError
+from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.random import derive_seed
 from viewsmith.training.checkpoint import CheckpointFolder, load_weights, pack_optimizer, unpack_optimizer
@@ -130,7 +130,7 @@ class Trainer:
         TrainingError
             The loss is not finite.
         InputError
-            A checkpoint to resume from is damaged.
+            A checkpoint to resume from is damaged, or of a training on another number of rows.
         """
         self.method.to(self.device)
         self.x = x.to(self.device)
@@ -174,7 +174,7 @@ class Trainer:
 
     def _one_epoch(self, phase: Phase) -> Status | None:
         order = self._order()
-        several, rank, size = len(self.running) > 1, distributed.rank(), self.local_batch
+        rank, size = distributed.rank(), self.local_batch
         width = size * distributed.world_size()
         total = phase.epochs * self.steps_per_epoch
         while self.step < self.steps_per_epoch:
@@ -186,12 +186,10 @@ class Trainer:
                 if done % run.update.every:
                     continue
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
-                if several:
-                    _freeze(run.frozen, True)
+                _freeze(run.frozen, True)
                 batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done)
                 self._update(run, batch, done / total)
-                if several:
-                    _freeze(run.frozen, False)
+                _freeze(run.frozen, False)
             self.step += 1
             self.steps += 1
             for callback in self.callbacks:
@@ -279,8 +277,6 @@ class Trainer:
             _freeze(frozen, True)
             module = nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
             _freeze(frozen, False)
-        if len(self.phase.updates) == 1:
-            _freeze(frozen, True)
         return _Running(update, module, parameters, frozen, make_optimizer(update.optimizer, parameters))
 
     def _stopped(self) -> Status | None:
@@ -347,6 +343,11 @@ class Trainer:
         if loaded is None:
             return None
         tensors, record = loaded
+        if record["rows"] != len(self.x):
+            raise InputError(
+                f"the checkpoint is of a training on {record['rows']} rows, and {len(self.x)} are given: "
+                "go on with the same data, or start afresh in another folder"
+            )
         prefix = "method/"
         weights = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
         load_weights(self.method, weights, "the checkpoint")

@@ -78,11 +78,12 @@ class PiNoise(ViewMaker):
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
         with torch.no_grad():
-            last.bias[:n_features] = math.log(math.expm1(strength))
+            last.bias[:n_features] = strength + math.log(-math.expm1(-strength))  # softplus inverted; never overflows
 
     def parameters_of_noise(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """sigma(x) and mu(x) (None when fixed to 0), each of the shape of `x`, in scaled units."""
-        out = self.network(x).float()
+        out = self.network(x)
+        out = out if out.dtype == torch.float64 else out.float()
         raw, mean = out.chunk(2, dim=1) if self.learn_mean else (out, None)
         sigma = F.softplus(raw) + 1e-6
         if self.level == "fixed":
@@ -92,11 +93,12 @@ class PiNoise(ViewMaker):
             sigma = 2 * sigma.detach() - sigma
         return sigma, mean
 
-    def noise(self, x: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """A draw of the noise and the sigma it was drawn with, each of the shape of `x`."""
+    def noise(self, x: Tensor, generator: torch.Generator | None = None, draws: int = 1) -> tuple[Tensor, Tensor]:
+        """`draws` independent draws of the noise, (draws * B, d), and the sigma they were drawn with, (B, d)."""
         sigma, mean = self.parameters_of_noise(x)
-        eps = sigma * unit_noise(sigma, self.distribution, generator)
-        return (eps if mean is None else eps + mean), sigma
+        repeated = sigma.repeat(draws, 1)
+        eps = repeated * unit_noise(repeated, self.distribution, generator)
+        return (eps if mean is None else eps + mean.repeat(draws, 1)), sigma
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.noise(x, generator)[0].to(x.dtype)

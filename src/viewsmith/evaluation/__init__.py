@@ -1,0 +1,21 @@
+"""How good is a representation: the protocol, the baselines and the comparison of all of them."""
+
+from viewsmith.evaluation.baselines import pca, umap
+from viewsmith.evaluation.compare import compare, format_table
+from viewsmith.evaluation.label_free import label_free, neighbour_r2
+from viewsmith.evaluation.linear import LinearModel, fit_linear, standardise
+from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
+
+__all__ = [
+    "PROTOCOLS",
+    "LinearModel",
+    "compare",
+    "evaluate_embedding",
+    "fit_linear",
+    "format_table",
+    "label_free",
+    "neighbour_r2",
+    "pca",
+    "standardise",
+    "umap",
+]

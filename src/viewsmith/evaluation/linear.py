@@ -1,0 +1,208 @@
+"""L2-regularised linear classifiers, solved fast on wide data: the two linear probes of the evaluation protocol.
+
+Both minimise scikit-learn's objectives to their optimum (`LogisticRegression` and `LinearSVC`, whose own stopping
+rules are far looser on wide data). The solver is L-BFGS-B on full-batch gradients, after two exact changes of
+variables:
+
+- more features than rows: the solution lies in the span of the rows (representer theorem), so a QR decomposition
+  leaves as many unknowns as rows;
+- unknowns ``u = L^T w`` with ``L L^T = penalty + curvature X^T X``, a guess of the Hessian. It makes correlated
+  features harmless, and half the squared gradient in `u` estimates how far the objective is from its minimum,
+  which gives a stopping rule free of scale.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+
+Loss = Literal["logistic", "squared_hinge"]
+
+# Typical second derivative of each loss in the score. Any positive value gives the same solution; these took the fewest
+# evaluations on single-cell, text, sensor and pixel data (grid 0.005-0.2 and 0.03-1).
+_CURVATURE: dict[Loss, float] = {"logistic": 0.02, "squared_hinge": 0.2}
+_GRAM_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A fitted linear classifier.
+
+    Attributes
+    ----------
+    coef : ndarray (m, d)
+        One row per class; a single row, whose positive side is class 1, when there are two classes.
+    intercept : ndarray (m,)
+    """
+
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+
+    def predict(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Class codes (n,) of the rows of `x` (n, d)."""
+        scores = np.asarray(x) @ self.coef.T.astype(np.float32) + self.intercept
+        if len(self.coef) == 1:
+            return (scores[:, 0] > 0).astype(np.int64)
+        return scores.argmax(axis=1)
+
+
+def standardise(train: ArrayLike, test: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Centre and scale the columns of both (n, d) arrays by the mean and standard deviation of `train`.
+
+    Constant columns of `train` are centred and divided by 1.
+    """
+    train, test = np.asarray(train), np.asarray(test)
+    mean = train.mean(axis=0, dtype=np.float64)
+
+    def centred(x: NDArray[Any]) -> NDArray[np.float32]:
+        # Subtracted in float64 without holding a float64 copy of wide data.
+        return np.subtract(x, mean, out=np.empty(x.shape, np.float32), casting="same_kind")
+
+    rows, test_rows = centred(train), centred(test)
+    scale = np.sqrt(np.square(rows).mean(axis=0, dtype=np.float64)).astype(np.float32)
+    # Compared as values: the standard deviation of a constant column is often rounding noise instead of zero.
+    scale[train.max(axis=0) == train.min(axis=0)] = 1
+    rows /= scale
+    test_rows /= scale
+    return rows, test_rows
+
+
+def fit_linear(
+    x: ArrayLike,
+    y_codes: ArrayLike,
+    n_classes: int,
+    *,
+    loss: Loss,
+    C: float = 1.0,
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> LinearModel:
+    """Fit a linear classifier with ``C * (sum of losses) + 0.5 ||W||^2``.
+
+    Parameters
+    ----------
+    x : array (n, d)
+        Finite rows, standardised or not.
+    y_codes : int array (n,)
+        Classes 0 to `n_classes` - 1, each present.
+    n_classes : int
+        At least 2.
+    loss : {"logistic", "squared_hinge"}
+        ``"logistic"``: softmax regression with a free intercept (scikit-learn's `LogisticRegression`).
+        ``"squared_hinge"``: one machine against the rest per class, the intercept regularised like a weight
+        (`LinearSVC`, liblinear). Two classes take a single machine in both.
+    C : float
+        Weight of the losses against the penalty, above 0.
+    tol : float
+        Stop when the estimated relative distance of the objective from its minimum is below this. The estimate is
+        optimistic by up to two orders of magnitude on hard data; 1e-6 gave a true distance below 1e-4.
+    max_iter : int
+        Most steps; running out of them warns.
+
+    Raises
+    ------
+    InputError
+        Fewer than two classes, or a class without a row.
+    """
+    # A copy, because torch refuses to share read-only arrays without a warning.
+    rows = torch.from_numpy(np.array(x, dtype=np.float32, order="C"))
+    codes = torch.from_numpy(np.array(y_codes, dtype=np.int64))
+    if n_classes < 2:
+        raise InputError(f"a linear classifier was asked for {n_classes} class; at least 2 are needed")
+    if len(torch.unique(codes)) != n_classes or codes.min() < 0 or codes.max() >= n_classes:
+        raise InputError(f"class codes must take every value from 0 to {n_classes - 1}; give codes without gaps")
+
+    free_intercept = loss == "logistic"
+    shift = rows.mean(dim=0) if free_intercept else torch.zeros(rows.shape[1])
+    rows -= shift
+    basis: Tensor | None = None
+    if rows.shape[1] > len(rows):
+        basis, triangle = torch.linalg.qr(rows.T)
+        rows = triangle.T
+    rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
+    penalty = torch.ones(rows.shape[1])
+    penalty[-1] = 0.0 if free_intercept else 1.0
+
+    weights = _minimise(rows, _targets(codes, n_classes, loss), penalty, loss, C, tol, max_iter)
+    coef, intercept = weights[:, :-1], weights[:, -1]
+    if basis is not None:
+        coef = coef @ basis.T
+    coef, intercept = coef.double(), intercept.double()
+    return LinearModel(coef.numpy(), (intercept - coef @ shift.double()).numpy())
+
+
+def _targets(codes: Tensor, n_classes: int, loss: Loss) -> Tensor:
+    """Class-major targets (m, n), float64: 0 and 1 for the logistic loss, -1 and 1 for the hinge."""
+    if n_classes == 2:
+        targets = (codes == 1)[None].double()
+    else:
+        targets = (codes == torch.arange(n_classes)[:, None]).double()
+    return targets if loss == "logistic" else 2 * targets - 1
+
+
+def _loss_and_slope(scores: Tensor, targets: Tensor, loss: Loss) -> tuple[float, Tensor]:
+    """Sum of the losses and its derivative in the scores (m, n)."""
+    if loss == "squared_hinge":
+        shortfall = (1 - targets * scores).clamp_(min=0)
+        return shortfall.square().sum().item(), -2 * targets * shortfall
+    if len(scores) == 1:
+        value = torch.nn.functional.softplus(scores) - targets * scores
+        return value.sum().item(), torch.sigmoid(scores) - targets
+    log_p = torch.log_softmax(scores, dim=0)
+    return -(log_p * targets).sum().item(), log_p.exp() - targets
+
+
+def _minimise(
+    rows: Tensor, targets: Tensor, penalty: Tensor, loss: Loss, C: float, tol: float, max_iter: int
+) -> Tensor:
+    """Weights (m, r) of the minimum for `rows` (n, r), whose column j is penalised by ``penalty[j] / 2``.
+
+    Weights and targets are class-major: (m, r) @ (r, n) and (m, n) @ (n, r) are several times faster than their
+    transposes for few classes. Products are float32; losses are float64, without which the line search stalls on
+    nearly separable data.
+    """
+    hessian = torch.diag(penalty.double())
+    for block in map(Tensor.double, rows.split(_GRAM_ROWS)):
+        hessian.addmm_(block.T, block, alpha=C * _CURVATURE[loss])
+    factor = torch.linalg.cholesky(hessian).float()
+    size = (len(targets), rows.shape[1])
+    gap = np.inf
+
+    def to_weights(u: NDArray[np.float64]) -> Tensor:
+        unknowns = torch.from_numpy(u.reshape(size)).float()
+        return torch.linalg.solve_triangular(factor, unknowns, upper=False, left=False)
+
+    def objective(u: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        nonlocal gap
+        weights = to_weights(u)
+        value, slope = _loss_and_slope((weights @ rows.T).double(), targets, loss)
+        total = C * value + 0.5 * (penalty * weights.double().square()).sum().item()
+        gradient = C * (slope.float() @ rows) + penalty * weights
+        gradient = torch.linalg.solve_triangular(factor.T, gradient, upper=True, left=False).double()
+        gap = 0.5 * gradient.square().sum().item() / total
+        return total, gradient.numpy().ravel()
+
+    def stop_when_close(intermediate_result: Any) -> None:
+        if gap <= tol:
+            raise StopIteration
+
+    start = np.zeros(size[0] * size[1])
+    options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "maxcor": 30, "gtol": 0.0, "ftol": 0.0}
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
+    if gap > 10 * tol:
+        warnings.warn(
+            f"the linear probe stopped after {result.nit} steps at an estimated relative distance of {gap:.1e} "
+            f"from its optimum (aimed at {tol:.0e}); raise max_iter",
+            UserWarning,
+            stacklevel=3,
+        )
+    return to_weights(result.x)

@@ -1,0 +1,39 @@
+"""What a method is, errors, and the case of one process."""
+
+import pytest
+import torch
+from torch import nn
+
+from viewsmith.core import Batch, InputError, Method, MissingExtra, Optimizer, Phase, Update
+from viewsmith.core import distributed
+
+
+def test_one_process_gathers_nothing():
+    x = torch.randn(3, 2, requires_grad=True)
+    assert not distributed.is_distributed()
+    assert (distributed.world_size(), distributed.rank()) == (1, 0)
+    assert distributed.gather(x) is x
+    assert distributed.local_rows(3) == slice(0, 3)
+
+
+def test_a_missing_extra_is_bad_input_that_says_what_to_install():
+    error = MissingExtra("umap-learn", "viz", "the umap row")
+    assert isinstance(error, InputError) and isinstance(error, ImportError)
+    assert "pip install 'viewsmith[viz]'" in str(error) and "umap-learn" in str(error) and "\n" not in str(error)
+
+
+def test_defaults_of_the_parts_of_a_method():
+    batch = Batch(torch.zeros(2, 1), torch.arange(2), torch.Generator())
+    assert batch.weight is None and (batch.epoch, batch.step) == (0, 0)
+    update = Update("a", nn.Identity())
+    assert update.optimizer == Optimizer() and update.every == 1 and update.parameters is None
+    assert Phase("p", 1, [update]).start is None
+
+
+@pytest.mark.parametrize("call", ["phases", "represent", "view"])
+def test_a_bare_method_promises_nothing(call):
+    method = Method()
+    with pytest.raises(NotImplementedError):
+        getattr(method, call)(*([] if call == "phases" else [torch.zeros(1)]))
+    assert method.diagnose(torch.zeros(1), torch.Generator()) == {}
+    assert method.prepare(torch.zeros(1), 0) is None

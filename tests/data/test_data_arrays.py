@@ -1,0 +1,356 @@
+"""The data set, its split, built-in data and numpy's files."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viewsmith.core.errors import InputError
+from viewsmith.data import load_dataset, split_indices
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(20, 3)).astype(np.float32)
+Y = np.arange(20) % 2
+IMAGES = rng.integers(0, 256, size=(6, 4, 5), dtype=np.uint8)
+DNA = np.frombuffer(b"ACGTNacgtnAC" * 2, dtype=np.uint8).reshape(6, 4)
+
+
+def refusal(function, *args, **kwargs) -> str:
+    """The one line that a call is refused with."""
+    with pytest.raises(InputError) as caught:
+        function(*args, **kwargs)
+    message = str(caught.value)
+    assert message and len(message.splitlines()) == 1
+    return message
+
+
+@pytest.fixture
+def npz(tmp_path):
+    def write(**arrays):
+        np.savez(tmp_path / "data.npz", **arrays)
+        return tmp_path / "data.npz"
+
+    return write
+
+
+@pytest.fixture
+def npy(tmp_path):
+    def write(array):
+        np.save(tmp_path / "data.npy", array)
+        return tmp_path / "data.npy"
+
+    return write
+
+
+# --- the split
+
+
+def test_split_is_stratified_complete_and_the_same_every_time():
+    y = np.repeat(["a", "b", "c"], [50, 30, 20])
+    train, test = split_indices(y)
+    assert sorted([*train, *test]) == list(range(100))
+    assert (np.diff(train) > 0).all() and (np.diff(test) > 0).all()
+    assert np.unique(y[test], return_counts=True)[1].tolist() == [10, 6, 4]
+    for one, other in zip(split_indices(y), (train, test), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(split_indices(y, seed=1)[1], test)
+
+
+def test_a_class_with_one_row_goes_to_train():
+    y = np.array([0] * 10 + [7] + [1] * 10 + [9])
+    train, test = split_indices(y)
+    assert {10, 21} <= set(train) and len(test) == 4
+
+
+@pytest.mark.parametrize(
+    ("y", "part"),
+    [
+        (np.arange(100) * 0.5, "100 labelled rows of 100 classes"),
+        (np.repeat(np.arange(40), 2), "the test part would have 16 rows"),
+        (np.array([0, 0, 1, 1]), "the test part would have 1 row;"),
+        (np.array(["a"]), "1 labelled row of 1 class "),
+    ],
+)
+def test_labels_that_cannot_be_stratified(y, part):
+    message = refusal(split_indices, y)
+    assert part in message and "X_train and X_test" in message
+
+
+# --- built-in data
+
+
+@pytest.mark.parametrize(("name", "shape"), [("digits", (1797, 64)), ("breast_cancer", (569, 30)), ("wine", (178, 13))])
+@pytest.mark.filterwarnings("ignore:.*constant column")
+def test_built_in(name, shape):
+    data = load_dataset(name)
+    assert data.x.shape == shape and data.x.dtype == np.float32 and data.x.flags.c_contiguous
+    assert (data.split, data.domain, data.source, data.label_name) == ("stratified", "vectors", name, None)
+    assert len(data.feature_names) == data.n_features == shape[1]
+    assert len(data.x_test) == -(-shape[0] // 5) and len(data.x_train) + len(data.x_test) == shape[0]
+    np.testing.assert_array_equal(data.x_train, data.x[data.train_index])
+    np.testing.assert_array_equal(data.y_test, data.y[data.test_index])
+    assert data.fit_rows(transductive=False).shape == data.x_train.shape
+    assert data.fit_rows(transductive=True) is data.x
+
+
+def test_unknown_names():
+    assert "did you mean digits?" in refusal(load_dataset, "digit")
+    assert ".npz .npy .csv .tsv .parquet" in refusal(load_dataset, "zzz")
+    assert "leave label out" in refusal(load_dataset, "wine", label="class")
+
+
+def test_unknown_extension_lists_what_is_known(tmp_path):
+    (tmp_path / "a.xlsx").write_text("")
+    message = refusal(load_dataset, tmp_path / "a.xlsx")
+    assert "'.xlsx'" in message and ".npz .npy .csv .tsv .parquet" in message and "digits" in message
+    assert "no existing file" in refusal(load_dataset, tmp_path / "b.npz")
+    (tmp_path / "c.npz").mkdir()
+    assert "is a folder" in refusal(load_dataset, tmp_path / "c.npz")
+    assert "no extension" in refusal(load_dataset, tmp_path)
+
+
+# --- npz and npy
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f8", np.float16, np.int16, np.int64, np.uint8, bool])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_of_any_dtype_become_float32_vectors(npy, dtype, order):
+    given = np.asarray(np.abs(X * 3).round(), dtype=dtype, order=order)
+    data = load_dataset(npy(given))
+    assert data.x.dtype == np.dtype("=f4") and data.x.flags.c_contiguous
+    np.testing.assert_array_equal(data.x, given.astype(np.float32))
+    assert (data.split, data.domain, data.y, data.test_index) == ("none", "vectors", None, None)
+    assert data.x_test is None and data.y_train is None and data.y_test is None
+    np.testing.assert_array_equal(data.train_index, np.arange(20))
+
+
+def test_given_split_is_train_then_test(npz):
+    data = load_dataset(npz(X_train=X[:15], X_test=X[15:], y_train=Y[:15], y_test=Y[15:], other=np.zeros(3)))
+    assert data.split == "given"
+    np.testing.assert_array_equal(data.x_train, X[:15])
+    np.testing.assert_array_equal(data.x_test, X[15:])
+    np.testing.assert_array_equal(data.y_train, Y[:15])
+    np.testing.assert_array_equal(data.y_test, Y[15:])
+    assert np.shares_memory(data.x_train, data.x)
+
+
+def test_labels_make_a_stratified_split(npz):
+    data = load_dataset(npz(X=X, y=Y.astype(float)))
+    assert data.split == "stratified" and data.y.dtype == np.int64
+    np.testing.assert_array_equal(data.test_index, split_indices(Y)[1])
+    assert load_dataset(npz(X=X)).split == "none"
+
+
+def test_images_and_dna_stay_bytes(npz, npy):
+    for given, domain in ((IMAGES, "images"), (IMAGES[..., None], "images"), (DNA, "dna")):
+        data = load_dataset(npy(given))
+        assert data.domain == domain and data.x.dtype == np.uint8 and data.feature_names is None
+        np.testing.assert_array_equal(data.x, given)
+    flat = load_dataset(npy(IMAGES), domain="vectors")
+    assert flat.domain == "vectors" and flat.x.dtype == np.float32 and flat.n_features == 20
+    np.testing.assert_array_equal(flat.x, IMAGES.reshape(6, 20))
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], [b"a", b"b", b"c"]])
+def test_feature_names(npz, names):
+    assert load_dataset(npz(X=X, feature_names=names)).feature_names == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("names", [["a", "b"], [1, 2, 3], np.array(["a", "b", "c"], dtype=object)])
+def test_feature_names_that_do_not_fit_are_ignored_with_a_warning(npz, names):
+    with pytest.warns(UserWarning, match="feature_names is not one text a column"):
+        assert load_dataset(npz(X=X, feature_names=names)).feature_names is None
+
+
+def test_no_code_in_a_file_is_run(tmp_path):
+    witness = tmp_path / "witness"
+
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(witness),)
+
+    bomb = np.array([[Bomb()]], dtype=object)
+    np.savez(tmp_path / "a.npz", X=bomb)
+    np.save(tmp_path / "a.npy", bomb)
+    (tmp_path / "b.npy").write_bytes(pickle.dumps(Bomb()))
+    (tmp_path / "b.npz").write_bytes(pickle.dumps(Bomb()))
+    for name in ("a.npz", "a.npy"):
+        message = refusal(load_dataset, tmp_path / name)
+        assert name in message and "Python objects, which are never unpickled" in message
+    assert "not an .npy file" in refusal(load_dataset, tmp_path / "b.npy")
+    assert "not an .npz archive" in refusal(load_dataset, tmp_path / "b.npz")
+    assert not witness.exists()
+
+
+def test_object_labels_say_how_to_save_them(npz):
+    message = refusal(load_dataset, npz(X=X, y=np.array(["a"] * 20, dtype=object)))
+    assert message.startswith("y in ") and "astype(str)" in message
+
+
+@pytest.mark.parametrize(
+    ("arrays", "part"),
+    [
+        ({"a": X, "b": Y}, "holds a, b; expected X_train and X_test"),
+        ({}, "holds nothing"),
+        ({"X_train": X}, "X_train without X_test; expected both; name the array X if there is no split"),
+        ({"X_test": X}, "X_test without X_train"),
+        ({"X": X, "y_train": Y}, "y_train without X_train"),
+        ({"X_train": X, "X_test": X, "y": Y}, "y without X;"),
+        ({"X_train": X, "X_test": X, "y_train": Y}, "y_train without y_test"),
+        ({"X_train": X, "X_test": X[:, :2]}, "a row is (3,) in X_train and (2,) in X_test"),
+        ({"X_train": X, "X_test": X.astype(np.uint8)}, "X_train is float32 and X_test is uint8"),
+        ({"X_train": X, "X_test": X[:0]}, "X_test in"),
+        ({"X_train": X[:0], "X_test": X}, "has no rows"),
+        ({"X_train": X[:1], "X_test": X}, "1 row for training (n_samples=1), expected at least 2"),
+        ({"X_train": X, "X_test": X, "y_train": Y[:5], "y_test": Y}, "y_train has shape (5,)"),
+        ({"X_train": X, "X_test": X, "y_train": Y, "y_test": Y.astype(str)}, "expected the same"),
+        ({"X": X, "y": Y[:5]}, "5 labels for 20 rows"),
+        ({"X": X, "y": Y[:, None]}, "shape (20, 1), expected one label a row"),
+        ({"X": X, "y": np.array(1)}, "expected one label a row"),
+        ({"X": X, "y": X[:, 0]}, "expected classes"),
+        ({"X": X, "y": np.arange(20)}, "20 labelled rows of 20 classes"),
+        ({"X": X, "y": np.where(Y, np.nan, 0)}, "10 missing labels (NaN)"),
+        ({"X": X[:1], "y": Y[:1]}, "n_samples=1"),
+        ({"X": X[:0]}, "has no rows"),
+        ({"X": X[:, :0]}, "0 feature(s)"),
+        ({"X": X[0]}, "1 dimension"),
+        ({"X": np.array(1.0)}, "0 dimensions"),
+        ({"X": np.zeros((2, 1, 1, 1, 1))}, "5 dimensions"),
+        ({"X": X + 1j}, "Complex data not supported"),
+        ({"X": np.zeros((2, 2), "datetime64[s]")}, "datetime64"),
+        ({"X": np.array([["a"], ["b"]])}, "expected numbers"),
+        ({"X": np.zeros(3, dtype=[("a", int)])}, "expected numbers"),
+        ({"X": np.where(X > 1, np.nan, X)}, "missing value"),
+        ({"X": np.where(X > 1, np.inf, X)}, "infinity"),
+        ({"X": X.astype(float) * 1e39}, "too large for float32"),
+        ({"X": IMAGES / 255}, "expected images as uint8"),
+    ],
+)
+def test_npz_refused(npz, arrays, part):
+    path = npz(**arrays)
+    message = refusal(load_dataset, path)
+    assert part in message and "data.npz" in message
+
+
+def test_missing_values_are_left_for_the_model_to_fill(npz):
+    given = X.copy()
+    given[3, 1] = np.nan
+    data = load_dataset(npz(X=given), impute="median")
+    np.testing.assert_array_equal(data.x, given)
+    assert data.schema["impute"] == "median"
+    given[:, 1] = np.nan
+    message = refusal(load_dataset, npz(X=given, feature_names=["a", "b", "c"]), impute="median")
+    assert "1 column without a single value in the train rows: b;" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"label": "y"}, "is not a table, so label=y"),
+        ({"drop": ["a"]}, "leave drop out"),
+        ({"one_hot": ["a"]}, "leave one_hot out"),
+        ({"domain": "images"}, "images are uint8"),
+        ({"domain": "dna"}, "DNA is uint8"),
+        ({"domain": "vector"}, "did you mean vectors?"),
+        ({"impute": "mean"}, "unknown impute 'mean', expected one of none, median"),
+        ({"drop": "a"}, "expected a list of column names"),
+    ],
+)
+def test_options_that_do_not_fit_arrays(npz, options, part):
+    assert part in refusal(load_dataset, npz(X=X), **options)
+
+
+def test_damaged_files_name_themselves(npz, npy, tmp_path):
+    whole = npz(X=X).read_bytes()
+    for content in (whole[: len(whole) // 2], whole[:-30], b"PK\x03\x04" + b"\0" * 50):
+        (tmp_path / "data.npz").write_bytes(content)
+        assert "data.npz as an .npz archive; is it damaged" in refusal(load_dataset, tmp_path / "data.npz")
+    npy(X).write_bytes(npy(X).read_bytes()[:-5])
+    assert "data.npy as an .npy file; is it damaged" in refusal(load_dataset, tmp_path / "data.npy")
+    (tmp_path / "data.npy").write_bytes(b"")
+    assert "data.npy is empty" in refusal(load_dataset, tmp_path / "data.npy")
+    npy(X).rename(tmp_path / "data.npz")
+    assert "not an .npz archive" in refusal(load_dataset, tmp_path / "data.npz")
+
+
+def test_a_damaged_header_does_not_ask_for_more_memory_than_there_is(npy):
+    path = npy(X)
+    path.write_bytes(path.read_bytes().replace(b"(20, 3), }              ", b"(20, 300000000000000), }"))
+    assert "cannot read" in refusal(load_dataset, path)
+
+
+def test_warnings_for_one_feature_and_constant_columns(npz):
+    with pytest.warns(UserWarning, match="only one feature"):
+        load_dataset(npz(X=X[:, :1]))
+    with pytest.warns(UserWarning, match=r"1 constant column \(counted from 0\): 2"):
+        load_dataset(npz(X_train=X * [1, 1, 0], X_test=X))
+
+
+def test_capital_extension_is_known(npy):
+    path = npy(X)
+    assert load_dataset(path.rename(path.with_suffix(".NPY"))).x.shape == (20, 3)
+
+
+# --- another file for a fitted run
+
+
+def test_schema_of_arrays_is_plain_json_and_holds_the_row_shape(npy):
+    schema = load_dataset(npy(IMAGES)).schema
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["row_shape"] == [4, 5] and schema["domain"] == "images"
+    data = load_dataset(npy(IMAGES[:1]), schema=schema)
+    assert data.x.shape == (1, 4, 5) and data.schema == schema
+    assert "rows of shape (4, 4), but the run was fitted on (4, 5)" in refusal(
+        load_dataset, npy(IMAGES[:, :, :4]), schema=schema
+    )
+    assert "images are uint8" in refusal(load_dataset, npy(X), schema=schema)
+
+
+def test_schema_of_vectors(npz, npy, recwarn):
+    schema = load_dataset(npz(X=X, feature_names=["a", "b", "c"])).schema
+    assert load_dataset(npy(X[:1]), schema=schema).x.shape == (1, 3)
+    assert "has 2 features a row, but the run was fitted on 3" in refusal(load_dataset, npy(X[:, :2]), schema=schema)
+    message = refusal(load_dataset, npz(X=X, feature_names=["a", "c", "b"]), schema=schema)
+    assert "feature 1 (counted from 0) is c, but the run was fitted on b there" in message
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_a_flattened_domain_is_remembered(npy):
+    schema = load_dataset(npy(IMAGES), domain="vectors").schema
+    assert load_dataset(npy(IMAGES[:2]), schema=schema).x.shape == (2, 20)
+
+
+def test_options_against_the_schema_are_refused(npy):
+    schema = load_dataset(npy(X)).schema
+    for option in ({"domain": "images"}, {"drop": ["a"]}, {"one_hot": ["a"]}, {"impute": "median"}):
+        assert "but the run was fitted with" in refusal(load_dataset, npy(X), schema=schema, **option)
+    assert load_dataset(npy(X), schema=schema, domain="vectors").x.shape == (20, 3)
+
+
+def test_too_few_new_rows_to_split_stay_together(npz):
+    schema = load_dataset(npz(X=X, y=Y)).schema
+    with pytest.warns(UserWarning, match="all rows taken as one part"):
+        data = load_dataset(npz(X=X[:4], y=Y[:4]), schema=schema)
+    assert data.split == "none" and data.y.tolist() == [0, 1, 0, 1]
+    assert load_dataset(npz(X=X, y=Y), schema=schema).split == "stratified"
+
+
+# --- real data
+
+
+@pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="VIEWSMITH_DATA is not set")
+@pytest.mark.parametrize(
+    ("name", "domain", "shape"),
+    [
+        ("satimage", "vectors", (6435, 36)),
+        ("mnist", "images", (70000, 28, 28)),
+        ("dna_ienhancer2l", "dna", (3368, 200)),
+    ],
+)
+def test_real_files(name, domain, shape):
+    data = load_dataset(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz")
+    assert (data.domain, data.split, data.x.shape) == (domain, "given", shape)
+    assert len(data.y) == len(data.x)

@@ -1,0 +1,297 @@
+"""Rules for all data: rows from what Python users hold, domains, missing and infinite values, labels."""
+
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.data import as_vectors, check_finite, check_labels, find_domain, to_rows, warn_columns
+
+rng = np.random.default_rng(0)
+FLOATS = rng.normal(size=(6, 3))
+BYTES = rng.integers(0, 256, size=(5, 4, 4, 3), dtype=np.uint8)
+DNA = np.frombuffer(b"ACGTNacgtn", dtype=np.uint8).reshape(2, 5)
+
+
+def refusal(function, *args, **kwargs) -> str:
+    """The one line that a call is refused with."""
+    with pytest.raises(InputError) as caught:
+        function(*args, **kwargs)
+    message = str(caught.value)
+    assert message and len(message.splitlines()) == 1
+    return message
+
+
+def test_importing_the_room_leaves_heavy_packages_alone():
+    code = (
+        "import sys, viewsmith.data; print([m for m in ('pandas', 'pyarrow', 'sklearn', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# --- to_rows
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        FLOATS,
+        FLOATS.tolist(),
+        tuple(map(tuple, FLOATS)),
+        torch.tensor(FLOATS, requires_grad=True),
+        torch.tensor(FLOATS).to_sparse(),
+        pd.DataFrame(FLOATS),
+        np.asfortranarray(FLOATS),
+        FLOATS.astype(object),
+    ],
+    ids=["numpy", "lists", "tuples", "tensor", "sparse tensor", "frame", "fortran", "object"],
+)
+def test_rows_of_any_kind(given):
+    rows, names = to_rows(given)
+    assert isinstance(rows, np.ndarray) and rows.dtype == np.float64
+    np.testing.assert_array_equal(rows, FLOATS)
+    assert names is None
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr"])
+@pytest.mark.parametrize("maker", [scipy.sparse.random, scipy.sparse.random_array])
+def test_sparse_rows_become_dense_float32(form, maker):
+    shape = {"m": 8, "n": 5} if maker is scipy.sparse.random else {"shape": (8, 5)}
+    given = maker(**shape, density=0.4, format=form, rng=0)
+    rows, names = to_rows(given)
+    assert rows.dtype == np.float32 and rows.flags.c_contiguous and names is None
+    np.testing.assert_array_equal(rows, given.toarray().astype(np.float32))
+
+
+def test_bfloat16_tensor():
+    rows, _ = to_rows(torch.tensor([[1.5, 2.0], [3.0, 4.0]], dtype=torch.bfloat16))
+    np.testing.assert_array_equal(rows, [[1.5, 2.0], [3.0, 4.0]])
+
+
+def test_images_stay_bytes():
+    rows, _ = to_rows(torch.tensor(BYTES))
+    assert rows.dtype == np.uint8 and rows.shape == BYTES.shape
+
+
+def test_masked_values_are_missing_values():
+    rows, _ = to_rows(np.ma.masked_array([[1, 2], [3, 4]], mask=[[False, True], [False, False]]))
+    np.testing.assert_array_equal(rows, [[1, np.nan], [3, 4]])
+
+
+def test_frame_of_every_numeric_kind():
+    frame = pd.DataFrame(
+        {
+            "i": [1, 2],
+            "b": [True, False],
+            "gap": pd.array([1, None], dtype="Int64"),
+            "maybe": pd.array([True, None], dtype="boolean"),
+            "objects": np.array([True, None], dtype=object),
+            "decimal": [Decimal("1.5"), Decimal(2)],
+            "nothing": [None, None],
+        }
+    )
+    rows, names = to_rows(frame)
+    nan = np.nan
+    np.testing.assert_array_equal(rows, [[1, 1, 1, 1, 1, 1.5, nan], [2, 0, nan, nan, nan, 2, nan]])
+    assert names == list(frame.columns)
+
+
+def test_frame_refuses_what_is_no_number_by_name():
+    frame = pd.DataFrame(
+        {
+            "good": [1.0, 2.0],
+            "town": ["Oslo", "Bergen"],
+            "kind": pd.Categorical([1, 2]),
+            "when": pd.to_datetime(["2020-01-01"] * 2),
+            "wave": [1j, 2j],
+            "?": ["1", "?"],
+        }
+    )
+    message = refusal(to_rows, frame)
+    assert "5 columns" in message and "good" not in message and "--drop" in message and "--one-hot" in message
+    for name in ("town (holds 'Oslo')", "kind", "when", "wave", "? (holds '?')"):
+        assert name in message
+
+
+def test_frame_with_one_name_twice():
+    assert "same name: a" in refusal(to_rows, pd.DataFrame(FLOATS, columns=["a", "b", "a"]))
+
+
+def test_column_names_with_line_breaks_stay_on_one_line():
+    assert "two lines" in refusal(to_rows, pd.DataFrame({"two\nlines": ["a", "b"]}))
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        (np.zeros(5), "Reshape your data"),
+        (np.float64(1.0), "0 dimensions"),
+        (pd.Series([1.0, 2.0]), "Reshape your data"),
+        (np.zeros((2, 1, 1, 1, 1)), "5 dimensions, shape (2, 1, 1, 1, 1)"),
+        (np.zeros((0, 3)), "0 sample(s) (shape=(0, 3))"),
+        (np.zeros((12, 0)), "0 feature(s) (shape=(12, 0)) while a minimum of 1 is required;"),
+        (np.ones((3, 2), dtype=complex), "Complex data not supported"),
+        (scipy.sparse.eye(3, dtype=complex), "Complex data not supported"),
+        (np.zeros((3, 2), dtype="datetime64[s]"), "datetime64[s], expected numbers"),
+        (np.array([["a", "b"]]), "expected numbers"),
+        (np.array([[1, "b"]], dtype=object), "the data hold text"),
+        ([[1, 2], [3]], "cannot take the data as an array of numbers"),
+        (None, "0 dimensions"),
+    ],
+)
+def test_rows_refused(given, part):
+    assert part in refusal(to_rows, given)
+
+
+def test_objects_that_are_no_numbers_are_a_type_error_too():
+    with pytest.raises(TypeError, match=r"argument must be .* string.* number"):
+        to_rows(np.array([[{"a": 1}, 2.0]], dtype=object))
+
+
+# --- find_domain, as_vectors
+
+
+@pytest.mark.parametrize(
+    ("x", "domain"),
+    [
+        (FLOATS, "vectors"),
+        (np.ones((3, 2), dtype=np.int64), "vectors"),
+        (np.ones((3, 2), dtype=bool), "vectors"),
+        (np.ones((3, 2), dtype=np.uint8), "vectors"),
+        (BYTES, "images"),
+        (BYTES[..., :1], "images"),
+        (BYTES[..., 0], "images"),
+        (DNA, "dna"),
+        (np.where(np.isin(DNA, ord("N")), ord("X"), DNA), "vectors"),
+        (DNA.astype(np.int64), "vectors"),
+    ],
+)
+def test_domain_by_shape_and_dtype(x, domain):
+    assert find_domain(x) == domain
+    assert find_domain(x, domain) == domain
+    assert find_domain(x, "vectors") == "vectors"
+
+
+@pytest.mark.parametrize(
+    ("x", "domain", "part"),
+    [
+        (BYTES.astype(np.float32), None, "float32 of shape (5, 4, 4, 3); expected images as uint8"),
+        (np.moveaxis(BYTES, 3, 1), None, "shape (5, 3, 4, 4)"),
+        (FLOATS, "images", "images are uint8"),
+        (DNA, "images", "images are uint8"),
+        (BYTES, "dna", "DNA is uint8"),
+        (FLOATS, "dna", "DNA is uint8"),
+        (FLOATS, "image", "unknown domain 'image'; did you mean images?"),
+        (FLOATS, "x", "known: vectors, images, dna"),
+    ],
+)
+def test_domain_refused(x, domain, part):
+    assert part in refusal(find_domain, x, domain)
+
+
+def test_vectors_are_float32_and_contiguous():
+    x = as_vectors(np.asfortranarray(BYTES))
+    assert x.shape == (5, 48) and x.dtype == np.float32 and x.flags.c_contiguous
+    np.testing.assert_array_equal(x, BYTES.reshape(5, 48))
+    assert np.shares_memory(as_vectors(x), x)
+    big_endian = as_vectors(FLOATS.astype(">f8"))
+    assert big_endian.dtype == np.dtype("=f4")
+    np.testing.assert_array_equal(big_endian, FLOATS.astype(np.float32))
+
+
+# --- check_finite
+
+
+def test_missing_values_are_counted_and_named():
+    x = FLOATS.copy()
+    x[0, 0] = x[1, 0] = x[2, 2] = np.nan
+    message = refusal(check_finite, x, ["a", "b", "c"])
+    assert "3 missing values (NaN) in 2 columns: a, c;" in message and "--impute median" in message
+    assert "2 columns (counted from 0): 0, 2;" in refusal(check_finite, x)
+    check_finite(x, None, "median")
+
+
+def test_at_most_five_columns_are_named():
+    assert "8 columns: c0, c1, c2, c3, c4 and 3 more;" in refusal(
+        check_finite, np.full((2, 8), np.nan), [f"c{i}" for i in range(8)]
+    )
+
+
+@pytest.mark.parametrize("impute", ["none", "median"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_infinite_values_are_refused_even_beside_missing_ones(impute, dtype):
+    x = FLOATS.astype(dtype)
+    x[0, 1], x[3, 1], x[2, 2] = np.inf, -np.inf, np.nan
+    assert "2 infinite values (infinity) in 1 column: b;" in refusal(check_finite, x, ["a", "b", "c"], impute)
+
+
+def test_values_beyond_float32_are_told_apart_from_infinite_ones():
+    x = FLOATS.copy()
+    x[0, 1] = -1e39
+    assert "1 value too large for float32 (infinity beyond 3.4e38) in 1 column: b" in refusal(
+        as_vectors, x, ["a", "b", "c"]
+    )
+    x[0, 1] = np.finfo(np.float32).max
+    assert as_vectors(x)[0, 1] == np.finfo(np.float32).max
+
+
+# --- labels and columns
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (np.array([0, 1], dtype=np.uint8), np.array([0, 1], dtype=np.uint8)),
+        (np.array([-1, 1], dtype=">i4"), np.array([-1, 1], dtype=np.int32)),
+        (np.array([True, False]), np.array([True, False])),
+        (np.array([1.0, 2.0], dtype=np.float32), np.array([1, 2])),
+        (np.array(["a", "bc"]), np.array(["a", "bc"])),
+        (np.array([b"a", b"bc"]), np.array(["a", "bc"])),
+    ],
+)
+def test_labels_that_are_classes(y, expected):
+    found = check_labels(y, 2)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "part"),
+    [
+        (np.zeros(3), "3 labels for 2 rows"),
+        (np.zeros((2, 1)), "shape (2, 1), expected one label a row"),
+        (np.array([0.0, np.nan]), "1 missing label (NaN)"),
+        (np.array([0.0, 0.37]), "0.37, expected classes"),
+        (np.array([0.0, np.inf]), "inf, expected classes"),
+        (np.array([0j, 1]), "complex128, expected classes"),
+        (np.array(["2020"] * 2, dtype="datetime64[Y]"), "expected classes"),
+    ],
+)
+def test_labels_refused(y, part):
+    assert part in refusal(check_labels, y, 2)
+
+
+def test_constant_columns_are_warned_about_even_with_gaps():
+    x = FLOATS.astype(np.float32)
+    x[:, 0] = 2.0
+    x[:, 2] = [5.0, np.nan, 5.0, 5.0, 5.0, 5.0]
+    with pytest.warns(UserWarning, match="2 constant columns: a, c, ignored"):
+        warn_columns(x, ["a", "b", "c"])
+
+
+def test_one_feature_is_warned_about():
+    with pytest.warns(UserWarning, match="only one feature") as caught:
+        warn_columns(FLOATS[:, :1])
+    assert len(caught) == 1
+
+
+def test_ordinary_columns_give_no_warning(recwarn):
+    warn_columns(FLOATS)
+    assert not recwarn.list

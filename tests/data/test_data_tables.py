@@ -1,0 +1,336 @@
+"""Tables: which columns become features, and how a later file follows an earlier one."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.data import load_dataset
+
+ROWS = 20
+rng = np.random.default_rng(0)
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "age": np.arange(ROWS),
+            "town": ["Oslo", "Bergen"] * (ROWS // 2),
+            "height": rng.normal(size=ROWS),
+            "well": np.arange(ROWS) % 3 == 0,
+            "code": ["01", "02", "10", "01"] * (ROWS // 4),
+            "kind": ["x", "y"] * (ROWS // 2),
+        }
+    )
+
+
+def refusal(function, *args, **kwargs) -> str:
+    """The one line that a call is refused with."""
+    with pytest.raises(InputError) as caught:
+        function(*args, **kwargs)
+    message = str(caught.value)
+    assert message and len(message.splitlines()) == 1
+    return message
+
+
+@pytest.fixture(params=[".csv", ".tsv", ".parquet"])
+def save(tmp_path, request):
+    """Write a frame under a name, in each of the formats."""
+
+    def write(table, name="table"):
+        path = tmp_path / (name + request.param)
+        if request.param == ".parquet":
+            table.to_parquet(path, index=False)
+        else:
+            table.to_csv(path, index=False, sep="," if request.param == ".csv" else "\t")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def csv(tmp_path):
+    def write(text, name="table.csv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+# --- columns
+
+
+def test_numeric_columns_then_encoded_ones(save):
+    table = frame()
+    data = load_dataset(save(table), label="kind", drop=["code"], one_hot=["town"])
+    assert data.feature_names == ["age", "height", "well", "town=Bergen", "town=Oslo"]
+    assert data.x.dtype == np.float32 and data.x.flags.c_contiguous
+    expected = table[["age", "height", "well"]].to_numpy(np.float32)
+    np.testing.assert_array_equal(data.x[:, :3], expected)
+    np.testing.assert_array_equal(data.x[:, 3], table["town"] == "Bergen")
+    np.testing.assert_array_equal(data.x[:, 4], table["town"] == "Oslo")
+    assert data.y.tolist() == table["kind"].tolist() and data.y.dtype.kind == "U"
+    assert (data.split, data.label_name, data.domain) == ("stratified", "kind", "vectors")
+    assert data.schema == {
+        "columns": ["age", "height", "well"],
+        "one_hot": {"town": ["Bergen", "Oslo"]},
+        "drop": ["code"],
+        "label": "kind",
+        "domain": "vectors",
+        "impute": "none",
+        "row_shape": [5],
+        "feature_names": data.feature_names,
+    }
+    assert json.loads(json.dumps(data.schema)) == data.schema
+
+
+def test_without_a_label_there_is_no_split(save):
+    data = load_dataset(save(frame()[["age", "height"]]))
+    assert data.y is None and data.split == "none" and data.label_name is None
+
+
+@pytest.mark.parametrize(("label", "kind"), [("age2", "i"), ("well", "b"), ("half", "i"), ("town", "U")])
+def test_labels_keep_their_kind(save, label, kind):
+    table = frame().assign(age2=np.arange(ROWS) // 10, half=np.repeat([1.0, 2.0], ROWS // 2))
+    data = load_dataset(save(table), label=label, drop=[c for c in ("town", "code", "kind") if c != label])
+    assert data.y.dtype.kind == kind and data.y.tolist() == table[label].tolist()
+    assert label not in data.feature_names
+
+
+def test_text_columns_are_refused_by_name_with_a_value(save):
+    message = refusal(load_dataset, save(frame()), label="kind")
+    assert "town (holds 'Oslo')" in message and "--drop" in message and "--one-hot" in message and "age" not in message
+
+
+def test_the_value_that_makes_a_column_text_is_shown(csv):
+    message = refusal(load_dataset, csv("a,b\n1,2\n?,3\n"))
+    assert "1 column that is not numbers: a (holds '?')" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"label": "kinds"}, "no column 'kinds', given as label; did you mean kind?"),
+        ({"label": "zzz"}, "its columns are: age, town, height, well, code and 1 more"),
+        ({"drop": ["towns"]}, "given as drop; did you mean town?"),
+        ({"one_hot": ["twon"]}, "given as one_hot; did you mean town?"),
+        ({"drop": ["town"], "one_hot": ["town"]}, "both drop and one_hot"),
+        ({"label": "kind", "drop": ["kind"]}, "both label and drop"),
+        ({"label": "kind", "one_hot": ["kind"]}, "both label and one_hot"),
+        ({"label": "kind", "drop": ["age", "town", "height", "well", "code"]}, "no feature left"),
+        ({"drop": ["town", "code", "kind"], "domain": "images"}, "images are uint8"),
+        ({"drop": ["town", "code", "kind"], "label": "height"}, "expected classes"),
+        ({"drop": ["town", "code", "kind"], "label": "age"}, "20 labelled rows of 20 classes"),
+    ],
+)
+def test_options_refused(save, options, part):
+    assert part in refusal(load_dataset, save(frame()), **options)
+
+
+def test_missing_values_are_refused_with_count_and_columns(save):
+    table = frame().drop(columns=["code", "kind"])
+    table.loc[[1, 2], "height"] = np.nan
+    table.loc[3, "town"] = None
+    path = save(table)
+    message = refusal(load_dataset, path, one_hot=["town"])
+    assert "3 missing values (NaN) in 2 columns: height, town;" in message and "--impute median" in message
+    data = load_dataset(path, one_hot=["town"], impute="median")
+    assert np.isnan(data.x[[1, 2], 1]).all() and np.isnan(data.x).sum() == 2
+    np.testing.assert_array_equal(data.x[3, -2:], 0)
+
+
+def test_booleans_with_gaps_are_numbers_with_gaps(save):
+    table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [True, None, False]})
+    assert "1 missing value (NaN) in 1 column: b" in refusal(load_dataset, save(table))
+    np.testing.assert_array_equal(load_dataset(save(table), impute="median").x[:, 1], [1, np.nan, 0])
+
+
+@pytest.mark.parametrize("options", [{}, {"one_hot": ["b"]}])
+def test_a_column_without_any_value_is_refused(save, options):
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [None, None]})
+    message = refusal(load_dataset, save(table), impute="median", **options)
+    assert "b" in message and "--drop" in message and "value" in message
+
+
+def test_infinite_values_are_refused_with_count_and_columns(save):
+    table = pd.DataFrame({"a": [1.0, 2.0, np.inf], "b": [1.0, -np.inf, 3.0], "c": [1.0, 2.0, 3.0]})
+    assert "2 infinite values (infinity) in 2 columns: a, b;" in refusal(load_dataset, save(table), impute="median")
+    assert "1 value too large for float32" in refusal(load_dataset, save(table[["c"]].replace(3.0, 1e300)))
+
+
+def test_missing_labels_are_refused_with_their_count(save):
+    table = frame()[["age", "kind"]]
+    table.loc[:4, "kind"] = None
+    assert "label column kind has 5 missing values" in refusal(load_dataset, save(table), label="kind", impute="median")
+
+
+def test_no_rows_and_one_row(save):
+    table = frame()[["age", "height"]]
+    assert "has no rows, only the names of 2 columns" in refusal(load_dataset, save(table[:0]))
+    assert "n_samples=1" in refusal(load_dataset, save(table[:1]))
+
+
+def test_one_category_from_whole_numbers_with_a_gap(save):
+    table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "level": [1, 2, 1]})
+    schema = load_dataset(save(table), one_hot=["level"], impute="median").schema
+    assert schema["one_hot"] == {"level": ["1", "2"]}
+    if save(table).suffix == ".parquet":
+        gap = pd.DataFrame({"a": [1.0, 2.0], "level": [2.0, np.nan]})
+        np.testing.assert_array_equal(load_dataset(save(gap), schema=schema).x[:, 1:], [[0, 1], [0, 0]])
+
+
+# --- a later file
+
+
+def test_a_later_file_gives_the_same_columns_in_the_same_order(save, recwarn):
+    table = frame()
+    first = load_dataset(save(table), label="kind", drop=["code"], one_hot=["town"])
+    shuffled = table[["kind", "well", "town", "height", "age"]]
+    again = load_dataset(save(shuffled, "later"), schema=json.loads(json.dumps(first.schema)))
+    np.testing.assert_array_equal(again.x, first.x)
+    np.testing.assert_array_equal(again.test_index, first.test_index)
+    assert again.feature_names == first.feature_names and again.y.tolist() == first.y.tolist()
+    assert not recwarn.list
+
+
+def test_a_later_file_without_labels(save):
+    schema = load_dataset(save(frame()), label="kind", drop=["code", "town"]).schema
+    later = load_dataset(save(frame()[["age", "height", "well"]][:1], "later"), schema=schema)
+    assert (later.y, later.split, later.label_name, later.x.shape) == (None, "none", None, (1, 3))
+
+
+def test_a_later_file_with_another_label_column(save):
+    schema = load_dataset(save(frame()), label="kind", drop=["code", "town"]).schema
+    path = save(frame().rename(columns={"kind": "sort"}), "later")
+    later = load_dataset(path, schema=schema, label="sort")
+    assert later.label_name == "sort" and later.split == "stratified" and later.x.shape == (ROWS, 3)
+    assert "given as label" in refusal(load_dataset, path, schema=schema, label="other")
+
+
+def test_a_later_file_that_lacks_a_column(save):
+    schema = load_dataset(save(frame()), label="kind", drop=["code"], one_hot=["town"]).schema
+    message = refusal(load_dataset, save(frame().drop(columns=["height", "town"]), "later"), schema=schema)
+    assert "lacks 2 columns that the run was fitted on: height, town;" in message
+
+
+def test_a_later_file_with_more_columns(save):
+    schema = load_dataset(save(frame()[["age", "height"]])).schema
+    with pytest.warns(UserWarning, match="4 columns that the run does not know, ignored: town, well, code, kind"):
+        assert load_dataset(save(frame(), "later"), schema=schema).x.shape == (ROWS, 2)
+
+
+def test_a_later_file_with_an_unseen_category(save):
+    schema = load_dataset(save(frame()[["age", "town"]]), one_hot=["town"]).schema
+    with pytest.warns(UserWarning, match="town has 1 category that the run has not seen, encoded as zeros: Rome"):
+        later = load_dataset(save(pd.DataFrame({"age": [1, 2], "town": ["Rome", "Oslo"]}), "later"), schema=schema)
+    np.testing.assert_array_equal(later.x, [[1, 0, 0], [2, 0, 1]])
+
+
+def test_a_later_file_with_text_or_gaps_in_a_column(save):
+    schema = load_dataset(save(frame()[["age", "height"]])).schema
+    text = pd.DataFrame({"age": ["old", "new"], "height": [1.0, 2.0]})
+    assert "age (holds 'old')" in refusal(load_dataset, save(text, "later"), schema=schema)
+    gap = pd.DataFrame({"age": [1.0, None], "height": [1.0, 2.0]})
+    assert "1 missing value (NaN) in 1 column: age" in refusal(load_dataset, save(gap, "later"), schema=schema)
+
+
+def test_a_table_for_a_run_fitted_on_arrays(save, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 2)) * [[1], [2], [3]])
+    schema = load_dataset(tmp_path / "a.npy").schema
+    assert load_dataset(save(frame()[["age", "height", "kind"]]), schema=schema, label="kind").x.shape == (ROWS, 2)
+    assert "has 1 feature a row" in refusal(load_dataset, save(frame()[["age"]]), schema=schema)
+
+
+# --- csv as it comes
+
+
+def test_categories_are_the_text_in_the_file(csv):
+    schema = load_dataset(csv("a,code\n1,01\n2,x\n"), one_hot=["code"]).schema
+    assert schema["one_hot"] == {"code": ["01", "x"]}
+    later = load_dataset(csv("a,code\n1,01\n2,01\n", "later.csv"), schema=schema)
+    np.testing.assert_array_equal(later.x[:, 1:], [[1, 0], [1, 0]])
+
+
+def test_an_index_is_just_a_column(csv):
+    assert load_dataset(csv(",a\n0,1.5\n1,2.5\n")).feature_names == ["Unnamed: 0", "a"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(csv):
+    assert load_dataset(csv("a,b\n1,2\n3,4\n".encode("utf-8-sig"))).feature_names == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("a,b\n", "no rows, only the names of 2 columns"),
+        ("a,b,a\n1,2,3\n4,5,6\n", "columns of the same name: a;"),
+        ("a,b\n1,2,3\n4,5,6\n", "more fields than the header line"),
+        ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
+        ("a,b\n1,2\n3\n", "1 missing value (NaN) in 1 column: b"),
+        ("a;b\n1;2\n3;4\n", "separated by ';', expected ','"),
+        ('a,b\n1,"2\n3,4\n', "is it damaged"),
+        ("a,b\n1,2\n".encode("utf-16"), "table in UTF-8"),
+        ('"two\nlines",b\nx,2\n', "two lines (holds 'x')"),
+    ],
+)
+def test_csv_refused(csv, text, part):
+    message = refusal(load_dataset, csv(text))
+    assert part in message and "table.csv" in message
+
+
+def test_a_table_without_a_header_is_suspected(csv):
+    with pytest.warns(UserWarning, match=r"only numbers \(1.5, 2.5\)"):
+        load_dataset(csv("1.5,2.5\n3,4\n5,6\n"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_counted_columns_are_names(csv):
+    assert load_dataset(csv("0,1\n3,4\n5,6\n")).feature_names == ["0", "1"]
+
+
+# --- parquet
+
+
+def test_parquet_index_is_no_column(tmp_path):
+    table = frame()[["age", "height"]].set_index(np.arange(ROWS)[::-1])
+    table.to_parquet(tmp_path / "a.parquet")
+    assert load_dataset(tmp_path / "a.parquet").feature_names == ["age", "height"]
+
+
+def test_parquet_in_a_folder_that_looks_like_a_partition(tmp_path):
+    (tmp_path / "year=2020").mkdir()
+    frame()[["age", "height"]].to_parquet(tmp_path / "year=2020" / "a.parquet")
+    assert load_dataset(tmp_path / "year=2020" / "a.parquet").feature_names == ["age", "height"]
+
+
+def test_parquet_nullable_types_and_lists(tmp_path):
+    table = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": pd.array([1, 2, 3], dtype="Int8")})
+    table.to_parquet(tmp_path / "a.parquet")
+    np.testing.assert_array_equal(
+        load_dataset(tmp_path / "a.parquet", impute="median").x, [[1, 1], [np.nan, 2], [3, 3]]
+    )
+    table.assign(b=[[1], [2], [3]]).to_parquet(tmp_path / "a.parquet")
+    assert "b (holds" in refusal(load_dataset, tmp_path / "a.parquet", impute="median")
+    message = refusal(load_dataset, tmp_path / "a.parquet", impute="median", one_hot=["b"])
+    assert "cannot be one-hot encoded" in message
+
+
+def test_parquet_with_one_name_twice(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table([[1, 2], [3, 4]], names=["a", "a"]), tmp_path / "a.parquet")
+    assert "same name: a" in refusal(load_dataset, tmp_path / "a.parquet")
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    frame().to_parquet(tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'viewsmith\[parquet\]'"):
+        load_dataset(tmp_path / "a.parquet")

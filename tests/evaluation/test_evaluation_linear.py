@@ -1,0 +1,148 @@
+"""Linear classifiers against scikit-learn's, solved to the optimum."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from viewsmith.core.errors import InputError
+from viewsmith.evaluation.linear import LinearModel, fit_linear, standardise
+
+
+def objective(model: LinearModel, x: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
+    """The value that is minimised, straight from its definition."""
+    x, classes = x.astype(np.float64), np.arange(max(2, len(model.coef)))
+    scores = x @ model.coef.T + model.intercept
+    penalty = 0.5 * np.square(model.coef).sum()
+    if loss == "squared_hinge":
+        sign = np.where(y[:, None] == (classes if len(classes) > 2 else [1]), 1, -1)
+        return (
+            C * np.square(np.maximum(0, 1 - sign * scores)).sum() + penalty + 0.5 * np.square(model.intercept).sum()
+        )
+    if len(model.coef) == 1:
+        scores = np.hstack([np.zeros_like(scores), scores])
+    return C * (np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(y)), y]).sum() + penalty
+
+
+def sklearn_optimum(x: np.ndarray, y: np.ndarray, loss: str, C: float) -> LinearModel:
+    if loss == "logistic":
+        peer = LogisticRegression(C=C, tol=1e-9, max_iter=20000)
+    else:
+        peer = LinearSVC(C=C, dual=False, tol=1e-7, max_iter=20000)
+    peer.fit(x.astype(np.float64), y)
+    return LinearModel(peer.coef_, peer.intercept_)
+
+
+def wide() -> tuple[np.ndarray, np.ndarray]:
+    """Four noisy classes in 400 features; 240 rows stay for training."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 1200)
+    return rng.normal(size=(4, 400))[y] * 0.4 + rng.normal(size=(1200, 400)), y
+
+
+SETS = {
+    "digits": lambda: load_digits(return_X_y=True),
+    "wine": lambda: load_wine(return_X_y=True),
+    "breast_cancer": lambda: load_breast_cancer(return_X_y=True),
+    "wide": wide,
+    "wide, two classes": lambda: (wide()[0], (wide()[1] > 1).astype(int)),
+}
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("name", SETS)
+def test_reaches_the_optimum_of_scikit_learn(name, loss):
+    x, y = SETS[name]()
+    share = 0.8 if name.startswith("wide") else 0.3
+    x, x_test, y, _ = train_test_split(x.astype(np.float32), y, test_size=share, random_state=0, stratify=y)
+    x, x_test = standardise(x, x_test)
+    ours = fit_linear(x, y, len(np.unique(y)), loss=loss)
+    theirs = sklearn_optimum(x, y, loss, 1.0)
+
+    assert ours.coef.shape == theirs.coef.shape
+    assert ours.intercept.shape == theirs.intercept.shape
+    best = objective(theirs, x, y, loss, 1.0)
+    assert objective(ours, x, y, loss, 1.0) == pytest.approx(best, rel=1e-3)
+    assert np.mean(ours.predict(x_test) == theirs.predict(x_test)) >= 0.995
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("C", [0.01, 30.0])
+@pytest.mark.parametrize("n_features", [13, 500])
+def test_uncentred_rows_and_other_strengths(loss, C, n_features):
+    # Not standardised, so that a free and a regularised intercept differ; wide rows go through their span.
+    x, y = load_wine(return_X_y=True)
+    x = x / x.std(axis=0)
+    if n_features > x.shape[1]:
+        x = x @ np.random.default_rng(0).normal(size=(x.shape[1], n_features)) / 10
+    x = x.astype(np.float32)
+    ours = objective(fit_linear(x, y, 3, loss=loss, C=C), x, y, loss, C)
+    assert ours == pytest.approx(objective(sklearn_optimum(x, y, loss, C), x, y, loss, C), rel=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_repeated_rows_and_columns(loss):
+    # The rows span fewer dimensions than there are rows or columns.
+    x, y = load_wine(return_X_y=True)
+    x = standardise(x[::6], x[::6])[0]
+    y = y[::6]
+    model = fit_linear(np.tile(x, (2, 5)), np.tile(y, 2), 3, loss=loss)
+    # Five copies of a column share its weight, which costs a fifth of the penalty; two copies of a row count twice.
+    single = fit_linear(x * np.sqrt(5, dtype=np.float32), y, 3, loss=loss, C=2.0)
+    np.testing.assert_allclose(model.coef[:, :13], single.coef / np.sqrt(5), atol=5e-3)
+    np.testing.assert_allclose(model.coef[:, :13], model.coef[:, -13:], atol=1e-5)
+
+
+def test_standardise_agrees_with_scikit_learn(digits, wine):
+    for x in (digits, wine, wine * 1e-4 + 1000):
+        train, test = x[::2], x[1::2]
+        scaler = StandardScaler().fit(train.astype(np.float64))
+        ours = standardise(train, test)
+        assert [part.dtype for part in ours] == [np.float32, np.float32]
+        np.testing.assert_allclose(ours[0], scaler.transform(train.astype(np.float64)), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(ours[1], scaler.transform(test.astype(np.float64)), rtol=1e-4, atol=1e-4)
+
+
+def test_standardise_leaves_the_scale_of_constant_columns():
+    train = np.full((7, 1), 0.1, dtype=np.float32)
+    test = np.array([[0.1], [2.1]], dtype=np.float32)
+    np.testing.assert_allclose(standardise(train, test)[0], 0, atol=1e-7)
+    np.testing.assert_allclose(standardise(train, test)[1], [[0], [2]], atol=1e-6)
+
+
+def test_running_out_of_steps_warns(wine):
+    y = load_wine().target
+    with pytest.warns(UserWarning, match=r"stopped after 2 steps .* raise max_iter"):
+        fit_linear(standardise(wine, wine)[0], y, 3, loss="logistic", max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_linear(standardise(wine, wine)[0], y, 3, loss="logistic")
+
+
+def test_input_is_left_alone(wine):
+    before = wine.copy()
+    wine.flags.writeable = False
+    try:
+        fit_linear(wine, load_wine().target, 3, loss="squared_hinge")
+    finally:
+        wine.flags.writeable = True
+    assert np.array_equal(before, wine)
+
+
+@pytest.mark.parametrize(
+    ("codes", "n_classes", "message"),
+    [
+        ([0, 0, 0], 1, "1 class; at least 2"),
+        ([0, 0, 2], 3, "every value from 0 to 2"),
+        ([0, 1, 2], 2, "every value from 0 to 1"),
+        ([0, -1, 1], 3, "every value from 0 to 2"),
+    ],
+)
+def test_codes_are_checked(codes, n_classes, message):
+    with pytest.raises(InputError, match=message):
+        fit_linear(np.eye(3), codes, n_classes, loss="logistic")

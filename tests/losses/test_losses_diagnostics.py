@@ -1,0 +1,111 @@
+"""Label-free numbers against numpy loops, hand-computed cases and collapses."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
+
+DTYPES = (torch.float64, torch.float32)
+
+
+def rows(n=9, d=4, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)) + 0.3
+
+
+def at_length_one(h):
+    return np.array([row / np.sqrt(sum(v * v for v in row)) for row in h])
+
+
+def slow_feature_std(h):
+    u = at_length_one(h)
+    stds = []
+    for column in u.T:
+        mean = sum(column) / len(column)
+        stds.append(math.sqrt(sum((v - mean) ** 2 for v in column) / (len(column) - 1)))
+    return sum(stds) / len(stds) * math.sqrt(h.shape[1])
+
+
+def slow_effective_rank(h):
+    # Singular values by way of the eigenvalues of the Gram matrix.
+    centred = h - h.mean(0)
+    values = np.sqrt(np.clip(np.linalg.eigvalsh(centred.T @ centred), 0, None))
+    shares = values / values.sum()
+    return math.exp(-sum(p * math.log(p) for p in shares if p > 1e-9))
+
+
+def slow_uniformity(h, t=2.0):
+    u = at_length_one(h)
+    potentials = [math.exp(-t * sum((u[i] - u[j]) ** 2)) for i in range(len(u)) for j in range(len(u)) if i != j]
+    return math.log(sum(potentials) / len(potentials))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("fast", "slow"),
+    [(feature_std, slow_feature_std), (effective_rank, slow_effective_rank), (uniformity, slow_uniformity)],
+)
+def test_numbers_are_the_loops(fast, slow, dtype):
+    h = rows()
+    found = fast(torch.from_numpy(h).to(dtype))
+    assert found.shape == () and found.dtype == dtype
+    tolerance = 1e-10 if dtype == torch.float64 else 1e-5
+    assert float(found) == pytest.approx(slow(h), rel=tolerance, abs=tolerance)
+
+
+def test_uniformity_takes_other_temperatures():
+    h = rows()
+    assert float(uniformity(torch.from_numpy(h), t=0.5)) == pytest.approx(slow_uniformity(h, 0.5), rel=1e-10)
+
+
+def test_alignment_is_the_loop():
+    h0, h1 = rows(seed=1), rows(seed=2)
+    u0, u1 = at_length_one(h0), at_length_one(h1)
+    expected = sum(sum((a - b) ** 2) for a, b in zip(u0, u1, strict=True)) / len(u0)
+    assert float(alignment(torch.from_numpy(h0), torch.from_numpy(h1))) == pytest.approx(expected, rel=1e-10)
+
+
+def test_by_hand():
+    e = torch.eye(2, dtype=torch.float64)
+    opposite = torch.stack([e[0], -3 * e[0]])
+    # One feature at +-1 (deviation sqrt 2), one at 0: their mean times sqrt 2 is 1.
+    assert float(feature_std(opposite)) == pytest.approx(1)
+    assert float(uniformity(opposite)) == pytest.approx(-8)  # log exp(-2 * 2^2)
+    assert float(alignment(e[:1], 5 * e[1:])) == pytest.approx(2)
+    assert float(alignment(e[:1], -e[:1])) == pytest.approx(4)
+    assert float(alignment(e, 7 * e)) == pytest.approx(0)
+
+
+def test_effective_rank_by_hand():
+    # Centred orthogonal columns of lengths 2 : 1 : 1 have shares 1/2, 1/4, 1/4 and entropy 1.5 log 2.
+    columns = torch.tensor([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=torch.float64)
+    lengths = torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64)
+    assert float(effective_rank(columns * lengths + 5)) == pytest.approx(2**1.5)
+    assert float(effective_rank(columns)) == pytest.approx(3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [7, 10, 100])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e3])
+def test_a_constant_representation_reads_as_collapsed(n, value, dtype):
+    # The mean of equal numbers is not always that number: what rounding leaves must not count as a direction.
+    h = torch.full((n, 5), value, dtype=dtype) * torch.arange(1, 6, dtype=dtype)
+    assert float(effective_rank(h)) == 0
+    assert float(feature_std(h)) == pytest.approx(0, abs=1e-6)
+    assert float(uniformity(h)) == pytest.approx(0, abs=1e-5)
+
+
+def test_rows_along_one_line_have_effective_rank_one_however_short():
+    direction = torch.randn(6, generator=torch.Generator().manual_seed(0))
+    for scale in (1.0, 1e-8):
+        h = scale * torch.linspace(-1, 1, 20)[:, None] * direction
+        assert float(effective_rank(h)) == pytest.approx(1, abs=1e-3)
+
+
+def test_rows_of_all_directions_read_as_spread():
+    h = torch.randn(2000, 32, generator=torch.Generator().manual_seed(0))
+    assert float(feature_std(h)) == pytest.approx(1, abs=0.01)
+    assert 31 < float(effective_rank(h)) <= 32
+    assert float(uniformity(h)) == pytest.approx(-3.78, abs=0.05)  # E exp(-2 d^2) over the sphere in 32 dimensions

@@ -1,0 +1,253 @@
+"""InfoNCE and NT-Xent against slow, obvious double loops: value and gradient."""
+
+import math
+
+import pytest
+import torch
+
+from viewsmith.losses.nt_xent import info_nce, nt_xent, squared_distances, unit
+
+TOLERANCE = {torch.float64: dict(rtol=1e-10, atol=1e-10), torch.float32: dict(rtol=2e-4, atol=1e-5)}
+DTYPES = (torch.float64, torch.float32)
+KERNELS = ("cosine", "cauchy")
+NEGATIVES = ("all", "cross")
+# Rows shown by the first and second views: row 1 and row 2 are shown by several views of the batch.
+IDS = (torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 2, 2, 7, 1]))
+
+
+def close(one, other):
+    torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
+
+
+def embeddings(dtype, rows=5, width=3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(2, rows, width, generator=generator, dtype=torch.float64).to(dtype)
+    return z[0].requires_grad_(), z[1].requires_grad_()
+
+
+def length(a):
+    norm = (a * a).sum() ** 0.5
+    return norm if norm > 0 else 1
+
+
+def similarity(a, b, kernel, temperature):
+    if kernel == "cosine":
+        return torch.exp((a * b).sum() / length(a) / length(b) / temperature)
+    return (1 + ((a - b) * (a - b)).sum()) ** (-1 / temperature)
+
+
+def slow_info_nce(anchors, candidates, positive, temperature, kernel, excluded=None):
+    losses = []
+    for i in range(len(anchors)):
+        total = 0
+        for j in range(len(candidates)):
+            if excluded is None or not excluded[i, j]:
+                total = total + similarity(anchors[i], candidates[j], kernel, temperature)
+        mine = similarity(anchors[i], candidates[positive[i]], kernel, temperature)
+        losses.append(-torch.log(mine / total))
+    return torch.stack(losses)
+
+
+def slow_nt_xent(z0, z1, temperature, kernel, negatives, ids=None):
+    """Every view by its number and side; a view is left out for being the anchor or for showing a row of the pair."""
+    z, losses = (z0, z1), []
+    for i in range(len(z0)):
+        directions = []
+        for side in (0, 1) if negatives == "all" else (0,):
+            other, total = 1 - side, 0
+            mine = similarity(z[side][i], z[other][i], kernel, temperature)
+            for candidate_side in (0, 1) if negatives == "all" else (1,):
+                for j in range(len(z0)):
+                    is_positive = (candidate_side, j) == (other, i)
+                    if (candidate_side, j) == (side, i):
+                        continue
+                    if ids is not None and not is_positive:
+                        if int(ids[candidate_side][j]) in (int(ids[0][i]), int(ids[1][i])):
+                            continue
+                    total = total + similarity(z[side][i], z[candidate_side][j], kernel, temperature)
+            directions.append(-torch.log(mine / total))
+        losses.append(sum(directions) / len(directions))
+    return torch.stack(losses)
+
+
+def gradients(losses, *inputs):
+    # Unequal weights, so that a loss in the wrong place shows.
+    weights = torch.arange(1, len(losses) + 1, dtype=losses.dtype)
+    return torch.autograd.grad((weights * losses).sum(), inputs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ids", [None, IDS], ids=["no ids", "ids"])
+@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize(
+    ("kernel", "temperature"), [("cosine", 0.5), ("cosine", 0.1), ("cauchy", 1.0), ("cauchy", 0.4)]
+)
+def test_nt_xent_is_the_double_loop(kernel, temperature, negatives, ids, dtype):
+    z0, z1 = embeddings(dtype)
+    fast = nt_xent(z0, z1, temperature=temperature, kernel=kernel, negatives=negatives, ids=ids)
+    slow = slow_nt_xent(z0, z1, temperature, kernel, negatives, ids)
+    assert fast.shape == (5,) and fast.dtype == dtype
+    close(fast, slow)
+    for one, other in zip(gradients(fast, z0, z1), gradients(slow, z0, z1), strict=True):
+        close(one, other)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_info_nce_is_the_double_loop_for_any_columns(kernel, dtype):
+    anchors, candidates = embeddings(dtype, rows=7)
+    anchors = anchors[:4].detach().requires_grad_()
+    positive = torch.tensor([6, 0, 3, 3])
+    excluded = torch.rand(4, 7, generator=torch.Generator().manual_seed(1)) < 0.4
+    excluded[torch.arange(4), positive] = False
+    for mask in (None, excluded):
+        fast = info_nce(anchors, candidates, positive, temperature=0.7, kernel=kernel, excluded=mask)
+        slow = slow_info_nce(anchors, candidates, positive, 0.7, kernel, mask)
+        close(fast, slow)
+        assert (fast >= 0).all()
+        for one, other in zip(gradients(fast, anchors, candidates), gradients(slow, anchors, candidates), strict=True):
+            close(one, other)
+
+
+@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gradient_by_finite_differences(kernel, negatives):
+    def loss(z0, z1):
+        return nt_xent(z0, z1, temperature=0.5, kernel=kernel, negatives=negatives, ids=IDS)
+
+    assert torch.autograd.gradcheck(loss, embeddings(torch.float64))
+
+
+# Two pairs of equal views at right angles: the positive has cosine 1 and distance 0, every negative cosine 0 and
+# squared distance 2. An anchor meets two negatives under "all" and one under "cross".
+@pytest.mark.parametrize(
+    ("kernel", "temperature", "negatives", "expected"),
+    [
+        ("cosine", 1.0, "all", math.log(1 + 2 / math.e)),
+        ("cosine", 1.0, "cross", math.log(1 + 1 / math.e)),
+        ("cosine", 0.5, "all", math.log(1 + 2 / math.e**2)),
+        ("cauchy", 1.0, "all", math.log(5 / 3)),
+        ("cauchy", 1.0, "cross", math.log(4 / 3)),
+        ("cauchy", 0.5, "cross", math.log(10 / 9)),
+    ],
+)
+def test_by_hand(kernel, temperature, negatives, expected):
+    z = torch.eye(2, dtype=torch.float64)
+    found = nt_xent(z, z, temperature=temperature, kernel=kernel, negatives=negatives)
+    torch.testing.assert_close(found, torch.full((2,), expected, dtype=torch.float64), rtol=1e-12, atol=0)
+
+
+def test_ids_by_hand():
+    # Sample 0 is paired with row 1, so sample 1, which shows row 1, is none of its negatives; sample 2 is one.
+    z = torch.eye(3, dtype=torch.float64)
+    ids = (torch.tensor([0, 1, 2]), torch.tensor([1, 5, 6]))
+    found = nt_xent(z, z, temperature=1.0, negatives="cross", ids=ids)
+    one, two = math.log(1 + 1 / math.e), math.log(1 + 2 / math.e)
+    torch.testing.assert_close(found, torch.tensor([two, one, two], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_positive_is_never_masked(kernel, negatives):
+    # All views show one row: no negative is left, so the loss is -log(k / k) = 0; a masked positive would be infinite.
+    z0, z1 = embeddings(torch.float64)
+    same = torch.zeros(5, dtype=torch.int64)
+    losses = nt_xent(z0, z1, kernel=kernel, negatives=negatives, ids=(same, same))
+    close(losses, torch.zeros(5, dtype=torch.float64))
+    for gradient in gradients(losses, z0, z1):
+        close(gradient, torch.zeros_like(gradient))
+
+
+@pytest.mark.parametrize("ids", [None, IDS], ids=["no ids", "ids"])
+@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gathered_parts_are_rows_of_the_whole(kernel, negatives, ids):
+    z0, z1 = embeddings(torch.float64)
+    options = dict(temperature=0.5, kernel=kernel, negatives=negatives)
+    whole = nt_xent(z0, z1, ids=ids, **options)
+    parts = []
+    for part in (slice(0, 2), slice(2, 5)):
+        own = None if ids is None else (ids[0][part], ids[1][part])
+        parts.append(
+            nt_xent(z0[part], z1[part], ids=own, gathered=(z0, z1), gathered_ids=ids, offset=part.start, **options)
+        )
+    joined = torch.cat(parts)
+    close(joined, whole)
+    for one, other in zip(gradients(joined, z0, z1), gradients(whole, z0, z1), strict=True):
+        close(one, other)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rows_of_zeros_are_legal(kernel, negatives, dtype):
+    z0, z1 = (z.detach() for z in embeddings(dtype))
+    z0[1], z1[1], z1[3] = 0, 0, 0
+    z0.requires_grad_()
+    z1.requires_grad_()
+    losses = nt_xent(z0, z1, temperature=0.1, kernel=kernel, negatives=negatives)
+    close(losses, slow_nt_xent(z0, z1, 0.1, kernel, negatives))
+    for gradient in gradients(losses, z0, z1):
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_embeddings_that_are_all_zero_cannot_be_told_apart(kernel):
+    z = torch.zeros(4, 3, requires_grad=True)
+    losses = nt_xent(z, z, kernel=kernel)
+    torch.testing.assert_close(losses, torch.full((4,), math.log(7)))
+    assert torch.autograd.grad(losses.sum(), z)[0].isfinite().all()
+
+
+def test_cosine_does_not_see_lengths_and_cauchy_does():
+    z0, z1 = embeddings(torch.float64)
+    scale = torch.tensor([[1e-6], [1.0], [3.0], [1e3], [1e6]], dtype=torch.float64)
+    close(nt_xent(scale * z0, z1), nt_xent(z0, z1))
+    assert (nt_xent(scale * z0, z1, kernel="cauchy") - nt_xent(z0, z1, kernel="cauchy")).abs().max() > 1
+
+
+@pytest.mark.parametrize("norm", [3, 30])
+def test_cauchy_keeps_the_digits_of_close_views(norm):
+    # At length 30 a squared distance of 1e-4 is lost in the product form of float32, 900 + 900 - 2 * 900.
+    generator = torch.Generator().manual_seed(0)
+    z0 = norm * unit(torch.randn(32, 16, generator=generator))
+    z1 = z0 + 1e-2 * unit(torch.randn(32, 16, generator=generator))
+    single = nt_xent(z0.requires_grad_(), z1, temperature=1.0, kernel="cauchy", negatives="cross")
+    exact = z0.detach().double().requires_grad_()
+    double = nt_xent(exact, z1.double(), temperature=1.0, kernel="cauchy", negatives="cross")
+    assert (single >= 0).all()
+    torch.testing.assert_close(single.double(), double, rtol=0, atol=1e-6)
+    found, expected = gradients(single, z0)[0].double(), gradients(double, exact)[0]
+    assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
+
+
+def test_cauchy_survives_far_away_embeddings():
+    z0, z1 = (1e6 * z.detach() for z in embeddings(torch.float32))
+    z0.requires_grad_()
+    losses = nt_xent(z0, z1, kernel="cauchy")
+    assert losses.isfinite().all()
+    assert torch.autograd.grad(losses.sum(), z0)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unit(dtype):
+    z = torch.tensor([[3.0, 4.0], [0.0, 0.0], [-5e-20, 0.0]], dtype=dtype, requires_grad=True)
+    expected = torch.tensor([[0.6, 0.8], [0.0, 0.0], [-1.0, 0.0]], dtype=dtype)
+    close(unit(z), expected)
+    assert torch.autograd.grad(unit(z).sum(), z)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_squared_distances_are_the_double_loop(dtype):
+    a, b = embeddings(dtype, rows=4)
+    fast = squared_distances(a, b)
+    slow = torch.stack([torch.stack([((x - y) ** 2).sum() for y in b]) for x in a])
+    close(fast, slow)
+    assert (squared_distances(a, a) >= 0).all()
+    weights = torch.arange(16.0, dtype=dtype).view(4, 4)
+    for one, other in zip(
+        torch.autograd.grad((weights * fast).sum(), (a, b)),
+        torch.autograd.grad((weights * slow).sum(), (a, b)),
+        strict=True,
+    ):
+        close(one, other)

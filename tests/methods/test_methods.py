@@ -1,0 +1,156 @@
+"""The methods against their equations written out."""
+
+import pytest
+import torch
+
+from viewsmith.core import Batch, Optimizer
+from viewsmith.frameworks import SimCLR
+from viewsmith.losses import nt_xent
+from viewsmith.methods import ContrastiveMethod, PiNDAMethod
+from viewsmith.networks import MLP
+from viewsmith.views import GaussianNoise, Identity, Neighbours, PiNoise, ViewPair
+
+B, D = 6, 4
+X = torch.randn(20, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+INDEX = torch.tensor([3, 0, 19, 7, 8, 11])
+
+
+def draw(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def batch(seed=0):
+    return Batch(X[INDEX], INDEX, draw(seed))
+
+
+def framework():
+    torch.manual_seed(0)
+    return SimCLR(MLP(D, [8, 5]), MLP(5, [3]), temperature=0.5).double()
+
+
+def pinda(makers=(), trained=True, **options):
+    simclr = framework()
+    noise = PiNoise(D, hidden=(8,), strength=0.7, adversarial=options.pop("adversarial", False)).double()
+    if trained:
+        with torch.no_grad():
+            noise.network[-1].weight.copy_(torch.randn(D, 8, generator=draw(3)))
+    settings = {"two_sided": True, "penalty": "log_barrier", "penalty_weight": 0.3} | options
+    method = PiNDAMethod(simclr, ViewPair(makers), noise, epochs=4, optimizer=Optimizer(), **settings)
+    method.prepare(X, 0)
+    return method
+
+
+def embed(method, x):
+    return method.framework.head(method.framework.encoder(x))
+
+
+def test_contrastive_is_the_framework_on_the_views():
+    method = ContrastiveMethod(framework(), ViewPair([GaussianNoise(0.5)]), epochs=3, optimizer=Optimizer(name="sgd"))
+    losses, logs = method(batch())
+    generator = draw()
+    first = X[INDEX] + 0.5 * torch.randn(B, D, dtype=torch.float64, generator=generator)
+    second = X[INDEX] + 0.5 * torch.randn(B, D, dtype=torch.float64, generator=generator)
+    expected = nt_xent(embed(method, first), embed(method, second), temperature=0.5)
+    torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
+    assert logs == {}
+
+
+def test_contrastive_with_neighbours_knows_whose_rows_are_shown():
+    method = ContrastiveMethod(framework(), ViewPair([Neighbours(3)]), epochs=3, optimizer=Optimizer())
+    method.prepare(X, 0)
+    losses, _ = method(batch())
+    shown = method.views.makers[0].partners(X[INDEX], INDEX, draw())
+    expected = nt_xent(embed(method, X[INDEX]), embed(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
+    torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [pinda, lambda: ContrastiveMethod(framework(), ViewPair([Identity()]), epochs=4, optimizer=Optimizer())])
+def test_one_joint_update(make):
+    method = make()
+    (phase,) = method.phases()
+    (update,) = phase.updates
+    assert phase.epochs == 4 and update.module is method and update.parameters is None and update.every == 1
+    h, z = method.represent(X), method.represent(X, "projection")
+    assert torch.equal(h, method.framework.encoder(X)) and torch.equal(z, method.framework.head(h))
+    assert method.view(X, index=torch.arange(20), generator=draw()).shape == X.shape
+
+
+def slow_penalty(kind, eps, sigma, strength):
+    """One value per sample from noise (sides, B, D)."""
+    if kind == "none":
+        return torch.zeros(B, dtype=torch.float64)
+    if kind == "inverse_norm":
+        norms = [sum(v * v for v in row) ** 0.5 for side in eps for row in side]
+        return (len(norms) / sum(norms)).expand(B)
+    values = []
+    for i in range(B):
+        logs = [-torch.log(v / strength) for side in sigma for v in side[i]]
+        values.append(sum(logs) / len(logs))
+    return torch.stack(values)
+
+
+@pytest.mark.parametrize("penalty", ["none", "inverse_norm", "log_barrier"])
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_pinda_is_its_equation(two_sided, penalty):
+    method = pinda(two_sided=two_sided, penalty=penalty)
+    losses, logs = method(batch())
+
+    x, sides = X[INDEX], 2 if two_sided else 1
+    sigma = method.noise.parameters_of_noise(x)[0].expand(sides, B, D)
+    eps = sigma * torch.randn(sides * B, D, dtype=torch.float64, generator=draw()).view(sides, B, D)
+    first, second = x + eps[0], x + eps[1] if two_sided else x
+    contrast = nt_xent(embed(method, first), embed(method, second), temperature=0.5, ids=(INDEX, INDEX))
+    expected_penalty = slow_penalty(penalty, eps, sigma, 0.7)
+    expected = contrast + 0.3 * expected_penalty
+
+    torch.testing.assert_close(losses, expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(logs["contrast"], contrast.mean())
+    torch.testing.assert_close(logs["penalty"], expected_penalty.mean())
+    parameters = list(method.parameters())
+    weights = torch.arange(1.0, B + 1, dtype=torch.float64)
+    for one, other in zip(
+        torch.autograd.grad((weights * losses).sum(), parameters),
+        torch.autograd.grad((weights * expected).sum(), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+        assert one.abs().max() > 0  # encoder, head and generator all learn
+
+
+def test_pinda_adds_its_noise_to_the_views():
+    method = pinda([Neighbours(3)], two_sided=False, penalty="none")
+    losses, _ = method(batch())
+    generator = draw()
+    shown = method.views.makers[0].partners(X[INDEX], INDEX, generator)
+    first = method.noise(X[INDEX], generator=generator)
+    expected = nt_xent(embed(method, first), embed(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
+    torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
+
+
+def generator_gradient(method, which):
+    losses, logs = method(batch())
+    return torch.cat([g.flatten() for g in torch.autograd.grad(which(losses, logs), list(method.noise.parameters()))])
+
+
+def test_adversarial_noise_raises_the_contrast_under_the_same_barrier():
+    friend, foe = pinda(), pinda(adversarial=True)
+    contrast = [generator_gradient(m, lambda losses, logs: logs["contrast"]) for m in (friend, foe)]
+    barrier = [generator_gradient(m, lambda losses, logs: logs["penalty"]) for m in (friend, foe)]
+    torch.testing.assert_close(contrast[0], -contrast[1], rtol=1e-12, atol=0)
+    torch.testing.assert_close(barrier[0], barrier[1], rtol=1e-12, atol=0)
+    assert contrast[0].abs().max() > 0 and barrier[0].abs().max() > 0
+
+
+def test_pinda_says_how_strong_its_noise_is_and_where_it_sits():
+    method = pinda()
+    sigma = method.noise.parameters_of_noise(X)[0]
+    profile = sigma.mean(0)
+    numbers = method.diagnose(X, draw())
+    assert numbers["noise_level"] == pytest.approx(0.7)
+    assert numbers["noise_spread"] == pytest.approx(float(((profile - profile.mean()) ** 2).mean().sqrt() / profile.mean()))
+    assert pinda(trained=False).diagnose(X, draw())["noise_spread"] == pytest.approx(0, abs=1e-9)
+
+
+def test_pindas_view_is_the_noise():
+    method = pinda()
+    assert torch.equal(method.view(X, generator=draw(2)), method.noise(X, generator=draw(2)))

@@ -1,0 +1,58 @@
+"""Nearest neighbours against scikit-learn's brute force."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.neighbors import NearestNeighbors
+
+from viewsmith.views import nearest_neighbours
+
+
+@pytest.fixture(scope="module")
+def points():
+    return np.random.default_rng(0).normal(size=(150, 5))
+
+
+def reference(points, k, metric, queries=None):
+    model = NearestNeighbors(n_neighbors=k, metric=metric, algorithm="brute").fit(points)
+    return model.kneighbors(queries, return_distance=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("block", [1, 7, 150, 2048])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_neighbours_are_scikit_learns(points, metric, block, dtype):
+    x = torch.from_numpy(points).to(dtype)
+    found = nearest_neighbours(x, 6, metric=metric, block=block)
+    assert found.dtype == torch.int64
+    np.testing.assert_array_equal(found, reference(points, 6, metric))
+
+
+@pytest.mark.parametrize("block", [4, 2048])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_queries_may_meet_themselves(points, metric, block):
+    x = torch.from_numpy(points)
+    queries = points[:11] + 1e-3
+    found = nearest_neighbours(x, 4, queries=torch.from_numpy(queries), metric=metric, block=block)
+    np.testing.assert_array_equal(found, reference(points, 4, metric, queries))
+    assert found[:, 0].tolist() == list(range(11))
+
+
+def test_too_many_neighbours_are_cut(points):
+    x = torch.from_numpy(points[:5])
+    found = nearest_neighbours(x, 10)
+    assert found.shape == (5, 4)
+    assert [sorted(row) for row in found.tolist()] == [[j for j in range(5) if j != i] for i in range(5)]
+    assert nearest_neighbours(x, 10, queries=x).shape == (5, 5)
+
+
+def test_rows_of_zeros_have_neighbours_too():
+    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.1], [-1.0, 0.0]])
+    found = nearest_neighbours(x, 2, metric="cosine")
+    # The cosine with a row of zeros is 0: nearer than an opposite row.
+    assert found[1].tolist() == [2, 0]
+
+
+def test_neighbours_carry_no_gradient(points):
+    x = torch.from_numpy(points[:10]).requires_grad_()
+    assert not nearest_neighbours(x, 2).requires_grad

@@ -1,0 +1,104 @@
+"""From view makers to pairs: order, sides, and whose row is shown."""
+
+import torch
+
+from viewsmith.views import GaussianNoise, Identity, Neighbours, PiNoise, ViewMaker, ViewPair
+
+
+class Written(ViewMaker):
+    """Writes its digit behind what is there, and keeps what it was told."""
+
+    def __init__(self, digit, sides=2):
+        super().__init__()
+        self.digit, self.sides, self.told = digit, sides, []
+
+    def prepare(self, pool):
+        self.pool = pool
+
+    def forward(self, x, *, index=None, generator=None):
+        self.told.append(None if index is None else index.tolist())
+        return 10 * x + self.digit
+
+
+def draw(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+X = torch.zeros(4, 1)
+INDEX = torch.tensor([2, 0, 3, 1])
+
+
+def test_makers_are_applied_in_order_to_both_sides():
+    pair = ViewPair([Written(1), Written(2), Written(3)])(X, index=INDEX, generator=draw())
+    assert (pair.first == 123).all() and (pair.second == 123).all()
+    assert pair.ids is not None and torch.equal(pair.ids[0], INDEX) and torch.equal(pair.ids[1], INDEX)
+
+
+def test_one_sided_makers_leave_the_first_view():
+    pair = ViewPair([Written(1), Written(2, sides=1), Written(3)])(X, index=INDEX)
+    assert (pair.first == 13).all() and (pair.second == 123).all()
+
+
+def test_no_makers_give_the_sample_twice():
+    pair = ViewPair([])(X, index=INDEX)
+    assert torch.equal(pair.first, X) and torch.equal(pair.second, X)
+
+
+def test_views_of_a_pair_are_drawn_apart():
+    pair = ViewPair([GaussianNoise(1.0)])(X, index=INDEX, generator=draw())
+    assert (pair.first != pair.second).all()
+
+
+def pool_and_graph():
+    pool = torch.tensor([[0.0], [1.0], [10.0], [11.0]])
+    return pool, {0: 1, 1: 0, 2: 3, 3: 2}
+
+
+def test_neighbours_say_which_row_the_second_view_shows():
+    pool, partner = pool_and_graph()
+    before, after = Written(1), Written(2)
+    views = ViewPair([before, Neighbours(1), after])
+    views.prepare(pool)
+    pair = views(pool[INDEX], index=INDEX, generator=draw())
+    shown = [partner[i] for i in INDEX.tolist()]
+    assert pair.ids[0].tolist() == INDEX.tolist() and pair.ids[1].tolist() == shown
+    # A whole row takes the second view's place, so what came before is lost there; what comes after is not.
+    assert torch.equal(pair.second, 10 * pool[shown] + 2)
+    assert torch.equal(pair.first, 100 * pool[INDEX] + 12)
+    # Later makers are told the row that each side shows.
+    assert before.told == [INDEX.tolist()] * 2 and after.told == [INDEX.tolist(), shown]
+
+
+def test_two_neighbours_make_a_walk_of_two_edges():
+    pool = torch.tensor([[0.0], [1.0], [1.9], [2.7]])
+    partner = {0: 1, 1: 2, 2: 3, 3: 2}
+    views = ViewPair([Neighbours(1), Neighbours(1)])
+    views.prepare(pool)
+    pair = views(pool, index=torch.arange(4), generator=draw())
+    assert pair.ids[1].tolist() == [partner[partner[i]] for i in range(4)]
+    assert torch.equal(pair.second, pool[pair.ids[1]]) and torch.equal(pair.first, pool)
+
+
+def test_without_an_index_nobody_knows_whose_row_is_shown():
+    pool, _ = pool_and_graph()
+    views = ViewPair([Neighbours(1)])
+    views.prepare(pool)
+    pair = views(torch.tensor([[0.2], [10.6]]), generator=draw())
+    assert pair.ids is None
+    assert pair.second.tolist() == [[0.0], [11.0]]
+
+
+def test_view_is_a_second_view():
+    pool, _ = pool_and_graph()
+    views = ViewPair([Neighbours(1), GaussianNoise(0.1)])
+    views.prepare(pool)
+    one = views.view(pool, index=torch.arange(4), generator=draw(5))
+    assert torch.equal(one, views(pool, index=torch.arange(4), generator=draw(5)).second)
+
+
+def test_prepare_reaches_every_maker_and_parameters_are_found():
+    makers = [Written(1), Identity(), PiNoise(1, hidden=(2,)), Written(2)]
+    views = ViewPair(makers)
+    views.prepare(X)
+    assert makers[0].pool is X and makers[3].pool is X
+    assert len(list(views.parameters())) == 4
