@@ -43,7 +43,7 @@ SETS: dict[str, int | None] = {
 }
 SEEDS = (0, 1, 2)
 PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct")
-STRENGTHS = (0.5, 1.0, 2.0, 3.0)
+STRENGTHS = (0.25, 0.5, 1.0, 2.0)
 PATH = RESULTS / "study.jsonl"
 
 COSINE = {"kernel": "cosine", "projection": (256, 128), "learning_rate": 1e-3}

@@ -44,7 +44,7 @@ class Contrastive(ViewsmithEstimator):
     n_neighbors : int
         Edges of each row in the neighbour graph.
     noise_strength : float or "auto"
-        Standard deviation of noise views in scaled units; "auto" chooses from 0.5, 1, 2 and 3 without labels.
+        Standard deviation of noise views in scaled units; "auto" chooses from 0.25, 0.5, 1 and 2 without labels.
     noise_distribution : {"gaussian", "uniform"}
     corruption_rate : float
         Share of the features that corruption replaces.

@@ -36,7 +36,7 @@ class PiNDA(ViewsmithEstimator):
         None: 1 with the Cauchy kernel, 0.1 with the cosine.
     strength : float or "auto"
         Noise level in scaled units: kept on average when `level` is "fixed", else where training starts. "auto"
-        chooses from 0.5, 1, 2 and 3 without labels.
+        chooses from 0.25, 0.5, 1 and 2 without labels.
     level : {"fixed", "free"}
         Whether only the shape of the noise is learned, or its level too (as published).
     distribution : {"gaussian", "uniform"}

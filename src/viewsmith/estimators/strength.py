@@ -14,7 +14,7 @@ from viewsmith.core.random import derive_seed, stream
 if TYPE_CHECKING:
     from viewsmith.estimators.base import ViewsmithEstimator
 
-GRID = (0.5, 1.0, 2.0, 3.0)
+GRID = (0.25, 0.5, 1.0, 2.0)
 TRIAL_STEPS = 300
 TRIAL_ROWS = 5000
 
