@@ -34,7 +34,10 @@ $(CHECK): $(TEST)
 install: $(CORE)   ## environment with the core alone
 
 demo: $(CORE)      ## train on handwritten digits, compare, write runs/demo/report.html
-	OMP_NUM_THREADS=$(THREADS) $(PY) -m viewsmith.demo runs/demo
+	rm -rf runs/demo
+	$(PY) -m viewsmith fit digits --method pinda --out runs/demo --threads $(THREADS)
+	$(PY) -m viewsmith evaluate runs/demo digits --threads $(THREADS)
+	$(PY) -m viewsmith report runs/demo --threads $(THREADS)
 
 test: $(TEST)      ## all fast tests (ARGS="-k name" to choose)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) $(ARGS)
@@ -53,3 +56,13 @@ lock: $(CHECK)     ## pin what is installed now (local build tags are dropped)
 
 clean:             ## remove the environment and the runs
 	rm -rf $(VENV) runs
+
+bench: $(TEST)     ## engine overhead, import time, PiNDA step, evaluation time
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) engine_overhead.py
+	cd benchmarks && ../$(PY) import_time.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) pinda_step.py
+	cd benchmarks && OMP_NUM_THREADS=$(THREADS) ../$(PY) evaluate_speed.py
+
+study: $(TEST)     ## the study on vectors (VIEWSMITH_DATA=folder; resumes; MINUTES=60 to bound it)
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study.py $(MINUTES)
+	cd benchmarks && ../$(PY) tables.py

@@ -20,6 +20,24 @@ def rank() -> int:
     return dist.get_rank() if is_distributed() else 0
 
 
+def first_says(flag: bool, device: torch.device | str = "cpu") -> bool:
+    """What the first process says, known to all."""
+    if not is_distributed():
+        return flag
+    value = torch.tensor(int(flag), device=device)
+    dist.broadcast(value, 0)
+    return bool(value)
+
+
+def any_says(number: int, device: torch.device | str = "cpu") -> int:
+    """The largest number that any process gives, known to all."""
+    if not is_distributed():
+        return number
+    value = torch.tensor(number, device=device)
+    dist.all_reduce(value, dist.ReduceOp.MAX)
+    return int(value)
+
+
 def gather(x: Tensor) -> Tensor:
     """Rows of all processes in rank order, (W * B, ...) from (B, ...), with gradient to every process's own rows.
 

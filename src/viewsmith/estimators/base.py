@@ -110,12 +110,14 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.fitted_ = fitted
         method = self._fresh(options, x)
 
-        folder = RunFolder(run) if run is not None and distributed.rank() == 0 else None
-        config = self._config(context or {})
-        going_on = folder.open_for(config, resume=resume) if folder else resume
+        # With several processes all read the folder and the first one writes it.
+        folder = RunFolder(run) if run is not None else None
+        first = distributed.rank() == 0
+        going_on = folder.open_for(self._config(context or {}), resume=resume) if folder and first else False
+        going_on = distributed.first_says(going_on, device)
         self.scaler_, self.method_, self.options_ = scaler, method, options
         self.initial_ = self._weights()
-        if folder and not folder.initial.exists():
+        if folder and first and not folder.initial.exists():
             folder.write_initial(self.initial_)
         self._train(x, device, folder, resume=going_on, context=context or {})
         return self
@@ -300,7 +302,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             **({"split": context["split"]} if "split" in context else {}),
         }
         self._to_device()
-        if folder:
+        if folder and distributed.rank() == 0:
             folder.write_model(self._weights())
             folder.write_summary(self.summary_)
 

@@ -1,6 +1,6 @@
 """Pair losses and diagnostics: pure functions on embeddings, one value per pair."""
 
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
-from viewsmith.losses.nt_xent import nt_xent
+from viewsmith.losses.nt_xent import info_nce, nt_xent
 
-__all__ = ["alignment", "effective_rank", "feature_std", "nt_xent", "uniformity"]
+__all__ = ["alignment", "effective_rank", "feature_std", "info_nce", "nt_xent", "uniformity"]

@@ -280,11 +280,13 @@ class Trainer:
         return _Running(update, module, parameters, frozen, make_optimizer(update.optimizer, parameters))
 
     def _stopped(self) -> Status | None:
-        if self._stop:
-            return "interrupted"
-        if self.minutes is not None and self.age > self.minutes * 60:
-            return "time limit"
-        return None
+        late = self.minutes is not None and self.age > self.minutes * 60
+        number = 2 if self._stop else int(late)
+        if distributed.is_distributed():
+            # All have to stop at the same step; asking one another at the end of an epoch is often enough.
+            number = distributed.any_says(number, self.device) if self.step == self.steps_per_epoch else 0
+        reasons: list[Status | None] = [None, "time limit", "interrupted"]
+        return reasons[number]
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

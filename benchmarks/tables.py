@@ -1,0 +1,156 @@
+"""Tables and verdicts from the study's results file: writes docs/results.md.
+
+A row beats another where the difference of the means over seeds is wider than a tie (0.015 linear and kNN, 0.03 1 %
+labels, 0.05 k-means) and every cell has three seeds. The rule for a claim: better than the best of PCA, UMAP, SCARF,
+tuned random noise and the untrained encoder. Raw features are shown beside them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from runner import progress, rows
+from scipy.stats import ttest_rel
+from study import PATH, SEEDS, SETS, TRAINED, cells
+
+METRICS = {"kmeans_accuracy": 0.05, "linear_1pct": 0.03, "knn": 0.015, "linear": 0.015}
+TITLES = {"kmeans_accuracy": "k-means", "linear_1pct": "1 % labels", "knn": "kNN", "linear": "linear"}
+BASELINES = ("pca", "umap", "scarf", "noise", "untrained")
+ORDER = ("raw", "pca", "umap", "untrained", "scarf", "noise", "neighbour mix", "contrastive", "neighbours + noise")
+LEARNED = ("pinda", "pinda alone")
+OUT = Path(__file__).parents[1] / "docs" / "results.md"
+
+Table = dict[tuple[str, str], dict[int, dict[str, Any]]]
+
+
+def collect() -> Table:
+    table: Table = defaultdict(dict)
+    for row in rows(PATH):
+        if "error" not in row:
+            table[row["dataset"], row["method"]][row["seed"]] = row
+    return table
+
+
+def values(table: Table, dataset: str, method: str, metric: str) -> list[float]:
+    return [row[metric] for _, row in sorted(table.get((dataset, method), {}).items())]
+
+
+def mean(table: Table, dataset: str, method: str, metric: str) -> float:
+    found = values(table, dataset, method, metric)
+    return statistics.fmean(found) if found else math.nan
+
+
+def entry(found: list[float]) -> str:
+    if not found:
+        return "-"
+    text = f"{statistics.fmean(found):.3f}"
+    return text + (f" ± {statistics.stdev(found):.3f}" if len(found) > 1 else "")
+
+
+def main_table(table: Table, metric: str, sets: list[str]) -> list[str]:
+    methods = [m for m in (*ORDER, *LEARNED) if any((s, m) in table for s in sets)]
+    lines = [f"| set | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
+    for name in sets:
+        best = max((mean(table, name, m, metric) for m in methods if (name, m) in table), default=math.nan)
+        texts = []
+        for method in methods:
+            text = entry(values(table, name, method, metric))
+            texts.append(f"**{text}**" if mean(table, name, method, metric) == best else text)
+        lines.append(f"| {name} | {' | '.join(texts)} |")
+    return lines
+
+
+def verdicts(table: Table, method: str, sets: list[str]) -> list[str]:
+    """Beats, ties or loses against the best baseline, per set and metric."""
+    lines = [f"| set | {' | '.join(TITLES.values())} |", "|---" * (len(TITLES) + 1) + "|"]
+    for name in sets:
+        parts = []
+        for metric, tie in METRICS.items():
+            own = values(table, name, method, metric)
+            others = {b: mean(table, name, b, metric) for b in BASELINES if (name, b) in table}
+            if len(own) < len(SEEDS) or len(others) < len(BASELINES):
+                parts.append("open")
+                continue
+            best = max(others, key=others.__getitem__)
+            difference = statistics.fmean(own) - others[best]
+            word = "ties" if abs(difference) <= tie else ("**beats**" if difference > 0 else "loses to")
+            parts.append(f"{word} {best} ({difference:+.3f})")
+        lines.append(f"| {name} | {' | '.join(parts)} |")
+    return lines
+
+
+def paired(table: Table, one: str, other: str, sets: list[str]) -> list[str]:
+    """Differences paired by set and seed, with a paired t-test over the means of the sets."""
+    lines = ["| metric | mean difference | sets better / tied / worse | p (paired t, sets) |", "|---|---|---|---|"]
+    for metric, tie in METRICS.items():
+        gaps = []
+        for name in sets:
+            a, b = table.get((name, one), {}), table.get((name, other), {})
+            shared = sorted(a.keys() & b.keys())
+            if shared:
+                gaps.append(statistics.fmean(a[s][metric] - b[s][metric] for s in shared))
+        if len(gaps) < 2:
+            continue
+        better, worse = sum(g > tie for g in gaps), sum(g < -tie for g in gaps)
+        p = ttest_rel(gaps, [0.0] * len(gaps)).pvalue
+        lines.append(
+            f"| {TITLES[metric]} | {statistics.fmean(gaps):+.3f} | {better} / {len(gaps) - better - worse} / {worse} "
+            f"| {p:.2f} ({len(gaps)} sets) |"
+        )
+    return lines
+
+
+def regret(table: Table) -> list[str]:
+    """What the label-free choice of the strength costs in validation score, against a random choice from the grid."""
+    lines = ["| row | searches | label-free: mean, largest | random choice: mean |", "|---|---|---|---|"]
+    for method in TRAINED:
+        found = [r for (_, m), seeds in table.items() if m == method for r in seeds.values() if "strength" in r]
+        if found:
+            free = [r["regret_label_free"] for r in found]
+            chance = statistics.fmean(r["regret_random"] for r in found)
+            lines.append(f"| {method} | {len(found)} | {statistics.fmean(free):.3f}, {max(free):.3f} | {chance:.3f} |")
+    return lines
+
+
+def main() -> None:
+    table = collect()
+    sets = [name for name in SETS if any(s == name for s, _ in table)]
+    any_row = rows(PATH)[-1]
+    text = [
+        "# Measured results: vectors",
+        "",
+        "Made by `benchmarks/tables.py` from `benchmarks/results/study.jsonl`; the protocol is that of",
+        "[evaluation.md](evaluation.md) and of the head of `benchmarks/study.py`. Every trained row has the same encoder,",
+        "batch and steps; noise rows have the same search over their strength. Mean ± standard deviation over seeds",
+        "(0, 1, 2; raw and PCA are deterministic). Test labels chose nothing here, with one exception that is stated in",
+        "[contrastive.md](contrastive.md).",
+        "",
+        f"{progress(cells(list(SETS)), PATH)}. {any_row['processor']}, {any_row['threads']} thread, torch "
+        f"{any_row['torch']}, {any_row['date'][:10]}; rows hold their commit. Other work ran on the machine at the same",
+        "time: seconds are upper bounds.",
+    ]
+    for metric, title in TITLES.items():
+        text += ["", f"## {title}", "", *main_table(table, metric, sets)]
+    text += ["", "## Seconds to make the representation", "", *main_table(table, "seconds_fit", sets)]
+    for method in ("contrastive", *LEARNED):
+        text += ["", f"## Fair-claim verdicts: {method}", ""]
+        text += ["Against the best of PCA, UMAP, SCARF, tuned random noise and the untrained encoder.", ""]
+        text += verdicts(table, method, sets)
+    pairs = [("contrastive", "umap"), ("pinda", "contrastive"), ("pinda", "neighbours + noise")]
+    for one, other in [*pairs, ("pinda alone", "noise")]:
+        lines = paired(table, one, other, sets)
+        if len(lines) > 2:
+            text += ["", f"## {one} minus {other}", "", *lines]
+    text += ["", "## Choosing the strength without labels", ""]
+    text += ["Validation score lost (mean of 1 %, linear and kNN accuracy on a fifth of the train rows).", ""]
+    text += regret(table)
+    OUT.write_text("\n".join(text) + "\n", encoding="utf-8")
+    print(OUT, progress(cells(list(SETS)), PATH))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""A training killed at any moment goes on to the same weights and metrics, bit for bit."""
+
+import signal
+
+import pytest
+from training_toys import METHODS, STEPS, result, train
+
+KILLED = -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """What each method comes to when nothing happens, without a checkpoint on the way."""
+    found = {}
+    for which in METHODS:
+        folder = tmp_path_factory.mktemp(which)
+        train(folder, which, every=1e9)
+        found[which] = result(folder)
+    return found
+
+
+def go_on(in_process, folder, which, uninterrupted):
+    assert in_process(train, folder, which, resume=True) == 0
+    weights, metrics = result(folder)
+    assert metrics == uninterrupted[which][1]
+    assert weights == uninterrupted[which][0]
+
+
+# After the first step, within an epoch, at the end of one, at the border of the phases (8) and around it, at the end.
+@pytest.mark.parametrize(
+    ("which", "step"), [("players", step) for step in (1, 3, 4, 8, 9, 14, STEPS)] + [("pinda", 4), ("pinda", 7)]
+)
+def test_killed_after_a_step(in_process, tmp_path, which, step, uninterrupted):
+    assert in_process(train, tmp_path, which, kill=step) == KILLED
+    assert not (tmp_path / "final.safetensors").exists()
+    go_on(in_process, tmp_path, which, uninterrupted)
+
+
+# Every save replaces two files, tensors and pointer: odd and even numbers. The 8th step is saved twice, as the last
+# of its phase and as the border to the next.
+@pytest.mark.parametrize("when", ["before", "after", "half"])
+@pytest.mark.parametrize("number", [1, 2, 9, 15, 16, 17, 18, 19, 43, 44])
+def test_killed_within_a_checkpoint_write(in_process, tmp_path, number, when, uninterrupted):
+    if when == "half" and number % 2 == 0:
+        pytest.skip("the pointer has no tensors")
+    assert in_process(train, tmp_path, "players", write=(number, when)) == KILLED
+    go_on(in_process, tmp_path, "players", uninterrupted)
+
+
+@pytest.mark.parametrize("which", METHODS)
+def test_killed_again_and_again(in_process, tmp_path, which, uninterrupted):
+    for step in (2, 5, 8, 9, 13, 17):
+        assert in_process(train, tmp_path, which, kill=step, resume=True) == KILLED
+    go_on(in_process, tmp_path, which, uninterrupted)
+    # What killed writers left half-way is swept up: one state and its pointer stay.
+    kept = sorted(path.suffix for path in (tmp_path / "checkpoint").iterdir())
+    assert kept == [".json", ".safetensors"]
+
+
+def test_old_checkpoints_cost_steps_and_nothing_else(in_process, tmp_path, uninterrupted):
+    # Saved at the phase border alone: the killed process was six steps and an epoch of metrics further.
+    assert in_process(train, tmp_path, "players", kill=14, every=1e9) == KILLED
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    go_on(in_process, tmp_path, "players", uninterrupted)
+
+
+def test_a_finished_training_stays_finished(in_process, tmp_path, uninterrupted):
+    assert in_process(train, tmp_path, "players") == 0
+    go_on(in_process, tmp_path, "players", uninterrupted)

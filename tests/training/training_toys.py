@@ -1,0 +1,188 @@
+"""Small methods and trainings, importable from other processes (which are started, killed and compared by the tests)."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from viewsmith.core import Method, Optimizer, Phase, Update
+from viewsmith.frameworks import SimCLR
+from viewsmith.methods import ContrastiveMethod, PiNDAMethod
+from viewsmith.networks import MLP
+from viewsmith.training import Callback, CheckpointFolder, Diagnostics, History, Trainer
+from viewsmith.training.checkpoint import save_tensors
+from viewsmith.views import GaussianNoise, Identity, PiNoise, ViewPair
+
+D = 4
+N, BATCH, SEED = 32, 8, 5
+STEPS = 20  # of the two players: 2 epochs of 4 steps, then 3
+
+
+def rows(n=N):
+    return torch.randn(n, D, generator=torch.Generator().manual_seed(0))
+
+
+class EncoderStep(nn.Module):
+    """Encoder follows the samples as the channel hands them on."""
+
+    def __init__(self, players):
+        super().__init__()
+        self.players = players
+
+    def forward(self, batch):
+        if self.players.watch is not None:
+            self.players.watch(type(self).__name__, self.players, batch)
+        h = self.players.encoder(self.players.channel(batch.x) + self.players.offset)
+        losses = (h - batch.x[:, :2]).square().mean(1)
+        return losses, {"size": h.square().mean()}
+
+
+class ChannelStep(EncoderStep):
+    """Channel does the opposite, held by its own weights."""
+
+    def forward(self, batch):
+        losses, logs = super().forward(batch)
+        return sum(p.square().mean() for p in self.players.channel.parameters()) - 0.1 * losses, {"play": logs["size"]}
+
+
+class TwoPlayers(Method):
+    """A phase for the encoder alone, then one of two alternating updates, with dropout from the global stream."""
+
+    def __init__(self, dropout=0.2, watch=None):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(D, 6), nn.Dropout(dropout), nn.Tanh(), nn.Linear(6, 2))
+        self.channel = nn.Linear(D, D)
+        self.register_buffer("offset", torch.zeros(D))
+        self.watch = watch
+
+    def phases(self):
+        momentum = Optimizer("sgd", learning_rate=0.05, momentum=0.9, schedule="constant")
+        adam = Optimizer("adam", learning_rate=0.01, warmup=0.2, clip=1.0)
+        moves = {"encoder": self.encoder.parameters, "channel": self.channel.parameters}
+        return [
+            Phase("warm up", 2, [Update("encoder", EncoderStep(self), moves["encoder"](), momentum)]),
+            Phase(
+                "play",
+                3,
+                [
+                    Update("encoder", EncoderStep(self), moves["encoder"](), adam),
+                    Update("channel", ChannelStep(self), moves["channel"](), momentum, every=2),
+                ],
+                start=self.draw_offset,
+            ),
+        ]
+
+    def draw_offset(self, seed):
+        # Half addressed, half from the global stream: both must come back after a resume.
+        self.offset.copy_(torch.randn(D, generator=torch.Generator().manual_seed(seed)) + 0.1 * torch.randn(D))
+
+    def represent(self, x, output="representation"):
+        return self.encoder(self.channel(x))
+
+    def view(self, x, *, index=None, generator=None):
+        return self.channel(x)
+
+
+def make_players(**options):
+    torch.manual_seed(1)
+    return TwoPlayers(**options)
+
+
+def make_contrastive(makers=None, norm="batch", optimizer=None, epochs=5, **options):
+    torch.manual_seed(1)
+    framework = SimCLR(MLP(D, [8, 5], norm=norm, last="activated"), MLP(5, [3]), **options)
+    makers = [GaussianNoise(0.5)] if makers is None else makers
+    return ContrastiveMethod(framework, ViewPair(makers), epochs=epochs, optimizer=optimizer or Optimizer())
+
+
+def make_pinda():
+    torch.manual_seed(1)
+    framework = SimCLR(MLP(D, [8, 5], norm="batch", last="activated"), MLP(5, [3]), temperature=0.5)
+    return PiNDAMethod(
+        framework,
+        ViewPair([Identity()]),
+        PiNoise(D, hidden=(8,)),
+        two_sided=True,
+        penalty="log_barrier",
+        penalty_weight=1.0,
+        epochs=5,
+        optimizer=Optimizer("adamw", learning_rate=0.01, weight_decay=0.1),
+    )
+
+
+METHODS = {"players": make_players, "pinda": make_pinda}
+
+
+def apart(function, *args, **kwargs):
+    """A call in a process of its own: one thread, and no waiting for the disk, which only a power cut would need."""
+    torch.set_num_threads(1)
+    os.fsync = lambda descriptor: None
+    function(*args, **kwargs)
+
+
+class Kill(Callback):
+    """Ends the process as a power cut would, after a given step."""
+
+    def __init__(self, step):
+        self.at = step
+
+    def step(self, trainer):
+        if trainer.steps == self.at:
+            die()
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_in_write(number, when):
+    """End the process at the `number`-th file that takes its place, or half-way through its tensors."""
+    from viewsmith.core import files
+    from viewsmith.training import checkpoint
+
+    count = 0
+    replace, save_file = os.replace, checkpoint.save_file
+
+    def dying_replace(source, target):
+        nonlocal count
+        count += 1
+        if count == number and when == "before":
+            die()
+        replace(source, target)
+        if count == number and when == "after":
+            die()
+
+    def dying_save(tensors, path):
+        save_file(tensors, path)
+        if count + 1 == number and when == "half":
+            os.truncate(path, os.path.getsize(path) // 2)
+            die()
+
+    files.os.replace, checkpoint.save_file = dying_replace, dying_save
+
+
+def train(folder, which, *, kill=None, write=None, resume=False, every=0.0):
+    """A training that keeps its checkpoints in `folder` and, if it lives to its end, its weights and metrics."""
+    folder = Path(folder)
+    if write is not None:
+        die_in_write(*write)
+    trainer = Trainer(
+        METHODS[which](),
+        seed=SEED,
+        batch_size=BATCH,
+        callbacks=[Diagnostics(points=3), History(folder / "metrics.jsonl"), *([] if kill is None else [Kill(kill)])],
+        checkpoint=CheckpointFolder(folder / "checkpoint"),
+        checkpoint_every=every,
+    )
+    assert trainer.fit(rows(), resume=resume) == "finished"
+    save_tensors(folder / "final.safetensors", trainer.method.state_dict())
+
+
+def result(folder):
+    """Weights and metrics of a training, as bytes and rows; what the clock says is left out."""
+    lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
+    metrics = [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+    return (Path(folder) / "final.safetensors").read_bytes(), metrics
