@@ -1,0 +1,62 @@
+"""PCA and UMAP as baselines."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.evaluation.baselines import pca, umap
+
+
+def test_pca_agrees_with_the_full_decomposition(digits):
+    train, test = digits[:700], digits[700:1000]
+    peer = PCA(8, svd_solver="full").fit(train)
+    ours, ours_test = pca(train, test, 8)
+    signs = np.sign((ours * peer.transform(train)).sum(axis=0))
+    np.testing.assert_allclose(ours * signs, peer.transform(train), atol=2e-3)
+    np.testing.assert_allclose(ours_test * signs, peer.transform(test), atol=2e-3)
+
+
+def test_pca_is_repeatable_on_wide_rows():
+    # Wide enough for the randomised solver.
+    x = np.random.default_rng(0).normal(size=(600, 1200)).astype(np.float32)
+    assert np.array_equal(pca(x, x[:5], 16)[0], pca(x, x[:5], 16)[0])
+
+
+@pytest.mark.parametrize(("n", "d", "expected"), [(9, 13, 8), (50, 13, 13), (50, 1, 1), (2, 13, 1), (1, 13, 1)])
+def test_pca_is_cut_to_what_the_rows_span(wine, n, d, expected):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the explained share of a single row is 0 / 0
+        train, test = pca(wine[:n, :d], wine[60:64, :d])
+    assert train.shape == (n, expected)
+    assert test.shape == (4, expected)
+    assert np.isfinite(train).all()
+
+
+def test_umap_is_quiet_and_repeatable(digits, capfd):
+    train, test = np.tile(digits[:120], (1, 4)), np.tile(digits[120:150], (1, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = umap(train, test, 3)
+    second = umap(train, test, 3)
+    assert [part.shape for part in first] == [(120, 3), (30, 3)]
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_umap_of_few_rows(wine):
+    train, test = umap(wine[:6], wine[6:9])
+    assert train.shape == (6, 4)
+    assert np.isfinite(train).all()
+    assert np.isfinite(test).all()
+    with pytest.raises(InputError, match="3 train rows; at least 4"):
+        umap(wine[:3], wine[3:6])
+
+
+def test_missing_umap_names_its_extra(wine, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    with pytest.raises(MissingExtra, match=r"UMAP baseline needs the package 'umap-learn'.*viewsmith\[viz\]"):
+        umap(wine[:20], wine[20:])

@@ -1,0 +1,158 @@
+"""The comparison of a representation with its baselines, and its table."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from viewsmith.core.errors import InputError
+from viewsmith.evaluation import baselines
+from viewsmith.evaluation.compare import compare, format_table
+from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
+
+SHIFT, SCALE = load_wine().data.mean(axis=0), load_wine().data.std(axis=0)
+
+
+class TwoColumns:
+    """Keeps two of the scaled columns; untrained it keeps two others."""
+
+    def __init__(self, first=0):
+        self.first = first
+
+    def scaled(self, x):
+        return ((x - SHIFT) / SCALE).astype(np.float32)
+
+    def transform(self, x, *, output="representation"):
+        first = self.first if output == "representation" else 9
+        return self.scaled(x)[:, first : first + 2]
+
+    def untrained(self, x):
+        return TwoColumns(5)
+
+
+class WithMap(TwoColumns):
+    outputs = {"map": "flat"}
+
+    def transform(self, x, *, output="representation"):
+        assert output in ("representation", "flat")
+        return super().transform(x, output=output)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    x, y = load_wine(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    return SimpleNamespace(x_train=x[::2], y_train=names[::2], x_test=x[1::2], y_test=names[1::2])
+
+
+def without(dataset, **changes):
+    return SimpleNamespace(**(vars(dataset) | changes))
+
+
+@pytest.fixture(scope="module")
+def result(dataset):
+    return compare(WithMap(), dataset)
+
+
+def test_result_holds_every_row_and_its_protocol(result):
+    assert list(result["embeddings"]) == ["raw", "pca", "untrained", "representation", "map"]
+    assert result["protocols"] == PROTOCOLS
+    assert result["rows"] == {"train": 89, "test": 89, "classes": 3}
+    assert set(result["label_free"]) == set(result["seconds"]) == set(result["embeddings"])
+    assert all(set(row) == {"embed", "score"} for row in result["seconds"].values())
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+def test_each_row_scores_its_own_embedding(result, dataset):
+    model = WithMap()
+    scaled = model.scaled(dataset.x_train), model.scaled(dataset.x_test)
+    embeddings = {
+        "raw": scaled,
+        "pca": baselines.pca(*scaled),
+        "untrained": tuple(part[:, 5:7] for part in scaled),
+        "representation": tuple(part[:, 0:2] for part in scaled),
+        "map": tuple(part[:, 9:11] for part in scaled),
+    }
+    for name, (train, test) in embeddings.items():
+        assert result["embeddings"][name] == evaluate_embedding(train, dataset.y_train, test, dataset.y_test)
+    assert result["embeddings"]["untrained"] != result["embeddings"]["representation"]
+
+
+def test_chosen_protocols_and_a_model_without_outputs(dataset):
+    found = compare(TwoColumns(), dataset, protocols=["knn", "ari"])
+    assert list(found["protocols"]) == ["knn", "ari"]
+    assert list(found["embeddings"]) == ["raw", "pca", "untrained", "representation"]
+    assert all(list(row) == ["knn", "ari"] for row in found["embeddings"].values())
+
+
+def test_umap_row_is_made_from_scaled_rows(dataset, monkeypatch):
+    seen = []
+    monkeypatch.setattr(baselines, "umap", lambda *rows: seen.append(rows) or rows)
+    found = compare(TwoColumns(), dataset, umap=True, protocols=["knn"])
+    assert found["embeddings"]["umap"] == found["embeddings"]["raw"]
+    assert np.array_equal(seen[0][1], TwoColumns().scaled(dataset.x_test))
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ({"y_train": None, "y_test": None}, "no labels, .*--label COLUMN"),
+        ({"x_test": None, "y_test": None}, "no test rows, .*--label COLUMN"),
+        ({"y_test": None}, "test rows have no labels, .*--label COLUMN"),
+    ],
+)
+def test_labels_and_test_rows_are_needed(dataset, missing, message):
+    with pytest.raises(InputError, match=message):
+        compare(TwoColumns(), without(dataset, **missing))
+
+
+def test_unknown_protocols_are_refused_before_any_work(dataset):
+    model = TwoColumns()
+    model.scaled = None
+    with pytest.raises(InputError, match="unknown protocol 'lda'"):
+        compare(model, dataset, protocols=["lda"])
+
+
+def test_an_embedding_that_is_not_finite_is_named(dataset):
+    model = TwoColumns()
+    model.transform = lambda x: model.scaled(x) * np.nan
+    with pytest.raises(InputError, match=r"representation \(train\)"):
+        compare(model, dataset, protocols=["knn"])
+
+
+def test_table_by_hand():
+    table = format_table(
+        {
+            "embeddings": {
+                "raw": {"linear": 0.81249, "nmi": float("nan")},
+                "pca": {"linear": 0.5, "nmi": float("nan")},
+                "representation": {"linear": 0.8121, "nmi": float("nan")},
+            },
+            "protocols": {"linear": "how linear is scored", "nmi": "how nmi is scored"},
+            "rows": {"train": 80, "test": 20, "classes": 3},
+        }
+    )
+    assert table.splitlines() == [
+        "                linear    nmi",
+        "raw             0.812*    nan",
+        "pca             0.500     nan",
+        "representation  0.812*    nan",
+        "",
+        "Fitted on 80 train rows, scored on 20 test rows, 3 classes.",
+        "* best of the column",
+        "linear: how linear is scored",
+        "nmi: how nmi is scored",
+    ]
+
+
+def test_table_of_all_protocols_fits_the_screen(result):
+    lines = format_table(result).splitlines()
+    assert max(map(len, lines)) <= 120
+    for name, scores in result["embeddings"].items():
+        shown = [cell for line in lines if line.startswith(f"{name} ") for cell in line.split()[1:]]
+        assert [float(cell.rstrip("*")) for cell in shown] == [round(value, 3) for value in scores.values()]
+    header = [word for line in lines if line.startswith("    ") and "linear" in line or "l2" in line for word in line.split()]
+    assert [word for word in header if word in PROTOCOLS][: len(PROTOCOLS)] != []
+    assert all(any(line.startswith(f"{name}: ") for line in lines) for name in PROTOCOLS)
