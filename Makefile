@@ -12,7 +12,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test check lint study clean lock bench
+.PHONY: help install demo test check lint study clean lock bench docs
 
 help:          ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -50,12 +50,21 @@ lint: $(CHECK)     ## ruff, mypy and the order of the rooms
 
 check: lint test   ## what has to be green before a change lands
 
-lock: $(CHECK)     ## pin what is installed now (local build tags are dropped)
-	$(PY) -m pip freeze --exclude-editable | sed -E "s/^(torch==[^+]*)\+.*/\1/" > constraints.tmp && mv constraints.tmp constraints.txt
-	@touch $(CORE) $(TEST) $(CHECK)
+ALL_EXTRAS := image,unclip,omics,dna,parquet,viz,tune,export,track,lightning,test,bench,dev,docs
+lock:              ## pin the newest versions of everything (torch and pandas are chosen by hand; build tags are dropped)
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	grep -E "^(#|torch==|pandas==)" constraints.txt > build/pins.txt
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check -c build/pins.txt -e ".[$(ALL_EXTRAS)]"
+	grep "^#" build/pins.txt > build/constraints.txt
+	build/lock/bin/python -m pip freeze --exclude-editable | sed -E "s/^(torch==[^+]*)\+.*/\1/" >> build/constraints.txt
+	mv build/constraints.txt constraints.txt
+
+docs: $(CORE)      ## documentation pages in docs/_build
+	$(PIP) -e ".[docs]"
+	$(PY) -m sphinx -q -b html docs docs/_build
 
 clean:             ## remove the environment and the runs
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) runs build docs/_build
 
 bench: $(TEST)     ## engine overhead, import time, PiNDA step, evaluation time
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) engine_overhead.py
