@@ -72,7 +72,8 @@ def main() -> None:
     row = {
         "ms": {name: round(statistics.median(v) * 1e3, 2) for name, v in seconds.items()},
         "ratio": {
-            name: round(statistics.median(b / a for a, b in zip(base, v, strict=True)), 3) for name, v in seconds.items()
+            name: round(statistics.median(b / a for a, b in zip(base, v, strict=True)), 3)
+            for name, v in seconds.items()
         },
         "target": 1.25,
         "rounds": ROUNDS,

@@ -69,7 +69,7 @@ def test_study_lists_every_cell_once(runner, monkeypatch):
     keys = [cell.key for cell in cells]
     assert len(set(keys)) == len(keys)
     per_set = 2 + len(study.SEEDS) * (2 + len(study.TRAINED))
-    assert len(keys) == per_set * len(study.SETS)
+    assert len(keys) == per_set * len(study.SETS) + (1 + len(study.SEEDS)) * len(study.WIDE)
 
 
 def test_verdicts_follow_the_tie_widths(runner):
