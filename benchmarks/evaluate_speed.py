@@ -10,6 +10,7 @@ projections, as wide as a representation. All protocols, two threads. Target: at
 from __future__ import annotations
 
 import json
+import os
 import platform
 import time
 from datetime import UTC, datetime
@@ -52,6 +53,7 @@ def cpu_model() -> str:
 
 def main() -> None:
     torch.set_num_threads(THREADS)
+    load = os.getloadavg()[0]
     x, y = synthetic()
     raw = x[:TRAIN], x[TRAIN:]
     makers = {
@@ -83,6 +85,8 @@ def main() -> None:
         "total_seconds": round(total, 1),
         "seconds": {part: round(value, 2) for part, value in seconds.items()},
         "threads": THREADS,
+        # Other work on the machine slows two threads far more than one: a line is to be read with this beside it.
+        "load_before": round(load, 1),
         "cpu": cpu_model(),
         "python": platform.python_version(),
         "versions": {module.__name__: module.__version__ for module in (torch, np, scipy, sklearn)},

@@ -1,7 +1,11 @@
 """Shared fixtures: one thread, small real data, the folder of real data sets."""
 
+import multiprocessing
 import os
 from pathlib import Path
+
+# Results are compared bit for bit with the CPU's; export the variable to run the tests on a GPU all the same.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import numpy as np
 import pytest
@@ -33,3 +37,12 @@ def data_dir() -> Path:
     if not folder:
         pytest.skip("VIEWSMITH_DATA names no folder of data sets")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Starts processes that have not run any of ours; torch is loaded once, in the server they are forked from."""
+    context = multiprocessing.get_context("forkserver")
+    # torch loads its compiler at the first optimiser, which takes longer than any training in the tests.
+    context.set_forkserver_preload(["torch", "torch._dynamo", "viewsmith.estimators"])
+    return context

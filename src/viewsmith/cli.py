@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viewsmith.core.errors import InputError, TrainingError
 
+if TYPE_CHECKING:
+    from viewsmith.estimators import ViewsmithEstimator
+
 app = typer.Typer(
     help="Contrastive representations whose views are learned or generated.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -36,14 +41,14 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
-    method: Annotated[str, typer.Option(help="contrastive or pinda")] = "contrastive",
+    method: Annotated[str | None, typer.Option(help="contrastive (the default) or pinda")] = None,
     framework: Annotated[str | None, typer.Option(help="simclr")] = None,
     views: Annotated[str | None, typer.Option(help="View makers joined by +.")] = None,
     epochs: Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop training at this age.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
     preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same result.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same result; default: 0.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda")] = None,
     precision: Annotated[str | None, typer.Option(help="32 or bf16")] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")] = None,
@@ -55,7 +60,7 @@ def fit(
     domain: Annotated[str | None, typer.Option(help="vectors, images or dna; default: from the data")] = None,
     drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
     one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
-    impute: Annotated[str, typer.Option(help="none or median: what to do with missing values")] = "none",
+    impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
     checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Between checkpoints.")] = None,
     threads: Threads = None,
@@ -63,53 +68,37 @@ def fit(
 ) -> None:
     """Train on DATA without labels and keep everything in a folder."""
     from viewsmith.data import load_dataset
-    from viewsmith.estimators import ESTIMATORS
-    from viewsmith.estimators.options import check_options
-    from viewsmith.estimators.sessions import data_record, process_group
+    from viewsmith.estimators.sessions import already_finished, data_record, process_group, withdrawn_on_error
 
-    if method not in ESTIMATORS:
-        raise InputError(f"unknown method {method!r}: known are {', '.join(ESTIMATORS)}")
-    if impute not in ("none", "median"):
-        raise InputError(f"--impute is {impute!r}, expected none or median")
-    cls = ESTIMATORS[method]
-    given = {
+    flags = {
         "framework": framework,
         "view_maker": views,
         "epochs": epochs,
         "minutes": minutes,
         "batch_size": batch_size,
+        "random_state": seed,
+        "impute": impute,
         "device": device,
         "precision": precision,
         "checkpoint_every": checkpoint_every,
     }
-    parameters = {
-        **_preset(cls.presets, preset),
-        **_config_file(config, method),
-        **_assignments(set_ or []),
-        **{key: value for key, value in given.items() if value is not None},
-        "random_state": seed,
-        "impute": impute,
-        "verbose": True,
-    }
-    options = check_options(cls, parameters)
+    given = {key: value for key, value in flags.items() if value is not None}
+    model = _estimator(method, preset, config, set_ or [], given)
     _set_threads(threads)
     dataset = load_dataset(
-        data,
-        label=label,
-        domain=domain,
-        drop=_names(drop),
-        one_hot=_names(one_hot),
-        impute=impute,  # type: ignore[arg-type]
+        data, label=label, domain=domain, drop=_names(drop), one_hot=_names(one_hot), impute=model.impute
     )
     if dataset.domain != "vectors":
         raise InputError(
-            f"{data} holds {dataset.domain}, and {method} serves vectors so far: "
+            f"{data} holds {dataset.domain}, and {model.name} serves vectors so far: "
             "give --domain vectors to treat every pixel or letter as a feature"
         )
-    with process_group():
-        model = cls(**vars(options)).fit(
-            dataset.fit_rows(transductive), run=out, resume=resume, context=data_record(dataset, transductive)
-        )
+    record = data_record(dataset, transductive)
+    if already_finished(model, out, record, resume=resume):
+        typer.echo(str(out))
+        return
+    with process_group(), withdrawn_on_error(out), _writing(out):
+        model.fit(dataset.fit_rows(transductive), run=out, resume=resume, context=record)
         _write_report(out)
     if model.status_ != "finished":
         typer.echo(f"{model.status_}: go on with `viewsmith fit ... --out {out} --resume`", err=True)
@@ -129,13 +118,13 @@ def embed(
 ) -> None:
     """Write the representations of DATA."""
     from viewsmith.data import write_representations
-    from viewsmith.estimators import load
-    from viewsmith.estimators.sessions import load_for
+    from viewsmith.estimators.sessions import load_for, load_run
 
     _set_threads(threads)
-    model = load(run)
+    model = load_run(run)
     dataset = load_for(model, data, label)
-    write_representations(out, dataset, model.transform(dataset.x))
+    with _writing(out):
+        write_representations(out, dataset, model.transform(dataset.x))
     typer.echo(str(out))
 
 
@@ -152,16 +141,16 @@ def evaluate(
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
     from viewsmith.core.files import write_json_atomic
-    from viewsmith.estimators import load
-    from viewsmith.estimators.sessions import load_for
+    from viewsmith.estimators.sessions import load_for, load_run
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.training.run import RunFolder
 
     _set_threads(threads)
-    model = load(run)
+    model = load_run(run)
     dataset = load_for(model, data, label)
     result = compare(model, dataset, umap=umap, protocols=_names(protocols) if protocols else None)
-    write_json_atomic(RunFolder(run).evaluation, result)
+    with _writing(RunFolder(run).evaluation):
+        write_json_atomic(RunFolder(run).evaluation, result)
     if json_:
         typer.echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
     else:
@@ -183,21 +172,20 @@ def views(
     import numpy as np
 
     from viewsmith.core.files import atomic_path
-    from viewsmith.estimators import load
-    from viewsmith.estimators.sessions import load_for, part
+    from viewsmith.estimators.sessions import load_for, load_run, part
 
-    if out.suffix != ".npz":
+    if out.suffix.lower() != ".npz":
         raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist: make it first")
     _set_threads(threads)
-    model = load(run)
+    model = load_run(run)
     dataset = load_for(model, data, None)
     rows, index = part(dataset, split)
     pool = None if split == "train" else dataset.x_train
     made = model.views(rows, n, random_state=seed, pool=pool)
-    with atomic_path(out) as temporary:
-        np.savez_compressed(temporary, views=made, index=index)
+    with _writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, views=made, index=index)
     typer.echo(str(out))
 
 
@@ -224,19 +212,22 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 success, 2 bad input or usage, 1 failure of ours, 130 interrupted."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     warnings.showwarning = _show_warning
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("ignore", FutureWarning)
+    # scikit-learn compares the names of a DataFrame; here `load_for` has put the columns in order.
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
     try:
         code = app(args=arguments, prog_name="viewsmith", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in arguments:
             traceback.print_exc()
         code, message = _explain(error)
         if message:
-            print(f"error: {message}", file=sys.stderr)
-    sys.stdout.flush()
+            print(f"error: {_cut(message)}", file=sys.stderr)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -246,32 +237,67 @@ def _explain(error: BaseException) -> tuple[int, str]:
         return error.exit_code, ""
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130, "interrupted"
+    if isinstance(error, BrokenPipeError):
+        # The reader has gone (`| head`); Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1, ""
     if isinstance(error, typer.TyperException):
-        return 2, " ".join(error.format_message().split()) + "; see `viewsmith --help`"
+        return 2, _usage(error)
     text = " ".join(str(error).split())
     if isinstance(error, InputError):
         return 2, text
     if isinstance(error, TrainingError):
         return 1, text
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return (
-            2,
-            f"no space left to write {error.filename or 'a file'}: what was written before is intact; free some space",
-        )
-    if isinstance(error, OSError) and error.errno in (
-        errno.EACCES,
-        errno.EROFS,
-        errno.EPERM,
-        errno.ENOTDIR,
-        errno.EISDIR,
-    ):
+        what = error.filename or "a file"
+        return 2, f"no space left to write {what}: what was there before is intact; free some space"
+    if isinstance(error, OSError) and error.filename is not None:
         return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
+    if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
+        return 2, f"not enough memory ({text}): take a smaller batch_size, hidden or n_components, or fewer rows"
     if isinstance(error, ValueError) and type(error) is ValueError and _from_scikit_learn(error):
         return 2, text
     return (
         1,
         f"{type(error).__name__}: {text or 'no message'}; a fault of viewsmith: report it with the output of --debug",
     )
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the arguments themselves, and whose help to read."""
+    text = error.format_message()
+    cause: Any = error.__cause__
+    if hasattr(cause, "errors"):  # typer leaves out what was given
+        detail = cause.errors()[0]
+        option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
+        text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
+        text = text.split(", unable")[0]
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "viewsmith"
+    return f"{' '.join(text.split()).rstrip('.')}; see `{path} --help`"
+
+
+def _cut(message: str, limit: int = 600) -> str:
+    """A message that quotes something endless (every column of a table) without its middle."""
+    return message if len(message) <= limit else f"{message[: limit - 200]} ... {message[-200:]}"
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Name `path`, and not a temporary beside it, in what the system says when it cannot be written."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        # safetensors gives the system's error as text alone, numpy a write cut short without saying why.
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        code = int(found[1]) if found else getattr(error, "errno", None)
+        if type(error) is OSError and code is None:
+            code = errno.ENOSPC
+        if not isinstance(code, int):
+            raise
+        raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def _from_scikit_learn(error: BaseException) -> bool:
@@ -295,18 +321,34 @@ def _set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def _preset(presets: dict[str, dict[str, Any]], name: str | None) -> dict[str, Any]:
-    if name is None:
-        return {}
-    if name not in presets:
-        raise InputError(f"unknown preset {name!r}: known are {', '.join(presets)}")
-    return presets[name]
+def _estimator(
+    method: str | None, preset: str | None, config: Path | None, pairs: list[str], given: dict[str, Any]
+) -> ViewsmithEstimator:
+    """The estimator to fit. What is nearer to the command wins: preset, then file, then --set, then flags."""
+    from viewsmith.estimators import ESTIMATORS
+    from viewsmith.estimators.options import check_options
+
+    content = _config_file(config) if config else {}
+    named = content.pop("method", None)
+    if method is not None and named not in (None, method):
+        raise InputError(f"{config} is of the method {named!r}, and --method is {method!r}: leave --method out")
+    method = method or named or "contrastive"
+    if not isinstance(method, str) or method not in ESTIMATORS:
+        raise InputError(f"unknown method {method!r}: known are {', '.join(ESTIMATORS)}")
+    cls = ESTIMATORS[method]
+    parameters = {"verbose": True, "random_state": 0}
+    if preset is not None:
+        if preset not in cls.presets:
+            raise InputError(f"unknown preset {preset!r}: known are {', '.join(cls.presets)}")
+        parameters |= cls.presets[preset]
+    parameters |= content | _assignments(pairs) | given
+    with contextlib.suppress(ValueError):  # a text from --set; fit says what it expected
+        parameters["random_state"] = int(str(parameters["random_state"]))
+    return cls(**vars(check_options(cls, parameters)))
 
 
-def _config_file(path: Path | None, method: str) -> dict[str, Any]:
-    """Options of a TOML file: flat, or the [parameters] of a run's config.toml."""
-    if path is None:
-        return {}
+def _config_file(path: Path) -> dict[str, Any]:
+    """Options of a TOML file and perhaps a method: flat, or the config.toml of a run."""
     import tomllib
 
     try:
@@ -315,10 +357,8 @@ def _config_file(path: Path | None, method: str) -> dict[str, Any]:
         raise InputError(f"no configuration file at {path}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is no valid TOML: {error}") from error
-    if "parameters" in content:
-        if content.get("method", method) != method:
-            raise InputError(f"{path} configures {content['method']}, and the method is {method}: add --method")
-        content = content["parameters"]
+    if isinstance(content.get("parameters"), dict):
+        return content["parameters"] | ({"method": content["method"]} if "method" in content else {})
     return content
 
 

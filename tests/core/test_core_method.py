@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from viewsmith.core import Batch, InputError, Method, MissingExtra, Optimizer, Phase, Update
-from viewsmith.core import distributed
+from viewsmith.core import Batch, InputError, Method, MissingExtra, Optimizer, Phase, Update, distributed
 
 
 def test_one_process_gathers_nothing():

@@ -21,9 +21,7 @@ def objective(model: LinearModel, x: np.ndarray, y: np.ndarray, loss: str, C: fl
     penalty = 0.5 * np.square(model.coef).sum()
     if loss == "squared_hinge":
         sign = np.where(y[:, None] == (classes if len(classes) > 2 else [1]), 1, -1)
-        return (
-            C * np.square(np.maximum(0, 1 - sign * scores)).sum() + penalty + 0.5 * np.square(model.intercept).sum()
-        )
+        return C * np.square(np.maximum(0, 1 - sign * scores)).sum() + penalty + 0.5 * np.square(model.intercept).sum()
     if len(model.coef) == 1:
         scores = np.hstack([np.zeros_like(scores), scores])
     return C * (np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(y)), y]).sum() + penalty

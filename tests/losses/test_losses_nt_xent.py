@@ -7,7 +7,7 @@ import torch
 
 from viewsmith.losses.nt_xent import info_nce, nt_xent, squared_distances, unit
 
-TOLERANCE = {torch.float64: dict(rtol=1e-10, atol=1e-10), torch.float32: dict(rtol=2e-4, atol=1e-5)}
+TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 2e-4, "atol": 1e-5}}
 DTYPES = (torch.float64, torch.float32)
 KERNELS = ("cosine", "cauchy")
 NEGATIVES = ("all", "cross")
@@ -61,9 +61,9 @@ def slow_nt_xent(z0, z1, temperature, kernel, negatives, ids=None):
                     is_positive = (candidate_side, j) == (other, i)
                     if (candidate_side, j) == (side, i):
                         continue
-                    if ids is not None and not is_positive:
-                        if int(ids[candidate_side][j]) in (int(ids[0][i]), int(ids[1][i])):
-                            continue
+                    shown = None if ids is None or is_positive else int(ids[candidate_side][j])
+                    if shown is not None and shown in (int(ids[0][i]), int(ids[1][i])):
+                        continue
                     total = total + similarity(z[side][i], z[candidate_side][j], kernel, temperature)
             directions.append(-torch.log(mine / total))
         losses.append(sum(directions) / len(directions))
@@ -163,7 +163,7 @@ def test_the_positive_is_never_masked(kernel, negatives):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gathered_parts_are_rows_of_the_whole(kernel, negatives, ids):
     z0, z1 = embeddings(torch.float64)
-    options = dict(temperature=0.5, kernel=kernel, negatives=negatives)
+    options = {"temperature": 0.5, "kernel": kernel, "negatives": negatives}
     whole = nt_xent(z0, z1, ids=ids, **options)
     parts = []
     for part in (slice(0, 2), slice(2, 5)):

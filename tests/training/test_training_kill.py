@@ -3,9 +3,25 @@
 import signal
 
 import pytest
-from training_toys import METHODS, STEPS, result, train
+from training_toys import METHODS, STEPS, apart, result, train
 
 KILLED = -signal.SIGKILL
+
+
+@pytest.fixture
+def in_process(processes):
+    """Runs a function in a process of its own and returns its exit code."""
+
+    def call(function, *args, **kwargs):
+        process = processes.Process(target=apart, args=(function, *args), kwargs=kwargs)
+        process.start()
+        process.join(60)
+        if process.is_alive():
+            process.kill()
+            pytest.fail(f"{function.__name__} did not end")
+        return process.exitcode
+
+    return call
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Small methods and trainings, importable from other processes (which are started, killed and compared by the tests)."""
+"""Small methods and trainings, importable from other processes, which the tests start, kill and compare."""
 
 import json
 import os
@@ -60,7 +60,7 @@ class TwoPlayers(Method):
 
     def phases(self):
         momentum = Optimizer("sgd", learning_rate=0.05, momentum=0.9, schedule="constant")
-        adam = Optimizer("adam", learning_rate=0.01, warmup=0.2, clip=1.0)
+        adam = Optimizer("adam", learning_rate=0.01, clip=1.0)
         moves = {"encoder": self.encoder.parameters, "channel": self.channel.parameters}
         return [
             Phase("warm up", 2, [Update("encoder", EncoderStep(self), moves["encoder"](), momentum)]),

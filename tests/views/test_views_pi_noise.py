@@ -77,6 +77,15 @@ def test_noise_returns_the_sigma_it_was_drawn_with():
     assert torch.equal(maker(X, generator=draw()), X + eps)
 
 
+def test_several_draws_share_one_sigma():
+    maker = generator_of(learn_mean=True)
+    eps, sigma = maker.noise(X, draw(), draws=3)
+    expected, mean = maker.parameters_of_noise(X)
+    assert eps.shape == (21, D) and torch.equal(sigma, expected)
+    standard = (eps.view(3, 7, D) - mean) / sigma
+    torch.testing.assert_close(standard.view(21, D), torch.randn(21, D, dtype=torch.float64, generator=draw()))
+
+
 def test_noise_is_float32_at_least_under_autocast():
     maker = PiNoise(D, hidden=(8,))
     with torch.autocast("cpu", torch.bfloat16):
@@ -156,7 +165,7 @@ def test_penalties_by_hand():
 def test_inverse_norm_stays_finite_without_noise():
     eps = torch.zeros(3, D, requires_grad=True)
     penalty = inverse_norm(eps)
-    assert float(penalty) == pytest.approx(1e3)
+    assert penalty.item() == pytest.approx(1e3)
     assert torch.autograd.grad(penalty, eps)[0].isfinite().all()
 
 

@@ -141,7 +141,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     if request.label is not None and request.label not in frame.columns:
         raise InputError(_unknown_column("label", request.label, list(frame.columns), what))
     table["label"] = label if label in frame.columns else None
-    known = {*columns, *encoded, *schema["drop"], label}
+    known = {*columns, *encoded, *schema["drop"], schema["label"], label}
     extra = [column for column in frame.columns if column not in known]
     if extra:
         warnings.warn(

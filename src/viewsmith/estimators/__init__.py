@@ -28,4 +28,7 @@ def load(path: str | os.PathLike[str]) -> ViewsmithEstimator:
     cls = ESTIMATORS.get(config.get("method", ""))
     if cls is None or "parameters" not in config or "fitted" not in config:
         raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
-    return cls._load(folder, config)
+    try:
+        return cls._load(folder, config)
+    except KeyError as error:
+        raise InputError(f"{folder.config} is incomplete: it has no {error}; restore it or train again") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -96,8 +97,8 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         options = check_options(type(self), self.get_params(deep=False))
         rows = self._rows(X, reset=True)
-        seed = _seed(options.random_state)
         device = _device(options.device)
+        seed = distributed.any_says(_seed(options.random_state), device)
         raw = torch.from_numpy(rows)
         scaler = Scaler(rows.shape[1])
         scaling = scaler.fit(raw, options.scaling)
@@ -213,6 +214,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
         estimator.status_ = estimator.summary_.get("status", "finished")
+        estimator.warnings_ = list(estimator.summary_.get("warnings", []))
         estimator._to_device()
         return estimator
 
@@ -346,18 +348,24 @@ def _blocks(x: Tensor) -> Iterator[tuple[Tensor, int]]:
 
 
 def _seed(random_state: Any) -> int:
+    expected = "expected a non-negative integer, a RandomState or None"
     if isinstance(random_state, int):
         if random_state < 0:
-            raise InputError(f"random_state is {random_state}, expected a non-negative integer")
+            raise InputError(f"random_state is {random_state}, {expected}")
         return random_state
-    return int(check_random_state(random_state).randint(0, 2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(0, 2**31 - 1))
+    except ValueError:
+        raise InputError(f"random_state is {random_state!r}, {expected}") from None
 
 
 def _device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError("device is 'cuda', but this machine has no usable GPU: use device='cpu' or 'auto'")
+    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
+        raise InputError(f"device is {name!r}, expected 'auto', 'cpu', 'cuda' or 'cuda:N'")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"device is {name!r}, but this machine has no usable GPU: use device='cpu' or 'auto'")
     return torch.device(name)
 
 

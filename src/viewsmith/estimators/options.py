@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 import typing
 from typing import Any
@@ -66,7 +67,7 @@ def _explain(cls: type, error: pydantic.ValidationError) -> str:
     same = [d for d in details if d["loc"][0] == name]
     expected = []
     for detail in same:
-        text = detail["msg"].removeprefix("Input should be ").split(",")[0].removeprefix("a valid ")
+        text = re.split(", (?:unable|got) ", detail["msg"].removeprefix("Input should be "))[0].removeprefix("a valid ")
         if text not in expected:
             expected.append(text)
     given = same[0]["input"]

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 
+from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.reports import EmbeddingMap, FeatureProfile, Gallery, ReportContent, two_dimensional_map
+from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
 
 
@@ -38,6 +42,77 @@ def process_group() -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
+@contextlib.contextmanager
+def withdrawn_on_error(run: Path) -> Iterator[None]:
+    """Take back a new run that failed before there was a checkpoint to go on from, and the folders made for it."""
+    absent = [path for path in (run, *run.parents) if not path.exists()]
+    new = bool(absent) or (run.is_dir() and not any(run.iterdir()))
+    try:
+        yield
+    except BaseException:
+        if new and distributed.rank() == 0 and not (run / "checkpoint" / POINTER).exists():
+            with contextlib.suppress(OSError):
+                for path in run.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                for path in absent:
+                    path.rmdir()
+        raise
+
+
+def already_finished(model: ViewsmithEstimator, run: Path, context: dict[str, Any], *, resume: bool) -> bool:
+    """Whether a run of just this model and data is complete, so that nothing is left to do.
+
+    Raises
+    ------
+    InputError
+        A run on other data or, if it is complete, of another configuration; or `resume` was not asked for.
+    """
+    folder = RunFolder(run)
+    if not folder.exists():
+        return False
+    with rebuilding(run):
+        there, now = folder.read_config().get("data", {}), context["data"]
+        if there.get("fingerprint") != now["fingerprint"]:
+            raise InputError(
+                f"{run} holds a run on other rows or columns (of {there.get('source')!r}, now {now['source']!r}): "
+                "choose another folder, or delete this one"
+            )
+        if folder.read_summary().get("status") != "finished":
+            return False
+        blank = clone(model)
+        blank.fitted_ = {"seed": model.random_state}
+        folder.open_for(blank._config(context), resume=resume)
+    try:
+        folder.read_weights()
+    except InputError:
+        return False  # damaged: the last checkpoint has them, too
+    return True
+
+
+def load_run(run: Path) -> ViewsmithEstimator:
+    """The model of a run; whatever keeps it from being rebuilt is an InputError."""
+    from viewsmith.estimators import load
+
+    with rebuilding(run):
+        return load(run)
+
+
+@contextlib.contextmanager
+def rebuilding(run: Path) -> Iterator[None]:
+    """Name the run in whatever its files raise when they are not as we wrote them, as an InputError."""
+    try:
+        yield
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, InputError) and str(run) in str(error):
+            raise
+        detail = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"the run {run} is damaged or of another version ({detail}): restore it or train again") from (
+            error
+        )
+
+
 def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     """What a run keeps of its data: the part of the configuration, and the split."""
     split: dict[str, Any] = {"kind": dataset.split, "train": len(dataset.train_index), "transductive": transductive}
@@ -47,7 +122,8 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
         split |= {"train_index": dataset.train_index.tolist(), "test_index": np.asarray(dataset.test_index).tolist()}
     return {
         "data": {
-            "source": dataset.source,
+            # A file name may hold bytes that are no text, and the configuration is text.
+            "source": dataset.source.encode("utf-8", "replace").decode("utf-8"),
             "domain": dataset.domain,
             "transductive": transductive,
             "fingerprint": hashlib.sha256(np.ascontiguousarray(dataset.x).data).hexdigest()[:16],
@@ -60,13 +136,31 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
 
 def load_for(model: ViewsmithEstimator, data: str, label: str | None) -> Dataset:
     """DATA as the model's training data were read: same columns, same order, same domain."""
-    record = model.context_.get("data")
-    if record is None:
-        return load_dataset(data, label=label, impute=model.options_.impute)
-    schema = json.loads(record["schema"])
-    if label is not None:
-        schema["label"] = label
-    return load_dataset(data, schema=schema)
+    return load_dataset(data, label=label, schema=_schema(model))
+
+
+def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
+    """`Dataset.schema` of what the model was fitted on; of a fit in Python what is known, the names of a DataFrame."""
+    named = model.fitted_["feature_names"] if model.fitted_["named"] else None
+    schema = {
+        "columns": named,
+        "one_hot": {},
+        "drop": [],
+        "label": None,
+        "domain": "vectors",
+        "impute": model.options_.impute,
+        "row_shape": [model.fitted_["n_features"]],
+        "feature_names": named,
+    }
+    if "data" not in model.context_:
+        return schema
+    try:
+        kept: dict[str, Any] = json.loads(model.context_["data"]["schema"])
+        if kept.keys() == schema.keys():
+            return kept
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    raise InputError("the config.toml of the run is damaged or of another version: its data.schema is not complete")
 
 
 def part(dataset: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -85,33 +179,33 @@ def report_content(
     folder: RunFolder, *, data: str | None = None, label: str | None = None, pictures: bool = False
 ) -> ReportContent:
     """Everything a report shows of a run; maps, profiles and galleries need its data and are made on request."""
-    config, summary = folder.read_config(), folder.read_summary()
-    content: dict[str, Any] = {
-        "title": f"{config.get('method', 'run')} on {Path(config.get('data', {}).get('source', 'arrays')).name}",
-        "method": str(config.get("method")),
-        "config": config,
-        "summary": summary,
-        "metrics": folder.read_metrics(),
-        "warnings": list(summary.get("warnings", [])),
-        "evaluation": folder.read_evaluation(),
-    }
-    if pictures:
-        content |= _pictures(folder, data or config.get("data", {}).get("source"), label)
+    with rebuilding(folder.path):
+        config, summary = folder.read_config(), folder.read_summary()
+        source = config.get("data", {}).get("source")
+        content: dict[str, Any] = {
+            "title": f"{config.get('method', 'run')} on {Path(source or 'arrays').name}",
+            "method": str(config.get("method")),
+            "config": config,
+            "summary": summary,
+            "metrics": folder.read_metrics(),
+            "warnings": list(summary.get("warnings", [])),
+            "evaluation": folder.read_evaluation(),
+        }
+    if pictures and not folder.model.exists():
+        warnings.warn("no maps and galleries: the training has not ended yet", UserWarning, stacklevel=2)
+    elif pictures:
+        model = load_run(folder.path)
+        try:
+            content |= _pictures(model, data or source, label)
+        except InputError as error:
+            warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
     return ReportContent(**content)
 
 
-def _pictures(folder: RunFolder, data: str | None, label: str | None) -> dict[str, Any]:
-    from viewsmith.estimators import load
-
+def _pictures(model: ViewsmithEstimator, data: str | None, label: str | None) -> dict[str, Any]:
     if data is None:
-        warnings.warn("the run names no data: give --data for maps and galleries", UserWarning, stacklevel=2)
-        return {}
-    model = load(folder.path)
-    try:
-        dataset = load_for(model, data, label)
-    except InputError as error:
-        warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
-        return {}
+        raise InputError("the run names no data; give --data")
+    dataset = load_for(model, data, label)
     held = dataset.test_index is not None
     x, y = (dataset.x_test, dataset.y_test) if held else (dataset.x_train, dataset.y_train)
     assert x is not None

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
@@ -199,7 +200,9 @@ def _minimise(
 
     start = np.zeros(size[0] * size[1])
     options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "maxcor": 30, "gtol": 0.0, "ftol": 0.0}
-    result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
+    # scipy's vector operations gain nothing from threads, and their idle threads would spin against torch's.
+    with threadpool_limits(limits=1, user_api="blas"):
+        result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
     if gap > 10 * tol:
         warnings.warn(
             f"the linear probe stopped after {result.nit} steps at an estimated relative distance of {gap:.1e} "

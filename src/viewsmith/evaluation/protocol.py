@@ -22,24 +22,24 @@ STARTS = 10
 DRAWS = (0, 1, 2)
 _SHARES = {"linear_1pct": 0.01, "linear_10pct": 0.10}
 
-_K_MEANS = f"k-means on the test rows{{rows}}, as many clusters as classes, {STARTS} starts, seed 0: {{score}}"
+_K_MEANS = f"{{score}} of k-means on the test rows {{rows}}: as many clusters as classes, {STARTS} starts, seed 0"
 _FEW = (
-    "logistic regression as in linear, fitted on {share} of the labels: per class max(1, round({share} of its "
-    f"rows)), mean accuracy over draws {', '.join(map(str, DRAWS))}"
+    "as linear, fitted on {share} of the labels: per class max(1, round({share} of its rows)), "
+    f"mean over draws {', '.join(map(str, DRAWS))}"
 )
-_MATCHED = "accuracy after the best matching of clusters with classes (Hungarian)"
+_MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)", "adjusted Rand index"
 
 #: Name and one-line description of each score, quoted beside every table. Higher is better in all of them.
 PROTOCOLS: dict[str, str] = {
     "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardised on the train rows",
     "knn": f"accuracy of the majority of the {NEIGHBOURS} nearest train rows by cosine; the smallest class wins a tie",
     "svm": "accuracy of a linear SVM (squared hinge, one against the rest, C = 1), standardised on the train rows",
-    "kmeans_accuracy": _K_MEANS.format(rows=" as they are", score=_MATCHED),
-    "nmi": _K_MEANS.format(rows=" as they are", score="normalised mutual information (arithmetic mean)"),
-    "ari": _K_MEANS.format(rows=" as they are", score="adjusted Rand index"),
-    "kmeans_accuracy_l2": _K_MEANS.format(rows=" at length 1", score=_MATCHED),
-    "nmi_l2": _K_MEANS.format(rows=" at length 1", score="normalised mutual information (arithmetic mean)"),
-    "ari_l2": _K_MEANS.format(rows=" at length 1", score="adjusted Rand index"),
+    "kmeans_accuracy": _K_MEANS.format(score=_MATCHED, rows="as they are"),
+    "nmi": _K_MEANS.format(score=_NMI, rows="as they are"),
+    "ari": _K_MEANS.format(score=_ARI, rows="as they are"),
+    "kmeans_accuracy_l2": _K_MEANS.format(score=_MATCHED, rows="at length 1"),
+    "nmi_l2": _K_MEANS.format(score=_NMI, rows="at length 1"),
+    "ari_l2": _K_MEANS.format(score=_ARI, rows="at length 1"),
     "linear_1pct": _FEW.format(share="1 %"),
     "linear_10pct": _FEW.format(share="10 %"),
 }

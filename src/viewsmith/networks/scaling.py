@@ -100,4 +100,5 @@ class PrincipalAxes(nn.Module):
         self.axes.copy_(weight[:, None] * axes / scale)
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) @ self.axes
+        # (x - mean) @ axes without a centred copy of wide rows.
+        return torch.addmm(-(self.mean @ self.axes), x, self.axes)

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.method import Batch, Method, Phase, Update
 from viewsmith.core.random import derive_seed
 from viewsmith.training.checkpoint import CheckpointFolder, load_weights, pack_optimizer, unpack_optimizer
+from viewsmith.training.optimizers import learning_rate, make_optimizer
 
 Status = Literal["finished", "interrupted", "time limit"]
 
@@ -370,27 +371,6 @@ class Trainer:
             run.count = int(tensors[f"{prefix}count"])
             logs = f"{prefix}log/"
             run.logs = {n[len(logs) :]: t.to(self.device) for n, t in tensors.items() if n.startswith(logs)}
-
-
-def learning_rate(spec: Optimizer, progress: float) -> float:
-    """Rate at a share of the phase's steps, 0 to 1."""
-    if progress < spec.warmup:
-        return spec.learning_rate * progress / spec.warmup
-    if spec.schedule == "constant":
-        return spec.learning_rate
-    share = (progress - spec.warmup) / (1 - spec.warmup)
-    low = spec.final * spec.learning_rate
-    return low + (spec.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * share))
-
-
-def make_optimizer(spec: Optimizer, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """The torch optimiser of a specification; the fused kernels give the same steps in fewer passes."""
-    if spec.name == "sgd":
-        return torch.optim.SGD(
-            parameters, spec.learning_rate, spec.momentum, weight_decay=spec.weight_decay, fused=True
-        )
-    kind = torch.optim.AdamW if spec.name == "adamw" else torch.optim.Adam
-    return kind(parameters, spec.learning_rate, weight_decay=spec.weight_decay, fused=True)
 
 
 def _freeze(parameters: list[nn.Parameter], frozen: bool) -> None:

@@ -1,0 +1,72 @@
+"""Commands as a user gives them, in this process or in one of their own, and what they leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viewsmith.cli import main
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    def refused(self, *parts: str) -> bool:
+        """Whether the command ended as bad input has to: exit code 2 and one to three lines with all the parts."""
+        lines = self.err.splitlines()
+        said = [line for line in lines if not line.startswith("warning: ")]
+        assert self.code == 2, (self.code, self.err)
+        assert 1 <= len(said) <= 3 and said[0].startswith("error: "), self.err
+        assert "Traceback" not in self.err and "\x1b" not in self.err and self.out == ""
+        for part in parts:
+            assert part in said[0], (part, self.err)
+        return True
+
+
+def call(*arguments: Any) -> Result:
+    """A command in this process, which costs no imports."""
+    out, err = io.StringIO(), io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        warnings.simplefilter("always")
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            return Result(end.code, out.getvalue(), err.getvalue())
+    raise AssertionError("main returned")
+
+
+def good(*arguments: Any) -> Result:
+    """`call` of a command that has to succeed."""
+    result = call(*arguments)
+    assert result.code == 0, result.err
+    return result
+
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+MODULE = (sys.executable, "-m", "viewsmith")
+
+
+def process(*arguments: Any, program: tuple[str, ...] = MODULE, **options: Any) -> Result:
+    """A command in a process of its own, its output in pipes."""
+    environment = ENVIRONMENT | options.pop("env", {})
+    command = [*program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, **options)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of change of every file below a folder."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}

@@ -1,0 +1,293 @@
+"""`viewsmith fit`: what a run folder holds, where options come from, and going on with a run."""
+
+import json
+import shutil
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tools import call, files, good
+
+import viewsmith
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.options import check_options
+
+EPOCHS = ("--epochs", 2)
+FILES = {"config.toml", "initial.safetensors", "metrics.jsonl", "model.safetensors", "report.html", "summary.json"}
+
+
+def config(run):
+    return tomllib.loads((run / "config.toml").read_text())
+
+
+def parameters(run):
+    return config(run)["parameters"]
+
+
+def model_bytes(run):
+    return (run / "model.safetensors").read_bytes()
+
+
+def metrics(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+# ---- what a run holds -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ESTIMATORS)
+def test_the_run_folder(tmp_path, method):
+    run = tmp_path / "deep" / "run"
+    result = good("fit", "wine", "--method", method, "--out", run, *EPOCHS)
+    assert result.out == f"{run}\n" and result.err == ""
+    assert {path.name for path in run.iterdir()} == FILES | {"checkpoint"}
+    assert {path.suffix for path in (run / "checkpoint").iterdir()} == {".safetensors", ".json"}
+
+    kept = config(run)
+    assert kept["method"] == method and kept["viewsmith"] == viewsmith.__version__
+    cls = ESTIMATORS[method]
+    options = vars(check_options(cls, kept["parameters"]))
+    changing = {"verbose", "minutes", "device", "checkpoint_every"}  # where and how long, not what
+    assert set(kept["parameters"]) == set(options) - changing
+    assert options == vars(check_options(cls, {"epochs": 2, "random_state": 0}))
+    assert kept["data"]["source"] == "wine" and kept["data"]["domain"] == "vectors"
+
+    rows = metrics(run)
+    assert [row["epoch"] for row in rows] == [1, 2]
+    assert rows[-1].keys() >= {"loss", "feature_std", "effective_rank", "alignment", "uniformity"}
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["status"] == "finished" and summary["seed"] == 0 and summary["rows"] == 142
+    assert summary["versions"].keys() >= {"viewsmith", "torch", "numpy", "python"}
+    assert summary["hardware"]["threads"] == 1 and summary["seconds"]["training"] > 0
+    split = summary["split"]
+    assert split["kind"] == "stratified" and (split["train"], split["test"]) == (142, 36)
+    assert sorted(split["train_index"] + split["test_index"]) == list(range(178))
+    assert "wine" in (run / "report.html").read_text()
+
+
+def test_weights_have_one_metadata_key_at_most_and_nothing_is_a_pickle(runs):
+    for path in (runs / "table").rglob("*"):
+        if path.suffix == ".safetensors":
+            content = path.read_bytes()
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            assert len(header.get("__metadata__", {})) <= 1
+        elif path.is_file():
+            path.read_text(encoding="utf-8")  # everything else is text
+    initial = (runs / "table" / "initial.safetensors").read_bytes()
+    assert initial != model_bytes(runs / "table")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "split", "train"),
+    [
+        ("x.npy", (), "none", 40),
+        ("x.npz", (), "none", 40),
+        ("xy.npz", (), "stratified", 32),
+        ("xy.npz", ("--transductive",), "stratified", 40),
+        ("given.npz", (), "given", 30),
+        ("given.npz", ("--transductive",), "given", 40),
+        ("t.csv", ("--label", "type"), "stratified", 32),
+        ("t.csv", ("--drop", "type"), "none", 40),
+        ("t.tsv", ("--label", "type"), "stratified", 32),
+        ("t.parquet", ("--label", "type"), "stratified", 32),
+    ],
+)
+def test_every_kind_of_file(tmp_path, data, table, name, options, split, train):
+    run, out = tmp_path / "run", tmp_path / "h.npz"
+    good("fit", data / name, "--out", run, *EPOCHS, *options)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["split"]["kind"] == split and summary["rows"] == train
+    assert summary["split"]["transductive"] == ("--transductive" in options)
+    good("embed", run, data / name, "--out", out)
+    with np.load(out) as arrays:
+        h = np.concatenate([arrays["H_train"], arrays["H_test"]]) if split == "given" else arrays["H"]
+    x = table[list("abcd")].to_numpy(np.float32)
+    np.testing.assert_allclose(h, viewsmith.load(run).transform(x), atol=1e-5)
+
+
+def test_columns_dropped_encoded_and_imputed(tmp_path, data):
+    run = tmp_path / "run"
+    options = ("--label", "type", "--drop", "note", "--one-hot", "site", "--impute", "median")
+    good("fit", data / "more.csv", "--out", run, *EPOCHS, *options)
+    assert config(run)["fitted"]["feature_names"] == [*"abcd", "site=north", "site=south"]
+    frame = pd.read_csv(data / "more.csv")
+    frame.loc[0, "c"] = np.nan
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    good("embed", run, tmp_path / "new.csv", "--out", tmp_path / "h.npy")
+    assert np.isfinite(np.load(tmp_path / "h.npy")).all()
+
+
+def test_labels_are_never_read_by_fit(tmp_path, data):
+    frame = pd.read_csv(data / "t.csv")
+    frame["type"] = np.random.default_rng(1).permutation(frame["type"])
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    for name, source in (("a", data / "t.csv"), ("b", tmp_path / "other.csv")):
+        good("fit", source, "--label", "type", "--out", tmp_path / name, *EPOCHS, "--transductive")
+    assert model_bytes(tmp_path / "a") == model_bytes(tmp_path / "b")
+
+
+def test_images_as_vectors(tmp_path):
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (12, 3, 3)).astype(np.uint8))
+    given = ("fit", tmp_path / "images.npy", "--out", tmp_path / "run", *EPOCHS)
+    assert call(*given).refused("holds images", "--domain vectors")
+    good(*given, "--domain", "vectors")
+    assert config(tmp_path / "run")["fitted"]["n_features"] == 9
+
+
+# ---- where options come from ----------------------------------------------------------------------------------------
+
+
+def test_what_is_nearer_to_the_command_wins(tmp_path, data):
+    (tmp_path / "c.toml").write_text('view_maker = "corruption"\nbatch_size = 8\nweight_decay = 0.25\n')
+    steps = [
+        ("--preset", "paper"),
+        ("--config", tmp_path / "c.toml"),
+        ("--set", "view_maker=mixup", "--set", "weight-decay=0.5"),
+        ("--views", "identity+noise"),
+    ]
+    found = []
+    for count in range(1, 5):
+        run = tmp_path / str(count)
+        given = [option for step in steps[:count] for option in step]
+        good("fit", data / "x.npy", "--out", run, "--epochs", 1, *given)
+        found.append(parameters(run))
+    assert [p["view_maker"] for p in found] == ["noise", "corruption", "mixup", "identity+noise"]
+    assert [p["weight_decay"] for p in found] == [0.0, 0.25, 0.5, 0.5]
+    assert [p["batch_size"] for p in found] == [256, 8, 8, 8]
+    assert all(p["kernel"] == "cosine" and p["epochs"] == 1 for p in found)
+
+
+def test_set_takes_every_type(tmp_path, data):
+    values = ("hidden=32,16", "projection=8", "gradient_clip=none", "learning_rate=1e-2", "two_sided=true", "epochs=2")
+    pairs = [part for value in (*values, "random_state=7") for part in ("--set", value)]
+    good("fit", data / "x.npy", "--method", "pinda", "--out", tmp_path / "run", *pairs)
+    kept = parameters(tmp_path / "run")
+    assert (kept["hidden"], kept["projection"], kept["gradient_clip"]) == ([32, 16], [8], "none")
+    assert (kept["learning_rate"], kept["two_sided"], kept["epochs"], kept["random_state"]) == (0.01, True, 2, 7)
+
+
+def test_seed_and_impute_come_from_a_file_or_set_too(tmp_path, data):
+    (tmp_path / "c.toml").write_text('method = "pinda"\nrandom_state = 5\nimpute = "median"\n')
+    given = ("fit", data / "gaps.csv", "--label", "type", *EPOCHS)
+    good(*given, "--out", tmp_path / "file", "--config", tmp_path / "c.toml")
+    assert config(tmp_path / "file")["method"] == "pinda" and parameters(tmp_path / "file")["random_state"] == 5
+    good(*given, "--out", tmp_path / "set", "--set", "impute=median", "--set", "random_state=5", "--method", "pinda")
+    good(*given, "--out", tmp_path / "flags", "--impute", "median", "--seed", 5, "--method", "pinda")
+    assert model_bytes(tmp_path / "file") == model_bytes(tmp_path / "set") == model_bytes(tmp_path / "flags")
+
+
+def test_the_configuration_of_a_run_makes_the_same_run(tmp_path, runs, data):
+    good("fit", "wine", "--method", "pinda", "--out", tmp_path / "a", *EPOCHS, "--seed", 3, "--set", "hidden=16")
+    again = ("fit", "wine", "--out", tmp_path / "b", "--config", tmp_path / "a" / "config.toml")
+    assert call(*again, "--method", "contrastive").refused("is of the method 'pinda'", "leave --method out")
+    good(*again)
+    assert model_bytes(tmp_path / "a") == model_bytes(tmp_path / "b")
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b")
+
+
+def test_another_seed_is_another_model(tmp_path, data, runs):
+    good("fit", data / "x.npy", "--out", tmp_path / "run", *EPOCHS, "--seed", 1)
+    assert model_bytes(tmp_path / "run") != model_bytes(runs / "plain")
+
+
+# ---- going on -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stopped(tmp_path, data):
+    """A run that a time limit ended after one of three epochs, and its command."""
+    command = ("fit", data / "x.npy", "--out", tmp_path / "stopped", "--epochs", 3, "--batch-size", 8)
+    result = good(*command, "--minutes", 1e-9)
+    assert "warning: training ended early (time limit)" in result.err and "--resume" in result.err
+    return tmp_path / "stopped", command
+
+
+def test_a_time_limit_leaves_a_usable_run_that_goes_on(tmp_path, data, stopped):
+    run, command = stopped
+    assert json.loads((run / "summary.json").read_text())["status"] == "time limit"
+    good("embed", run, data / "x.npy", "--out", tmp_path / "h.npz")
+    good("report", run)
+    good(*command, "--resume")
+    whole = (*command[:3], tmp_path / "whole", *command[4:])
+    good(*whole)
+    assert model_bytes(run) == model_bytes(tmp_path / "whole") and metrics(run) == metrics(tmp_path / "whole")
+
+
+def test_resume_with_nothing_there_starts(tmp_path, data, runs):
+    command = ("fit", data / "x.npy", *EPOCHS, "--resume", "--out")
+    good(*command, tmp_path / "new")
+    (tmp_path / "empty").mkdir()
+    good(*command, tmp_path / "empty")
+    begun = tmp_path / "begun"  # killed before the first checkpoint
+    begun.mkdir()
+    shutil.copy(runs / "plain" / "config.toml", begun)
+    good(*command, begun)
+    assert {model_bytes(run) for run in (tmp_path / "new", tmp_path / "empty", begun)} == {model_bytes(runs / "plain")}
+
+
+def test_resume_of_a_finished_run_changes_no_file(data, runs):
+    before = files(runs / "table")
+    command = ("fit", data / "t.csv", "--label", "type", "--out", runs / "table", *EPOCHS)
+    result = good(*command, "--resume")
+    assert result.out == f"{runs / 'table'}\n" and result.err == ""
+    assert call(*command).refused("already holds this run", "add --resume")
+    assert files(runs / "table") == before
+
+
+@pytest.mark.parametrize(
+    ("other", "part"),
+    [
+        (("--batch-size", 7), "batch_size is 256 there, 7 now"),
+        (("--seed", 1), "random_state is 0 there, 1 now"),
+        (("--method", "pinda"), "method 'contrastive' there, 'pinda' now"),
+        (("--transductive",), "transductive is False there, True now"),
+    ],
+)
+def test_a_run_of_another_configuration_is_refused(data, runs, stopped, other, part):
+    command = ("fit", data / "t.csv", "--label", "type", "--out", runs / "table", *EPOCHS)
+    before = files(runs / "table")
+    assert call(*command, *other, "--resume").refused("another configuration", part, "choose another folder")
+    assert call(*command, *other).refused(part)
+    assert files(runs / "table") == before
+    unfinished, command = stopped
+    before = files(unfinished)
+    assert call(*command, "--seed", 9, "--resume").refused("random_state is 0 there, 9 now")
+    assert files(unfinished) == before
+
+
+def test_a_run_on_other_data_is_refused(data, runs):
+    before = files(runs / "table")
+    given = ("--label", "type", "--out", runs / "table", *EPOCHS, "--resume")
+    assert call("fit", data / "gaps.csv", *given, "--impute", "median").refused("other rows or columns", "gaps.csv")
+    assert call("fit", "wine", *given[2:]).refused("other rows or columns", "now 'wine'")
+    assert files(runs / "table") == before
+
+
+def test_where_and_how_long_may_change(stopped):
+    run, command = stopped
+    good(*command, "--resume", "--checkpoint-every", 0, "--device", "cpu", "--threads", 1)
+    assert json.loads((run / "summary.json").read_text())["status"] == "finished"
+
+
+def test_a_damaged_checkpoint_is_named(stopped):
+    run, command = stopped
+    (state,) = (run / "checkpoint").glob("state-*.safetensors")
+    content = bytearray(state.read_bytes())
+    content[-10] ^= 1
+    state.write_bytes(content)
+    before = files(run)
+    assert call(*command, "--resume").refused(str(state), "damaged", "checksum")
+    (run / "checkpoint" / "latest.json").write_text('{"file": ')
+    assert call(*command, "--resume").refused("latest.json is damaged")
+    (run / "checkpoint" / "latest.json").write_bytes(before["checkpoint/latest.json"][0])
+    state.unlink()
+    assert call(*command, "--resume").refused(state.name, "missing")
+
+
+def test_resume_repairs_the_weights_of_a_finished_run(tmp_path, runs, data):
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    (run / "model.safetensors").write_bytes(model_bytes(run)[:1000])
+    good("fit", data / "x.npy", "--out", run, *EPOCHS, "--resume")
+    assert model_bytes(run) == model_bytes(runs / "plain")

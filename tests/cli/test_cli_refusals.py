@@ -1,0 +1,412 @@
+"""Bad input: exit code 2, one line that says what was given and what to do, and nothing left behind."""
+
+import errno
+import os
+import pathlib
+import resource
+import shutil
+
+import numpy as np
+import pytest
+from cli_tools import call, files, good
+
+COMMANDS = ("fit", "embed", "evaluate", "views", "report", "methods")
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory, data):
+    """Folder of files that cannot be used."""
+    folder = tmp_path_factory.mktemp("bad")
+    x = np.load(data / "x.npy")
+    np.save(folder / "one.npy", x[:1])
+    np.save(folder / "none.npy", x[:0])
+    np.save(folder / "five.npy", x.reshape(5, 2, 4, 2, 2))
+    np.save(folder / "flat.npy", x[:, 0])
+    np.save(folder / "complex.npy", x + 1j)
+    np.save(folder / "objects.npy", np.array([{"a": 1}] * 5, dtype=object), allow_pickle=True)
+    np.savez(folder / "objects.npz", X=np.array([{"a": 1}] * 5, dtype=object))
+    np.savez(folder / "lengths.npz", X=x, y=np.zeros(5, int))
+    np.savez(folder / "widths.npz", X_train=x, X_test=x[:, :3])
+    np.savez(folder / "half.npz", X_train=x)
+    np.savez(folder / "names.npz", features=x)
+    for name, value in (("infinite", np.inf), ("missing", np.nan)):
+        changed = x.copy()
+        changed[3, 1] = value
+        np.save(folder / f"{name}.npy", changed)
+    np.save(folder / "images.npy", np.full((12, 3, 3), 7, np.uint8))
+    np.save(folder / "dna.npy", np.frombuffer(b"ACGT" * 10, np.uint8).reshape(10, 4))
+    content = (data / "xy.npz").read_bytes()
+    (folder / "truncated.npz").write_bytes(content[:300])
+    (folder / "corrupt.npz").write_bytes(content[:200] + bytes(100) + content[300:])
+    (folder / "empty.npy").touch()
+    (folder / "empty.csv").touch()
+    (folder / "header.csv").write_text("a,b\n")
+    (folder / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
+    (folder / "broken.parquet").write_bytes(b"PAR1 no more")
+    (folder / "data.txt").write_text("1 2\n")
+    (folder / "folder.npz").mkdir()
+    return folder
+
+
+DATA = [
+    ("one.npy", (), "1 row for training", "at least 2"),
+    ("none.npy", (), "no rows"),
+    ("five.npy", (), "5 dimensions", "(5, 2, 4, 2, 2)"),
+    ("flat.npy", (), "1 dimension", "expected rows of features"),
+    ("complex.npy", (), "Complex data not supported"),
+    ("objects.npy", (), "never unpickled"),
+    ("objects.npz", (), "never unpickled"),
+    ("lengths.npz", (), "5 labels for 40 rows"),
+    ("widths.npz", (), "(4,) in X_train and (3,) in X_test"),
+    ("half.npz", (), "X_train without X_test"),
+    ("names.npz", (), "holds features", "expected X_train and X_test"),
+    ("infinite.npy", (), "1 infinite value", "1 column (counted from 0): 1"),
+    ("missing.npy", (), "1 missing value", "--impute median"),
+    ("images.npy", (), "holds images", "--domain vectors"),
+    ("dna.npy", (), "holds dna", "--domain vectors"),
+    ("images.npy", ("--domain", "dna"), "DNA is uint8 (n, L)"),
+    ("images.npy", ("--domain", "pictures"), "unknown domain 'pictures'", "vectors, images, dna"),
+    ("truncated.npz", (), "cannot read", "damaged"),
+    ("corrupt.npz", (), "cannot read", "damaged"),
+    ("empty.npy", (), "is empty"),
+    ("empty.csv", (), "is empty"),
+    ("header.csv", (), "no rows"),
+    ("ragged.csv", (), "cannot read", "ragged.csv"),
+    ("broken.parquet", (), "cannot read", "parquet"),
+    ("data.txt", (), "extension '.txt'", ".npz .npy .csv .tsv .parquet", "digits"),
+    ("folder.npz", (), "is a folder", "expected a .npz file"),
+    (".", (), "no extension"),
+    ("nowhere.csv", (), "no existing file", "expected a .csv file"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "parts"), [(name, options, parts) for name, options, *parts in DATA])
+def test_data_that_cannot_be_fitted(tmp_path, bad, name, options, parts):
+    assert call("fit", bad / name, "--out", tmp_path / "new" / "run", *options).refused(*parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+TABLE = [
+    ((), "2 columns that are not numbers", "site (holds 'north')", "note", "--drop", "--one-hot"),
+    (("--label", "kind"), "no column 'kind'", "its columns are"),
+    (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
+    (("--label", "type", "--drop", "note,nothing"), "no column 'nothing'", "drop"),
+    (("--label", "type", "--one-hot", "sites"), "no column 'sites'", "did you mean site?"),
+    (("--label", "type", "--drop", "type"), "both label and drop"),
+    (("--drop", "a,b,c,d,type,site,note"), "no feature left"),
+]
+
+
+@pytest.mark.parametrize(("options", "parts"), [(options, parts) for options, *parts in TABLE])
+def test_tables_that_cannot_be_fitted(tmp_path, data, options, parts):
+    source = data / "more.csv"
+    options = options or ("--drop", "type")
+    assert call("fit", source, "--out", tmp_path / "run", *options).refused(
+        "more.csv" if "both" not in parts[0] else "", *parts
+    )
+    assert call("fit", data / "gaps.csv", "--drop", "type", "--out", tmp_path / "run").refused(
+        "2 missing values", ": b;"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+OPTIONS = [
+    (("--method", "simclr"), "unknown method 'simclr'", "contrastive, pinda"),
+    (("--framework", "byl"), "framework is 'byl'", "expected 'simclr'"),
+    (("--views", "nois"), "unknown view maker 'nois'", "identity, noise"),
+    (("--views", "noise+"), "unknown view maker ''"),
+    (("--preset", "nature"), "unknown preset 'nature'", "known are paper"),
+    (("--epochs", "-3"), "epochs is '-3'", "greater than or equal to 1 or 'auto'"),
+    (("--epochs", "1.5"), "epochs is '1.5'", "integer"),
+    (("--epochs", "0"), "epochs is '0'"),
+    (("--batch-size", "-1"), "batch_size is -1"),
+    (("--batch-size", "many"), "--batch-size is 'many'", "expected a valid integer", "viewsmith fit --help"),
+    (("--minutes", "-1"), "minutes is -1.0", "greater than 0"),
+    (("--minutes", "nan"), "minutes is nan"),
+    (("--minutes", "soon"), "--minutes is 'soon'", "expected a valid number"),
+    (("--seed", "-1"), "--seed is '-1'", "greater than or equal to 0"),
+    (("--seed", "x"), "--seed is 'x'", "expected a valid integer"),
+    (("--set", "random_state=x"), "random_state is 'x'", "expected a non-negative integer"),
+    (("--threads", "0"), "--threads is '0'"),
+    (("--device", "gpu"), "device is 'gpu'", "'cpu'"),
+    (("--precision", "16"), "precision is '16'", "'32' or 'bf16'"),
+    (("--checkpoint-every", "-1"), "checkpoint_every is -1.0"),
+    (("--impute", "mean"), "impute is 'mean'", "'none' or 'median'"),
+    (("--set", "depth=3"), "no option 'depth'", "framework", "n_components", "random_state"),
+    (("--set", "depth"), "--set 'depth' has no value", "KEY=VALUE"),
+    (("--set", "hidden=big"), "hidden is 'big'"),
+    (("--set", "kernel=rbf"), "kernel is 'rbf'", "'cauchy' or 'cosine'"),
+    (("--set", "corruption_rate=2"), "corruption_rate is '2'", "less than or equal to 1"),
+    (("--config", "nowhere.toml"), "no configuration file at nowhere.toml"),
+    (("--epoch", "3"), "No such option: --epoch", "--epochs", "viewsmith fit --help"),
+    (("--label", "type"), "wine is not a table", "label=type"),
+]
+
+
+@pytest.mark.parametrize(("options", "parts"), [(options, parts) for options, *parts in OPTIONS])
+def test_options_that_cannot_be(tmp_path, options, parts):
+    assert call("fit", "wine", "--out", tmp_path / "run", *options).refused(*parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("epochs = ", ("no valid TOML",)),
+        ("[parameters]\ndepth = 3\n", ("no option 'depth'",)),
+        ("epochs = [1]\n", ("epochs is [1]",)),
+        ("method = 'simclr'\n", ("unknown method 'simclr'",)),
+        ("method = ['pinda']\n", ("unknown method ['pinda']",)),
+        ("epochs = 1\n\xff", ("no valid TOML",)),
+    ],
+)
+def test_configuration_files_that_cannot_be(tmp_path, content, parts):
+    (tmp_path / "c.toml").write_text(content, encoding="latin-1")
+    assert call("fit", "wine", "--out", tmp_path / "run", "--config", tmp_path / "c.toml").refused(*parts)
+    assert call("fit", "wine", "--out", tmp_path / "run", "--config", tmp_path).refused("Is a directory")
+    assert [path.name for path in tmp_path.iterdir()] == ["c.toml"]
+
+
+def test_names_that_are_unknown():
+    assert call("fit", "iris", "--out", "run").refused("unknown data set 'iris'", "digits", ".npz .npy .csv")
+    assert call("fit", "wines", "--out", "run").refused("did you mean wine?")
+    assert call("train", "wine").refused("No such command 'train'", "viewsmith --help")
+    assert call("fit").refused("Missing argument 'DATA'", "viewsmith fit --help")
+    assert call("fit", "wine").refused("Missing option '--out'")
+    assert call("methods", "--yaml").refused("No such option: --yaml")
+
+
+def test_help_of_every_command():
+    top = good()
+    assert top == good("--help") and all(f"  {command} " in top.out for command in COMMANDS)
+    for command in COMMANDS:
+        result = good(command, "--help")
+        assert f"Usage: viewsmith {command} " in result.out and result.err == ""
+        assert "\x1b" not in result.out and not set(result.out) & set("│╭─")
+
+
+# ---- the output -----------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_holds_something_else(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    before = files(tmp_path)
+    assert call("fit", "wine", "--out", tmp_path).refused("is no run of viewsmith", "empty or new folder")
+    assert call("fit", "wine", "--out", tmp_path, "--resume").refused("is no run of viewsmith")
+    assert call("fit", "wine", "--out", tmp_path / "file").refused("is no run of viewsmith")
+    assert call("fit", "wine", "--out", tmp_path / "file" / "run").refused("Not a directory")
+    assert call("fit", "wine", "--out", tmp_path / ("x" * 300)).refused("File name too long")
+    assert files(tmp_path) == before
+
+
+def test_a_folder_that_may_not_be_written(tmp_path, data, runs, monkeypatch):
+    def denied(path, *_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "mkdir", denied)
+        result = call("fit", "wine", "--out", tmp_path / "run", "--epochs", 1)
+    assert result.refused(f"cannot use {tmp_path / 'run'}: Permission denied")
+    with monkeypatch.context() as patch:
+        opened = pathlib.Path.open
+        patch.setattr(pathlib.Path, "open", lambda p, mode="r", **o: denied(p) if "w" in mode else opened(p, mode, **o))
+        results = [
+            call("embed", runs / "plain", data / "x.npy", "--out", tmp_path / "h.npz"),
+            call("views", runs / "plain", data / "x.npy", "--out", tmp_path / "h.npz"),
+        ]
+    for result in results:
+        assert result.refused(f"cannot use {tmp_path / 'h.npz'}: Permission denied", "another path")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("h.txt", ("'.txt'", ".npz .npy .csv .parquet")),
+        ("h", ("no extension",)),
+        ("no/h.npz", ("does not exist", "create it first")),
+        ("folder.npz", ("is a folder",)),
+    ],
+)
+def test_files_that_cannot_be_written(tmp_path, data, runs, name, parts):
+    (tmp_path / "folder.npz").mkdir()
+    assert call("embed", runs / "plain", data / "x.npy", "--out", tmp_path / name).refused(*parts)
+    assert call("views", runs / "plain", data / "x.npy", "--out", tmp_path / name).refused(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.npz"]
+    assert list((tmp_path / "folder.npz").iterdir()) == []
+
+
+@pytest.fixture
+def file_size():
+    """Limits the size of the files that this process may write, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
+def test_a_full_disk_when_embedding(tmp_path, data, runs, suffix, file_size):
+    out = tmp_path / f"h{suffix}"
+    out.write_text("old")
+    file_size(5000)
+    result = call("embed", runs / "plain", data / "x.npy", "--out", out)
+    assert result.refused(f"no space left to write {out}", "free some space")
+    assert [path.name for path in tmp_path.iterdir()] == [out.name] and out.read_text() == "old"
+
+
+# Bytes that the file system takes: less than a configuration, less than the weights, less than a checkpoint.
+@pytest.mark.parametrize("size", [500, 20_000, "checkpoint"])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_full_disk_when_fitting(tmp_path, data, runs, size, there, file_size):
+    run = tmp_path / "deep" / "run"
+    if there:
+        run.mkdir(parents=True)
+    if size == "checkpoint":
+        size = (runs / "plain" / "initial.safetensors").stat().st_size + 100
+    file_size(size)
+    result = call("fit", data / "x.npy", "--out", run, "--epochs", 2)
+    assert result.refused(f"no space left to write {run}")
+    assert list(tmp_path.rglob("*")) == ([run.parent, run] if there else [])
+
+
+def test_a_disk_that_fills_up_after_a_checkpoint_keeps_it(tmp_path, data, runs, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    command = ("fit", data / "x.npy", "--out", tmp_path / "run", "--epochs", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("viewsmith.training.run.RunFolder.write_model", full)
+        assert call(*command).refused("no space left", "what was there before is intact")
+    assert call(*command).refused("add --resume")
+    good(*command, "--resume")
+    name = "model.safetensors"
+    assert (tmp_path / "run" / name).read_bytes() == (runs / "plain" / name).read_bytes()
+
+
+def test_too_little_memory(tmp_path, data):
+    result = call("fit", data / "x.npy", "--out", tmp_path / "run", "--set", "hidden=999999999999")
+    assert result.refused("not enough memory", "batch_size")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------------
+
+
+def damage(run, name, change):
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(change(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "parts"),
+    [
+        ("model.safetensors", lambda content: content[:-100], ("model.safetensors is damaged",)),
+        ("model.safetensors", lambda content: content[:5], ("model.safetensors is damaged",)),
+        ("model.safetensors", lambda content: b"", ("model.safetensors is damaged",)),
+        ("initial.safetensors", lambda content: content[:1000], ("initial.safetensors is damaged",)),
+        ("config.toml", lambda content: content[:200], ("config.toml",)),
+        ("config.toml", lambda content: b"\xff\xfe", ("config.toml is damaged",)),
+        ("config.toml", lambda content: b"", ("config.toml", "no model")),
+        ("config.toml", lambda content: content.replace(b'"contrastive"', b'["a"]'), ("damaged",)),
+        ("config.toml", lambda content: content.replace(b"n_features = 4", b"n_features = 5"), ("does not fit",)),
+        ("config.toml", lambda content: content.replace(b"n_features = 4", b"x = 4"), ("n_features",)),
+        ("config.toml", lambda content: content.replace(b"columns", b"colours"), ("data.schema",)),
+        ("config.toml", lambda content: content.replace(b"epochs = 2", b"epochs = -2"), ("epochs is -2",)),
+        ("summary.json", lambda content: content[:50], ("summary.json is damaged",)),
+        ("summary.json", lambda content: b"[1]", ("is damaged",)),
+        ("metrics.jsonl", lambda content: b"\xff\xfe\n", ("damaged",)),
+    ],
+)
+def test_a_damaged_run(tmp_path, data, runs, name, change, parts):
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    damage(run, name, change)
+    assert call("embed", run, data / "x.npy", "--out", tmp_path / "h.npz").refused(*parts)
+    assert call("evaluate", run, data / "given.npz", "--protocols", "knn").refused(*parts)
+    assert call("views", run, data / "x.npy", "--out", tmp_path / "v.npz").refused(*parts)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_that_is_none(tmp_path, data, runs):
+    given = (data / "x.npy", "--out", tmp_path / "h.npz")
+    assert call("embed", tmp_path / "nowhere", *given).refused("no run at", "is no folder", "viewsmith fit")
+    assert call("embed", data, *given).refused("no run at", "no config.toml")
+    assert call("embed", data / "x.npy", *given).refused("no run at")
+    assert call("report", tmp_path / "nowhere").refused("no run at")
+    for name, part in (("model.safetensors", "has no model yet"), ("initial.safetensors", "no weights at")):
+        run = shutil.copytree(runs / "plain", tmp_path / name)
+        (run / name).unlink()
+        assert call("embed", run, *given).refused(part)
+    assert not (tmp_path / "h.npz").exists()
+
+
+USES = [
+    (("embed", "nowhere.csv"), "no existing file"),
+    (("embed", "five.npy"), "5 dimensions"),
+    (("embed", "missing.npy"), "1 missing value"),
+    (("embed", "infinite.npy"), "1 infinite value"),
+    (("embed", "truncated.npz"), "cannot read"),
+    (("embed", "flat.npy"), "1 dimension"),
+    (("embed", "none.npy"), "no rows"),
+    (("views", "one.npy"), "at least two rows"),
+    (("views", "missing.npy", "--n", "0"), "--n is '0'"),
+    (("views", "missing.npy", "--seed", "-1"), "--seed is '-1'"),
+    (("views", "missing.npy", "--split", "valid"), "1 missing value"),
+]
+
+
+@pytest.mark.parametrize(("command", "parts"), [(command, parts) for command, *parts in USES])
+def test_data_that_a_run_cannot_take(tmp_path, bad, runs, command, parts):
+    name, source, *options = command
+    out = ("--out", tmp_path / "h.npz")
+    assert call(name, runs / "plain", bad / source, *options, *out).refused(*parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_of_another_shape(tmp_path, data, runs, table):
+    out = ("--out", tmp_path / "h.csv")
+    assert call("embed", runs / "plain", "wine", *out).refused("13 features a row", "fitted on 4")
+    table.drop(columns="b").to_csv(tmp_path / "new.csv", index=False)
+    assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("lacks 1 column", ": b;", "it has a, c, d")
+    table.assign(b="text").to_csv(tmp_path / "new.csv", index=False)
+    assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("b (holds 'text')")
+    assert call("views", runs / "plain", data / "x.npy", "--split", "valid", "--out", tmp_path / "v.npz").refused(
+        "--split is 'valid'", "train or test"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+
+
+def test_what_cannot_be_evaluated(data, runs):
+    assert call("evaluate", runs / "plain", data / "x.npy").refused("no labels", "--label COLUMN")
+    given = ("evaluate", runs / "given", data / "given.npz", "--protocols")
+    assert call(*given, "knm").refused("unknown protocol 'knm'", "linear, knn, svm")
+    assert call(*given, ",").refused("no protocol given")
+    assert call("evaluate", runs / "table", data / "t.csv", "--label", "kind").refused("no column 'kind'")
+    assert call("evaluate", runs / "given", data / "given.npz", "--label", "kind").refused("is not a table")
+
+
+# ---- our own faults -------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_ours_is_one_line_and_exit_code_1(data, runs, monkeypatch):
+    def fault(*_):
+        raise RuntimeError("one\ntwo")
+
+    monkeypatch.setattr("viewsmith.estimators.sessions.load_for", fault)
+    command = ("evaluate", runs / "given", data / "given.npz")
+    result = call(*command)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "error: RuntimeError: one two; a fault of viewsmith: report it with the output of --debug\n"
+    shown = call(*command, "--debug").err
+    assert shown.startswith("Traceback") and shown.endswith(result.err)
+
+
+def test_debug_shows_the_traceback_of_bad_input(tmp_path):
+    result = call("fit", "nowhere.csv", "--out", tmp_path / "run", "--debug")
+    assert result.code == 2 and result.err.startswith("Traceback")
+    assert result.err.splitlines()[-1].startswith("error: ")
+
+
+def test_a_loss_that_is_not_finite_ends_with_exit_code_1(tmp_path, data):
+    result = call("fit", data / "x.npy", "--out", tmp_path / "run", "--epochs", 1, "--set", "temperature=1e-30")
+    assert result.code == 1 and result.err.startswith("error: the loss of") and len(result.err.splitlines()) == 1
+    assert "learning rate" in result.err and list(tmp_path.iterdir()) == []

@@ -1,0 +1,274 @@
+"""What is done with a run: embed, evaluate, views, report; and the list of methods."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tools import call, files, good
+
+import viewsmith
+from viewsmith.estimators import ESTIMATORS, PiNDA
+from viewsmith.estimators.parts import FRAMEWORKS, VECTOR_VIEWS
+from viewsmith.evaluation import PROTOCOLS
+
+ISSUE = {"linear", "knn", "svm", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct"}
+
+
+def forbid(constant):
+    raise AssertionError(f"{constant} is no JSON")
+
+
+@pytest.fixture(scope="module")
+def expected(runs, table):
+    """Representations of the rows of the table, in its order."""
+    return viewsmith.load(runs / "table").transform(table[list("abcd")].to_numpy(np.float32))
+
+
+# ---- embed ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
+def test_embed_to_every_format(tmp_path, data, runs, table, expected, suffix):
+    out = tmp_path / f"h{suffix}"
+    result = good("embed", runs / "table", data / "t.csv", "--out", out)
+    assert result.out == f"{out}\n" and result.err == ""
+    split = json.loads((runs / "table" / "summary.json").read_text())["split"]
+    if suffix == ".npy":
+        np.testing.assert_array_equal(np.load(out), expected)
+        return
+    if suffix == ".npz":
+        with np.load(out) as arrays:
+            assert sorted(arrays.files) == ["H", "split", "y"] and arrays["H"].dtype == np.float32
+            h, labels, sides = arrays["H"], arrays["y"], arrays["split"]
+    else:
+        frame = pd.read_parquet(out) if suffix == ".parquet" else pd.read_csv(out)
+        assert list(frame) == [*(f"h{i}" for i in range(256)), "split", "label"]
+        h, labels, sides = frame.iloc[:, :256].to_numpy(np.float32), frame["label"], frame["split"]
+    np.testing.assert_array_equal(h, expected)
+    assert list(labels) == list(table["type"])
+    assert np.flatnonzero(np.asarray(sides) == "test").tolist() == split["test_index"]
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_embed_of_a_given_split(tmp_path, data, runs):
+    good("embed", runs / "given", data / "given.npz", "--out", tmp_path / "h.npz")
+    with np.load(tmp_path / "h.npz") as h, np.load(data / "given.npz") as given:
+        assert sorted(h.files) == ["H_test", "H_train", "y_test", "y_train"]
+        np.testing.assert_array_equal(h["H_test"], viewsmith.load(runs / "given").transform(given["X_test"]))
+        np.testing.assert_array_equal(h["y_train"], given["y_train"])
+        assert h["H_train"].shape == (30, 256)
+
+
+def test_embed_of_columns_in_another_order_with_more_of_them_and_without_labels(tmp_path, data, runs, table, expected):
+    new = table[["d", "b", "a", "c"]].assign(extra="text", other=1.5).iloc[5:]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    result = good("embed", runs / "table", tmp_path / "new.csv", "--out", tmp_path / "h.csv")
+    assert result.err.startswith("warning: ") and "2 columns that the run does not know, ignored: extra, other" in (
+        result.err
+    )
+    frame = pd.read_csv(tmp_path / "h.csv")
+    assert "label" not in frame and "split" not in frame
+    np.testing.assert_array_equal(frame.to_numpy(np.float32), expected[5:])
+
+
+def test_embed_of_a_single_row(tmp_path, runs, table, expected):
+    table.iloc[[7]].to_csv(tmp_path / "one.csv", index=False)
+    good("embed", runs / "table", tmp_path / "one.csv", "--out", tmp_path / "h.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "h.npy"), expected[[7]])
+
+
+def test_embed_with_another_label_column(tmp_path, data, runs, table):
+    table.assign(kind=["p", "q", "r", "s"] * 10).to_csv(tmp_path / "new.csv", index=False)
+    given = ("embed", runs / "table", tmp_path / "new.csv", "--out", tmp_path / "h.csv")
+    assert call(*given, "--label", "nope").refused("no column 'nope'", "label")
+    result = good(*given, "--label", "kind")
+    assert result.err == ""  # the run's own label is no unknown column
+    assert pd.read_csv(tmp_path / "h.csv")["label"].tolist() == ["p", "q", "r", "s"] * 10
+
+
+def test_embed_with_a_model_saved_from_python(tmp_path, data, table):
+    features = table[list("abcd")]
+    model = PiNDA(epochs=1, random_state=0).fit(features)
+    model.save(tmp_path / "run")
+    table[["type", "c", "a", "d", "b"]].to_csv(tmp_path / "new.csv", index=False)
+    result = good("embed", tmp_path / "run", tmp_path / "new.csv", "--label", "type", "--out", tmp_path / "h.npy")
+    assert result.err == ""
+    np.testing.assert_array_equal(np.load(tmp_path / "h.npy"), model.transform(features.astype(np.float32)))
+    good("embed", tmp_path / "run", data / "x.npy", "--out", tmp_path / "same.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "same.npy"), np.load(tmp_path / "h.npy"))
+    assert call("embed", tmp_path / "run", "wine", "--out", tmp_path / "w.npy").refused("13 features", "fitted on 4")
+
+
+def test_embed_replaces_a_file_and_follows_links(tmp_path, data, runs, expected):
+    (tmp_path / "old.npy").write_text("old")
+    (tmp_path / "link.npy").symlink_to("old.npy")
+    good("embed", runs / "table", data / "t.csv", "--out", tmp_path / "link.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "old.npy"), expected)
+
+
+# ---- evaluate -------------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_prints_json_and_keeps_it(data, runs):
+    result = good("evaluate", runs / "table", data / "t.csv", "--json")
+    content = json.loads(result.out, parse_constant=forbid)
+    assert list(content["embeddings"]) == ["raw", "pca", "untrained", "representation"]
+    for scores in content["embeddings"].values():
+        assert set(scores) == set(PROTOCOLS) >= ISSUE
+        assert all(-1 <= score <= 1 for score in scores.values())
+    assert content["protocols"] == PROTOCOLS
+    assert content["rows"] == {"train": 32, "test": 8, "classes": 2}
+    assert (runs / "table" / "evaluation.json").read_text() == result.out
+
+
+def test_evaluate_prints_a_table(data, runs):
+    result = good("evaluate", runs / "given", data / "given.npz", "--protocols", "knn, linear")
+    lines = result.out.splitlines()
+    assert lines[0].split() == ["knn", "linear"]
+    assert [line.split()[0] for line in lines[1:5]] == ["raw", "pca", "untrained", "representation"]
+    assert f"knn: {PROTOCOLS['knn']}" in lines and "svm" not in result.out
+    assert "Fitted on 30 train rows, scored on 10 test rows, 2 classes." in lines
+
+
+def test_scores_that_cannot_be_had_are_null(tmp_path, runs):
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    np.savez(tmp_path / "d.npz", X_train=x[:28], X_test=x[28:], y_train=np.arange(28) % 4, y_test=[0, 1])
+    given = ("evaluate", runs / "plain", tmp_path / "d.npz", "--json", "--protocols", "nmi,knn")
+    result = good(*given)
+    content = json.loads(result.out, parse_constant=forbid)
+    assert content["embeddings"]["raw"]["nmi"] is None and content["embeddings"]["raw"]["knn"] is not None
+    assert all(line.startswith("warning: ") for line in result.err.splitlines()) and "2 test rows" in result.err
+    assert "nan" in good(*given[:3], *given[4:]).out
+
+
+def test_evaluate_beside_umap(data, runs):
+    result = good("evaluate", runs / "given", data / "given.npz", "--umap", "--json", "--protocols", "knn")
+    assert list(json.loads(result.out)["embeddings"])[-1] == "umap"
+
+
+def test_umap_without_its_extra(data, runs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    result = call("evaluate", runs / "given", data / "given.npz", "--umap", "--protocols", "knn")
+    assert result.refused("'umap-learn'", "pip install 'viewsmith[viz]'")
+
+
+def test_parquet_without_its_extra(tmp_path, data, runs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    written = call("embed", runs / "given", data / "given.npz", "--out", tmp_path / "h.parquet")
+    assert written.refused("'pyarrow'", "pip install 'viewsmith[parquet]'")
+    assert call("fit", data / "t.parquet", "--out", tmp_path / "run").refused("viewsmith[parquet]")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- views ----------------------------------------------------------------------------------------------------------
+
+
+def test_views_are_in_the_units_of_the_data(tmp_path, data, runs, table):
+    good("views", runs / "table", data / "t.csv", "--n", 3, "--out", tmp_path / "v.npz")
+    split = json.loads((runs / "table" / "summary.json").read_text())["split"]
+    rows = table[list("abcd")].to_numpy(np.float32)[split["train_index"]]
+    with np.load(tmp_path / "v.npz") as arrays:
+        assert sorted(arrays.files) == ["index", "views"]
+        views, index = arrays["views"], arrays["index"]
+    assert views.shape == (32, 3, 4) and views.dtype == np.float32 and index.tolist() == split["train_index"]
+    # The run's view maker takes neighbours: each view is another train row, to rounding.
+    distance = np.abs(views[:, :, None, :] - rows) / rows.std(0)
+    nearest = distance.max(-1).argmin(-1)
+    assert distance.max(-1).min(-1).max() < 1e-3
+    assert (nearest != np.arange(32)[:, None]).all()
+
+
+def test_views_of_the_test_rows(tmp_path, data, runs):
+    given = ("views", runs / "given", data / "given.npz", "--n", 2, "--out")
+    good(*given, tmp_path / "v.npz", "--split", "test")
+    with np.load(tmp_path / "v.npz") as arrays:
+        assert arrays["views"].shape == (10, 2, 4) and arrays["index"].tolist() == list(range(10))
+    refused = call(*given[:2], data / "x.npy", *given[3:], tmp_path / "w.npz", "--split", "test")
+    assert refused.refused("has no test rows", "--split train")
+    assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]
+
+
+def test_views_of_rows_without_labels_are_of_all(tmp_path, data, runs):
+    good("views", runs / "plain", data / "x.npy", "--out", tmp_path / "v.npz")
+    with np.load(tmp_path / "v.npz") as arrays:
+        assert arrays["views"].shape == (40, 4, 4) and arrays["index"].tolist() == list(range(40))
+
+
+def test_the_same_seed_gives_the_same_views(tmp_path, data, runs):
+    content = []
+    for number, options in enumerate([(), ("--seed", 0), ("--seed", 1)]):
+        out = tmp_path / f"{number}.npz"
+        good("views", runs / "table", data / "t.csv", "--out", out, *options)
+        content.append(out.read_bytes())
+    assert content[0] == content[1] != content[2]
+
+
+# ---- report ---------------------------------------------------------------------------------------------------------
+
+
+def test_report_shows_curves_comparison_and_maps(data, runs):
+    good("evaluate", runs / "given", data / "given.npz")
+    plain = len((runs / "given" / "report.html").read_bytes())
+    result = good("report", runs / "given")
+    page = (runs / "given" / "report.html").read_text()
+    assert result.out == f"{runs / 'given' / 'report.html'}\n" and result.err == ""
+    assert "untrained" in page and "t-SNE of 10 test rows" in page and len(page) > plain
+
+
+def test_report_of_learned_noise(tmp_path):
+    good("fit", "wine", "--method", "pinda", "--out", tmp_path / "run", "--epochs", 2)
+    good("report", tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Learned noise" in page and "flavanoids" in page
+
+
+def test_report_from_another_folder(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(data)
+    good("fit", "given.npz", "--out", tmp_path / "run", "--epochs", 1)
+    monkeypatch.chdir(tmp_path)
+    result = good("report", "run")
+    assert result.err.startswith("warning: no maps and galleries: given.npz is no existing file")
+    assert "t-SNE" not in (tmp_path / "run" / "report.html").read_text()
+    assert good("report", "run", "--data", data / "given.npz").err == ""
+    assert "t-SNE" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_report_on_too_few_rows_and_before_the_end(tmp_path, data, runs, table):
+    table.iloc[[0]].to_csv(tmp_path / "one.csv", index=False)
+    run = shutil.copytree(runs / "table", tmp_path / "run")
+    assert "warning: no maps and galleries: " in good("report", run, "--data", tmp_path / "one.csv").err
+    (run / "model.safetensors").unlink()
+    (run / "summary.json").unlink()
+    assert "the training has not ended yet" in good("report", run).err
+    assert "t-SNE" not in (run / "report.html").read_text()
+
+
+def test_report_of_a_model_saved_from_python(tmp_path, table):
+    PiNDA(epochs=1, random_state=0).fit(table[list("abcd")]).save(tmp_path / "run")
+    assert "names no data; give --data" in good("report", tmp_path / "run").err
+
+
+# ---- methods --------------------------------------------------------------------------------------------------------
+
+
+def test_methods_are_those_there_are():
+    listed = json.loads(good("methods", "--json").out)
+    assert list(listed["methods"]) == list(ESTIMATORS)
+    for name, entry in listed["methods"].items():
+        assert ESTIMATORS[name].__name__ == entry["estimator"] and hasattr(viewsmith, entry["estimator"])
+        assert entry["paper"] and set(entry["domains"]) <= set(listed["domains"])
+    assert list(listed["frameworks"]) == list(FRAMEWORKS)
+    assert list(listed["view makers"]["vectors"]) == list(VECTOR_VIEWS)
+    text = good("methods").out
+    for name in (*ESTIMATORS, *FRAMEWORKS, *VECTOR_VIEWS):
+        assert name in text
+
+
+def test_nothing_is_written_into_a_run_but_what_was_asked_for(tmp_path, data, runs):
+    before = files(runs / "plain")
+    good("embed", runs / "plain", data / "x.npy", "--out", tmp_path / "h.npy")
+    good("views", runs / "plain", data / "x.npy", "--out", tmp_path / "v.npz")
+    assert files(runs / "plain") == before

@@ -1,0 +1,41 @@
+"""What tests let other processes do; importable from there."""
+
+import datetime
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.datasets import load_wine
+
+from viewsmith.estimators import ESTIMATORS, load
+
+OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projection": (4,), "batch_size": 64, "random_state": 0}
+
+
+def fit(rank, meet, out, name, run, options, resume):
+    """Fit in a group of two and keep the representation that this process got."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    np.random.seed(rank)  # noqa: NPY002 - what a seed left to chance is drawn from
+    torch.distributed.init_process_group(
+        "gloo", f"file://{meet}", datetime.timedelta(seconds=40), world_size=2, rank=rank
+    )
+    try:
+        x = load_wine().data.astype(np.float32)
+        model = ESTIMATORS[name](**OPTIONS | options).fit(x, run=run, resume=resume)
+        np.save(f"{out}/{rank}.npy", model.transform(x))
+        Path(out, f"{rank}.seed").write_text(str(model.fitted_["seed"]))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def load_without_pickle(run, out):
+    """Load a model where nothing can be unpickled."""
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("something was unpickled")
+
+    pickle.load = pickle.loads = pickle.Unpickler = torch.load = refuse
+    np.save(out, load(run).initial_["scaler.center"], allow_pickle=False)

@@ -1,0 +1,77 @@
+"""What every estimator promises with every view maker: it trains, learns everywhere, saves and loads."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import viewsmith
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.catalogue import CATALOGUE
+from viewsmith.estimators.parts import FRAMEWORKS, VECTOR_VIEWS
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "hidden": (16,), "n_components": 8, "projection": (8, 4), "batch_size": 64, "random_state": 0}
+JOINED = ("noise+neighbours", "neighbours+corruption+mixup")
+KERNELS = ("cauchy", "cosine")
+
+
+@pytest.mark.parametrize(
+    ("name", "view_maker", "kernel"),
+    itertools.product(ESTIMATORS, VECTOR_VIEWS + JOINED, KERNELS),
+)
+def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path):
+    x = wine[:128]
+    model = ESTIMATORS[name](**TINY, view_maker=view_maker, kernel=kernel).fit(x)
+    assert model.summary_["steps"] == 2 and np.isfinite(model.metrics_[-1]["loss"])
+    h, views = model.transform(x), model.views(x[:9], 2)
+    assert h.shape == (128, 8) and np.isfinite(h).all()
+    assert views.shape == (9, 2, 13) and np.isfinite(views).all()
+
+    # Two steps reach every learned weight: encoder, head and, where there is one, the generator.
+    trained = model._weights()
+    learned = {f"method.{key}" for key, p in model.method_.named_parameters() if p.requires_grad}
+    assert learned == {f"method.{key}" for key, _ in model.method_.named_parameters()}
+    still = {key for key in learned if torch.equal(trained[key], model.initial_[key])}
+    # A shift of all embeddings changes no distance: under the Cauchy kernel the last bias has no gradient.
+    assert still <= {"method.framework.head.2.bias"}, still
+    # What was fitted to the data, not learned, stays.
+    assert all(torch.equal(trained[key], model.initial_[key]) for key in trained if key.startswith("scaler."))
+
+    model.save(tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.transform(x), h)
+    assert np.array_equal(loaded.views(x[:9], 2), views)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_principal_axes_are_fitted_and_do_not_learn(name, digits):
+    model = ESTIMATORS[name](**TINY, input_components=6).fit(digits[:128])
+    trained, key = model._weights(), "method.framework.encoder.0.axes"
+    assert trained[key].abs().sum() > 0 and torch.equal(trained[key], model.initial_[key])
+    assert key not in {f"method.{name}" for name, _ in model.method_.named_parameters()}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("preset", ["paper"])
+def test_presets_fit(name, preset, wine):
+    cls = ESTIMATORS[name]
+    small = {"epochs": 1, "random_state": 0}
+    assert np.isfinite(cls(**cls.presets[preset] | small).fit(wine[:64]).transform(wine)).all()
+
+
+def test_the_catalogue_names_what_there_is():
+    assert CATALOGUE["methods"].keys() == ESTIMATORS.keys()
+    assert all(ESTIMATORS[name].__name__ == entry["estimator"] for name, entry in CATALOGUE["methods"].items())
+    assert CATALOGUE["frameworks"].keys() == set(FRAMEWORKS)
+    assert CATALOGUE["view makers"]["vectors"].keys() == set(VECTOR_VIEWS)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_bf16_trains_and_serves_float32(name, wine):
+    model = ESTIMATORS[name](**TINY, precision="bf16").fit(wine)
+    assert model.transform(wine).dtype == np.float32
+    assert all(value.dtype != torch.bfloat16 for value in model._weights().values())

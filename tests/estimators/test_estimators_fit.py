@@ -1,0 +1,232 @@
+"""fit, transform, views and untrained: determinism, independence, units."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from viewsmith import Contrastive, PiNDA
+from viewsmith.core.errors import InputError, TrainingError
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.networks import PrincipalAxes
+
+pytestmark = pytest.mark.filterwarnings("ignore:the representation has collapsed", "ignore:training ended early")
+
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projection": (4,), "batch_size": 64, "random_state": 0}
+every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model._weights().items()}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+# --- fit
+
+
+@every_estimator
+def test_equal_seeds_give_equal_models_and_others_differ(cls, wine):
+    one, again = (cls(**TINY).fit(wine) for _ in range(2))
+    assert same(weights(one), weights(again)) and same(one.initial_, again.initial_)
+    assert np.array_equal(one.transform(wine), again.transform(wine))
+    other = cls(**TINY | {"random_state": 1}).fit(wine)
+    assert not np.array_equal(one.transform(wine), other.transform(wine))
+    assert not same(one.initial_, other.initial_)
+
+
+@every_estimator
+def test_refitting_starts_afresh(cls, wine):
+    model = cls(**TINY).fit(wine)
+    before = weights(model)
+    assert same(weights(model.fit(wine)), before)
+    assert model.fit(wine[:, :5]).transform(wine[:, :5]).shape == (178, 8)
+
+
+def test_seeds_may_be_random_states_or_none(wine):
+    one, again = (Contrastive(**TINY | {"random_state": np.random.RandomState(3)}).fit(wine) for _ in range(2))
+    assert same(weights(one), weights(again))
+    np.random.seed(0)  # noqa: NPY002 - what scikit-learn means by None
+    free, other = (Contrastive(**TINY | {"random_state": None}).fit(wine) for _ in range(2))
+    assert free.fitted_["seed"] != other.fitted_["seed"]
+    known = Contrastive(**TINY | {"random_state": free.fitted_["seed"]}).fit(wine)
+    assert same(weights(free), weights(known))
+
+
+@every_estimator
+def test_labels_are_never_used(cls, wine):
+    y = np.random.default_rng(0).integers(0, 3, size=178)
+    plain, given = cls(**TINY).fit(wine), cls(**TINY).fit(wine, y)
+    assert same(weights(plain), weights(given))
+    assert np.array_equal(cls(**TINY).fit_transform(wine, y), plain.transform(wine))
+
+
+@every_estimator
+def test_random_streams_of_the_caller_are_left_alone(cls, wine):
+    torch.manual_seed(0)
+    before, numpys = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    model = cls(**TINY).fit(wine)
+    model.transform(wine)
+    model.views(wine)
+    model.untrained(wine)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(np.random.get_state()[1], numpys)  # noqa: NPY002
+
+
+@every_estimator
+def test_fit_tells_what_it_did(cls, wine):
+    model = cls(**TINY).fit(wine)
+    assert model.status_ == "finished" and model.warnings_ == []
+    assert [row["epoch"] for row in model.metrics_] == [1, 2]
+    assert {"loss", "feature_std", "effective_rank", "uniformity", "alignment"} <= model.metrics_[-1].keys()
+    assert model.fitted_["scaling"] == "standard" and model.fitted_["epochs"] == 2
+    assert model.summary_["rows"] == 178 and model.summary_["steps"] == 4
+
+
+@every_estimator
+def test_a_time_limit_leaves_a_usable_model(cls, wine):
+    with pytest.warns(UserWarning, match=r"training ended early \(time limit\) after 0 of 50 epochs"):
+        model = cls(**TINY | {"epochs": 50, "minutes": 1e-9}).fit(wine)
+    assert model.status_ == "time limit" and model.transform(wine).shape == (178, 8)
+
+
+def test_a_loss_that_explodes_is_one_line(wine):
+    with pytest.raises(TrainingError, match="lower the learning rate") as caught:
+        Contrastive(**TINY | {"norm": "none", "optimizer": "sgd", "learning_rate": 1e30}).fit(wine)
+    assert "\n" not in str(caught.value)
+
+
+def test_epochs_auto_take_about_two_thousand_steps(wine):
+    options = {**TINY, "epochs": "auto"}
+    for rows, expected in ((wine, 1000), (wine[:64], 2000), (wine[:10], 2000)):
+        fitted = Contrastive(**options, minutes=1e-9).fit(rows).fitted_
+        assert fitted["epochs"] == expected
+
+
+# --- transform
+
+
+@every_estimator
+def test_a_row_does_not_depend_on_its_company(cls, digits):
+    model = cls(**TINY | {"epochs": 1}).fit(digits[:300])
+    h = model.transform(digits)
+    assert h.shape == (1797, 8) and h.dtype == np.float32
+    for rows in ([5], [1796, 5, 0], slice(100, 1300), np.arange(1797)[::-1]):
+        assert np.array_equal(model.transform(digits[rows]), h[rows])
+    assert np.array_equal(model.transform(digits[[5] * 40]), h[[5] * 40])
+
+
+@every_estimator
+def test_outputs_by_name(cls, wine):
+    model = cls(**TINY).fit(wine)
+    assert model.transform(wine, output="projection").shape == (178, 4)
+    assert np.array_equal(model.transform(wine, output="representation"), model.transform(wine))
+    with pytest.raises(InputError, match="output is 'map', expected one of 'representation', 'projection'"):
+        model.transform(wine, output="map")
+
+
+def test_input_components_stand_before_the_encoder(digits):
+    def axes(**options):
+        model = Contrastive(**TINY | {"epochs": 1}, **options).fit(digits[:200])
+        return [m for m in model.method_.modules() if isinstance(m, PrincipalAxes)], model
+
+    assert axes()[0] == []  # 64 features are not wide
+    (found,), model = axes(input_components=10)
+    assert found.axes.shape == (64, 10) and model.fitted_["input_components"] == 10
+    wide = np.random.default_rng(0).normal(size=(40, 210)).astype(np.float32)
+    options = TINY | {"epochs": 1}
+    assert Contrastive(**options).fit(wide).fitted_["input_components"] == 40  # 50, but there are 40 rows
+    assert Contrastive(**options, view_maker="noise").fit(wide).fitted_["input_components"] == 0
+    assert Contrastive(**options, input_components=None).fit(wide).fitted_["input_components"] == 0
+
+
+# --- views
+
+
+@every_estimator
+@pytest.mark.parametrize("n_views", [1, 3])
+def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
+    model = cls(**TINY, view_maker="noise", noise_strength=1e-4, **({"strength": 0.03} if cls is PiNDA else {}))
+    model.fit(wine)
+    views = model.views(wine, n_views)
+    assert views.shape == (178, n_views, 13) and views.dtype == np.float32
+    assert np.array_equal(views, model.views(wine, n_views))
+    assert not np.array_equal(views, model.views(wine, n_views, random_state=1))
+    assert len(np.unique(views[0, :, 0])) == n_views
+    moved = (views - wine[:, None]) / wine.std(0)
+    assert 0 < np.abs(moved).max() < (0.3 if cls is PiNDA else 1e-3)
+
+
+def test_views_of_the_whole_are_views_of_the_parts_only_with_a_pool(wine):
+    model = Contrastive(**TINY, n_neighbors=1).fit(wine)
+    scaled = model.scaled(wine)
+
+    def nearest(query, rows, skip_self):
+        distances = ((query - rows) ** 2).sum(1)
+        return int(np.argsort(distances)[1 if skip_self else 0])
+
+    views = model.views(wine, 1)[:, 0]
+    for row in (0, 50, 177):
+        np.testing.assert_allclose(views[row], wine[nearest(scaled[row], scaled, True)], rtol=1e-5, atol=1e-4)
+    # With a pool the rows are newcomers: the nearest of the pool may be the row itself.
+    borrowed = model.views(wine[:5], 2, pool=wine[100:])
+    for row in range(5):
+        expected = wine[100 + nearest(scaled[row], scaled[100:], False)]
+        np.testing.assert_allclose(borrowed[row], [expected] * 2, rtol=1e-5, atol=1e-4)
+
+
+def test_views_leave_the_representation_alone(wine):
+    model = Contrastive(**TINY, view_maker="neighbours+corruption").fit(wine)
+    before = model.transform(wine)
+    model.views(wine[:10], 2, pool=wine[20:40])
+    assert np.array_equal(model.transform(wine), before)
+
+
+def test_impossible_views_are_refused(wine):
+    model = Contrastive(**TINY).fit(wine)
+    with pytest.raises(InputError, match="n_views is 0, expected at least 1"):
+        model.views(wine, 0)
+    with pytest.raises(InputError, match="expected at least two rows, got one; give pool=rows"):
+        model.views(wine[:1], 2)
+    assert model.views(wine[:1], 2, pool=wine).shape == (1, 2, 13)
+
+
+# --- untrained
+
+
+@every_estimator
+@pytest.mark.parametrize("norm", ["batch", "none"])
+def test_untrained_has_the_weights_from_before_training(cls, norm, wine):
+    model = cls(**TINY, norm=norm).fit(wine)
+    trained, h = weights(model), model.transform(wine)
+    fresh = model.untrained(wine)
+    running = {name for name in trained if "running_" in name or "num_batches" in name}
+    assert bool(running) == (norm == "batch")
+    assert same(
+        {name: value for name, value in weights(fresh).items() if name not in running},
+        {name: value for name, value in model.initial_.items() if name not in running},
+    )
+    assert not np.array_equal(fresh.transform(wine), h)
+    assert np.isfinite(fresh.transform(wine)).all()
+    # The original stays as it was, and the fresh one trains nothing.
+    assert same(weights(model), trained) and np.array_equal(model.transform(wine), h)
+
+
+def test_untrained_batch_norm_sees_the_rows_once(wine):
+    model = Contrastive(**TINY).fit(wine)
+    fresh = model.untrained(wine)
+    linear, norm, *_ = fresh.method_.framework.encoder[0]
+    with torch.no_grad():
+        features = linear(fresh._scaled(wine))
+    assert isinstance(norm, nn.BatchNorm1d) and norm.momentum == 0.1 and not norm.training
+    torch.testing.assert_close(norm.running_mean, features.mean(0), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(norm.running_var, features.var(0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_can_be_copied(wine):
+    model = Contrastive(**TINY).fit(wine)
+    assert np.array_equal(copy.deepcopy(model).transform(wine), model.transform(wine))

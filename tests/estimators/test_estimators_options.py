@@ -1,0 +1,167 @@
+"""Options: checked when fit is called, converted where that is safe, refused by name."""
+
+import numpy as np
+import pytest
+
+from viewsmith import Contrastive, PiNDA
+from viewsmith.core.errors import InputError
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.options import check_options, schema
+
+# Option, given, what the message says was expected. Those of the first block belong to both estimators.
+REFUSED = [
+    ("framework", "byol", "'simclr'"),
+    ("kernel", "gauss", "'cauchy' or 'cosine'"),
+    ("temperature", 0, "greater than 0"),
+    ("temperature", -1.0, "greater than 0"),
+    ("temperature", float("nan"), "a finite number"),
+    ("temperature", float("inf"), "a finite number"),
+    ("temperature", "warm", "number"),
+    ("temperature", [0.5], "number"),
+    ("n_components", 0, "greater than or equal to 1"),
+    ("n_components", 2.5, "integer"),
+    ("n_components", None, "integer"),
+    ("hidden", 8, "tuple"),
+    ("hidden", (8, 0), "greater than or equal to 1"),
+    ("hidden", (8, "wide"), "integer"),
+    ("hidden", "8,x", "integer"),
+    ("norm", "layer", "'batch' or 'none'"),
+    ("norm", None, "'batch' or 'none'"),
+    ("projection", (-1,), "greater than or equal to 1"),
+    ("input_components", 0, "greater than or equal to 1 or 'auto'"),
+    ("input_components", "all", "integer or 'auto'"),
+    ("n_neighbors", 0, "greater than or equal to 1"),
+    ("noise_strength", 0.0, "greater than 0"),
+    ("noise_distribution", "cauchy", "'gaussian' or 'uniform'"),
+    ("corruption_rate", 1.1, "less than or equal to 1"),
+    ("corruption_rate", -0.1, "greater than or equal to 0"),
+    ("mixup_minimum", 2, "less than or equal to 1"),
+    ("neighbour_mix_minimum", -1, "greater than or equal to 0"),
+    ("scaling", "minmax", "'auto', 'standard', 'global' or 'none'"),
+    ("impute", "mean", "'none' or 'median'"),
+    ("epochs", 0, "greater than or equal to 1 or 'auto'"),
+    ("epochs", "many", "integer or 'auto'"),
+    ("batch_size", 0, "greater than or equal to 1"),
+    ("optimizer", "lion", "'adamw', 'adam' or 'sgd'"),
+    ("learning_rate", 0, "greater than 0"),
+    ("learning_rate", float("inf"), "a finite number"),
+    ("weight_decay", -1e-3, "greater than or equal to 0"),
+    ("warmup", 1.5, "less than or equal to 1"),
+    ("schedule", "linear", "'cosine' or 'constant'"),
+    ("gradient_clip", 0, "greater than 0"),
+    ("precision", "16", "'32' or 'bf16'"),
+    ("device", "tpu", "'auto', 'cpu', 'cuda' or 'cuda:N'"),
+    ("device", 0, "string"),
+    ("minutes", 0, "greater than 0"),
+    ("checkpoint_every", -1, "greater than or equal to 0"),
+    ("verbose", "loud", "boolean"),
+    ("random_state", -1, "a non-negative integer, a RandomState or None"),
+    ("random_state", "luck", "a non-negative integer, a RandomState or None"),
+    ("random_state", 0.5, "a non-negative integer, a RandomState or None"),
+    ("view_maker", 3, "string"),
+]
+REFUSED_BY_PINDA = [
+    ("strength", 0, "greater than 0"),
+    ("strength", "strong", "number or 'auto'"),
+    ("noise_strength", "auto", "number"),
+    ("level", "loose", "'fixed' or 'free'"),
+    ("distribution", "laplace", "'gaussian' or 'uniform'"),
+    ("learn_mean", "perhaps", "boolean"),
+    ("two_sided", 2, "boolean"),
+    ("penalty", "l2", "'log_barrier', 'inverse_norm' or 'none'"),
+    ("penalty_weight", -1, "greater than or equal to 0"),
+    ("objective", "hostile", "'cooperative' or 'adversarial'"),
+    ("random_share", 1.01, "less than or equal to 1"),
+    ("generator_hidden", "wide", "tuple"),
+]
+CASES = [(cls, *case) for cls in (Contrastive, PiNDA) for case in REFUSED]
+CASES += [(Contrastive, "noise_strength", "strong", "number or 'auto'")]
+CASES += [(PiNDA, *case) for case in REFUSED_BY_PINDA]
+
+
+@pytest.mark.parametrize(("cls", "option", "given", "expected"), CASES)
+def test_impossible_values_are_refused_in_one_line(wine, cls, option, given, expected):
+    with pytest.raises(InputError) as caught:
+        cls(**{option: given}).fit(wine)
+    message = str(caught.value)
+    assert f"{option} is " in message and f"expected {expected}" in message and "\n" not in message
+    inner = given[-1] if isinstance(given, tuple) else given
+    assert repr(inner) in message or repr(inner).strip("'").split(",")[-1] in message
+
+
+@pytest.mark.parametrize("name", ["magic", "", "noise+", "noise+magic", "Noise"])
+def test_unknown_view_makers_are_refused_with_the_known_ones(wine, name):
+    unknown = name.split("+")[-1]
+    with pytest.raises(InputError, match=f"unknown view maker {unknown!r}: for vectors there are identity, noise"):
+        Contrastive(view_maker=name).fit(wine)
+
+
+def test_every_option_but_the_free_ones_is_refused_somewhere_above():
+    for cls in ESTIMATORS.values():
+        assert cls().get_params().keys() == {case[1] for case in CASES if case[0] is cls}
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_gpu_that_is_not_there_is_refused(wine, device, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(InputError, match=f"device is '{device}', but this machine has no usable GPU"):
+        Contrastive(device=device).fit(wine)
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "value"),
+    [
+        ("epochs", np.int64(3), 3),
+        ("epochs", "3", 3),
+        ("epochs", "auto", "auto"),
+        ("learning_rate", np.float32(0.5), 0.5),
+        ("learning_rate", "1e-3", 1e-3),
+        ("learning_rate", 1, 1.0),
+        ("hidden", "256,64", (256, 64)),
+        ("hidden", "(256, 64)", (256, 64)),
+        ("hidden", "[256]", (256,)),
+        ("hidden", "256", (256,)),
+        ("hidden", "", ()),
+        ("hidden", [8, np.int64(4)], (8, 4)),
+        ("hidden", np.array([8, 4]), (8, 4)),
+        ("temperature", "none", None),
+        ("temperature", None, None),
+        ("temperature", "0.2", 0.2),
+        ("input_components", "none", None),
+        ("input_components", "auto", "auto"),
+        ("input_components", "20", 20),
+        ("minutes", "none", None),
+        ("verbose", "true", True),
+        ("verbose", np.bool_(True), True),
+        ("impute", "none", "none"),
+        ("scaling", "none", "none"),
+        ("norm", "none", "none"),
+        ("noise_strength", "auto", "auto"),
+        ("noise_strength", "0.5", 0.5),
+        ("random_state", np.int64(5), 5),
+    ],
+)
+def test_texts_and_numpy_scalars_are_converted(option, given, value):
+    found = getattr(check_options(Contrastive, {option: given}), option)
+    assert found == value and type(found) is type(value)
+
+
+def test_defaults_pass_their_own_check_and_are_filled_in():
+    for cls in ESTIMATORS.values():
+        assert vars(check_options(cls, {})) == cls().get_params()
+        for preset in cls.presets.values():
+            options = check_options(cls, preset)
+            assert all(getattr(options, name) == value for name, value in preset.items())
+        assert list(schema(cls).model_fields) == list(cls.__init__.__kwdefaults__)
+
+
+def test_unknown_options_are_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="Contrastive has no option 'lr': its options are framework, view_maker"):
+        check_options(Contrastive, {"lr": 1})
+
+
+def test_converted_options_train(wine):
+    tiny = {"hidden": "8", "n_components": "4", "projection": "4", "epochs": "1", "random_state": np.int64(0)}
+    plain = {"hidden": (8,), "n_components": 4, "projection": (4,), "epochs": 1, "random_state": 0}
+    one, other = Contrastive(**tiny).fit(wine), Contrastive(**plain).fit(wine)
+    assert np.array_equal(one.transform(wine), other.transform(wine))

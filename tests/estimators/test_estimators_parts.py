@@ -1,0 +1,117 @@
+"""Options reach the parts they are meant for."""
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith import Contrastive, PiNDA
+from viewsmith.core import Optimizer
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.parts import default_epochs
+from viewsmith.networks import PrincipalAxes
+from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "projection": (4, 3), "batch_size": 64, "random_state": 0}
+every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+@every_estimator
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"kernel": "cauchy"}, ("cauchy", 1.0, "cross")),
+        ({"kernel": "cosine"}, ("cosine", 0.1, "all")),
+        ({"kernel": "cauchy", "temperature": 0.5}, ("cauchy", 0.5, "cross")),
+        ({"kernel": "cosine", "temperature": 1.0}, ("cosine", 1.0, "all")),
+    ],
+)
+def test_a_kernel_brings_its_temperature_and_negatives(cls, options, expected, wine):
+    framework = cls(**TINY, **options).fit(wine).method_.framework
+    assert (framework.kernel, framework.temperature, framework.negatives) == expected
+
+
+@every_estimator
+def test_widths_and_norm_make_encoder_and_head(cls, wine):
+    def shapes(network):
+        return [tuple(p.shape) for p in network.parameters() if p.ndim == 2]
+
+    for norm in ("batch", "none"):
+        framework = cls(**TINY, norm=norm).fit(wine).method_.framework
+        assert shapes(framework.encoder) == [(6, 13), (5, 6)] and shapes(framework.head) == [(4, 5), (3, 4)]
+        names = [type(layer).__name__ for layer in framework.encoder[-1]]
+        block = ["Linear", "BatchNorm1d", "ReLU"]
+        assert names == (block * 2 if norm == "batch" else ["Linear", "ReLU", "Linear"])
+
+
+@every_estimator
+def test_view_makers_are_built_in_order_with_their_settings(cls, wine):
+    model = cls(
+        **TINY,
+        view_maker="identity+noise+corruption+mixup+neighbour-mix+neighbours",
+        noise_strength=0.25,
+        noise_distribution="uniform",
+        corruption_rate=0.1,
+        mixup_minimum=0.8,
+        neighbour_mix_minimum=0.7,
+        n_neighbors=3,
+    ).fit(wine)
+    makers = list(model.method_.views.makers)
+    assert [type(m) for m in makers] == [Identity, GaussianNoise, Corruption, Mixup, NeighbourMix, Neighbours]
+    _, noise, corruption, mixup, mix, neighbours = makers
+    assert (noise.strength, noise.distribution) == (0.25, "uniform") and corruption.rate == 0.1
+    assert mixup.minimum == 0.8 and (mix.minimum, mix.k) == (0.7, 3) and neighbours.k == 3
+
+
+@every_estimator
+def test_the_schedule_is_the_options(cls, wine):
+    given = {"optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 0.1, "warmup": 0.2, "schedule": "constant"}
+    (phase,) = cls(**TINY, **given, gradient_clip=2.0).fit(wine).method_.phases()
+    expected = Optimizer("sgd", learning_rate=0.01, weight_decay=0.1, warmup=0.2, schedule="constant", clip=2.0)
+    assert phase.epochs == 1 and phase.updates[0].optimizer == expected
+
+
+def test_the_generator_is_the_options(wine):
+    method = PiNDA(
+        **TINY, generator_hidden=(7,), strength=0.3, level="free", distribution="uniform", learn_mean=True,
+        objective="adversarial", two_sided=True, penalty="inverse_norm", penalty_weight=0.5, random_share=0.2,
+    ).fit(wine).method_  # fmt: skip
+    noise = method.noise
+    assert [tuple(p.shape) for p in noise.parameters() if p.ndim == 2] == [(7, 13), (26, 7)]
+    assert (noise.strength, noise.level, noise.distribution, noise.random_share) == (0.3, "free", "uniform", 0.2)
+    assert noise.adversarial and noise.learn_mean and method.two_sided
+    assert (method.penalty, method.penalty_weight) == ("inverse_norm", 0.5)
+
+
+@pytest.mark.parametrize("view_maker", ["neighbours", "neighbour-mix"])
+def test_neighbours_are_sought_where_the_encoder_looks_first(digits, view_maker):
+    x = digits[:150]
+    model = Contrastive(**TINY, input_components=3, n_neighbors=1, view_maker=view_maker).fit(x)
+    axes = model.method_.framework.encoder[0]
+    assert isinstance(axes, PrincipalAxes)
+    scaled = torch.from_numpy(model.scaled(x))
+    places = axes(scaled)
+    nearest = torch.cdist(places, places).fill_diagonal_(torch.inf).argmin(1)
+    elsewhere = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf).argmin(1)
+    assert (nearest != elsewhere).any()
+    assert torch.equal(model.method_.views.makers[0].edges[:, 0], nearest)
+    # The projection is the encoder's: it is saved once.
+    assert sum(key.endswith(".axes") for key in model._weights()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch_size", "epochs"),
+    [(10_000, 256, 52), (256, 256, 2000), (100, 256, 2000), (1000, 500, 1000), (2, 1, 1000)],
+)
+def test_default_epochs_take_about_two_thousand_steps(rows, batch_size, epochs):
+    assert default_epochs(rows, batch_size) == epochs
+    assert epochs * max(1, rows // min(batch_size, rows)) == pytest.approx(2000, rel=0.02)
+
+
+def test_scaling_is_chosen_and_told(digits, wine):
+    assert Contrastive(**TINY).fit(digits[:99]).fitted_["scaling"] == "standard"  # 49 % zeros
+    assert Contrastive(**TINY).fit(np.where(digits[:99] < 3, 0, digits[:99])).fitted_["scaling"] == "global"
+    model = Contrastive(**TINY, scaling="global").fit(wine)
+    assert model.fitted_["scaling"] == "global"
+    np.testing.assert_allclose(model.scaled(wine), wine / np.sqrt(wine.var(0, dtype=np.float64).mean()), rtol=1e-5)

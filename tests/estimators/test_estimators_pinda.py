@@ -1,0 +1,89 @@
+"""What becomes of learned noise: the published objective collapses in two ways, the default in none."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from viewsmith import PiNDA
+
+# The published form with narrower networks; half a second of training.
+PAPER = PiNDA.presets["paper"] | {
+    "hidden": (64,),
+    "generator_hidden": (64,),
+    "projection": (32,),
+    "n_components": 32,
+    "batch_size": 128,
+    "epochs": 300,
+    "random_state": 0,
+}
+
+
+def noise_of(model):
+    """Level and spread of the noise through training, from the metrics."""
+    rows = [row for row in model.metrics_ if "noise_level" in row]
+    return [row["noise_level"] for row in rows], [row["noise_spread"] for row in rows]
+
+
+def test_without_a_penalty_the_published_noise_vanishes(wine):
+    with pytest.warns(UserWarning, match="the learned noise has collapsed to"):
+        model = PiNDA(**PAPER | {"penalty": "none", "learning_rate": 3e-3}).fit(wine)
+    level, _ = noise_of(model)
+    assert PAPER["strength"] == 0.5 and level[-1] < 0.02
+    assert all(later < earlier for earlier, later in itertools.pairwise(level))
+
+
+def test_with_the_published_penalty_it_moves_onto_few_features_and_grows(wine):
+    with pytest.warns(UserWarning) as caught:
+        model = PiNDA(**PAPER).fit(wine)
+    level, spread = noise_of(model)
+    # sqrt(12) = 3.46 is the spread of noise on one feature of thirteen.
+    assert spread[0] < 0.5 and spread[-1] > 3 and level[-1] > 2
+    said = [str(warning.message) for warning in caught]
+    assert model.warnings_ == said
+    assert any("sits on few features" in line for line in said) and any("has grown to" in line for line in said)
+    profile, _ = model.noise_profile(wine)
+    share = np.sort((profile / wine.std(0)) ** 2)[::-1]
+    assert share[0] > 0.9 * share.sum()
+
+
+def test_a_fixed_level_alone_does_not_keep_it_on_all_features(wine):
+    with pytest.warns(UserWarning, match="sits on few features"):
+        model = PiNDA(**PAPER | {"level": "fixed", "penalty": "none"}).fit(wine)
+    level, spread = noise_of(model)
+    assert level == pytest.approx([0.5] * len(level)) and spread[-1] > 2
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("published", [True, False], ids=["on the published recipe", "all defaults"])
+@pytest.mark.parametrize("objective", ["cooperative", "adversarial"])
+def test_the_default_keeps_level_and_spread(wine, published, objective):
+    # The same recipe as above but for level and penalty; and PiNDA() as it comes, with a shorter training.
+    if published:
+        model = PiNDA(**PAPER | {"level": "fixed", "penalty": "log_barrier", "objective": objective})
+    else:
+        model = PiNDA(epochs=100, objective=objective, random_state=0)
+    level, spread = noise_of(model.fit(wine))
+    assert level == pytest.approx([0.5] * len(level), rel=1e-4)
+    assert max(spread) < 1
+    assert spread[-1] > 0.005  # yet a shape was learned
+
+
+def test_the_random_share_bounds_the_spread(wine):
+    options = PAPER | {"level": "fixed", "penalty": "none", "random_share": 0.5, "epochs": 100}
+    model = PiNDA(**options).fit(wine)
+    profile = model.noise_profile(wine)[0] / wine.std(0)
+    assert (profile >= 0.5 * 0.5**0.5 - 1e-4).all()
+
+
+def test_noise_profile_is_in_the_units_of_each_feature(wine):
+    x = np.column_stack([wine, np.full(178, 3, np.float32)])
+    model = PiNDA(epochs=3, random_state=0, strength=0.5).fit(x)
+    mean, spread = model.noise_profile(x)
+    assert mean.shape == spread.shape == (14,)
+    assert mean[13] == spread[13] == 0  # a constant has no noise
+    np.testing.assert_allclose(mean[:13] / wine.std(0), 0.5, rtol=0.2)
+    # The views carry just that noise.
+    moved = model.views(x, 200) - x[:, None]
+    np.testing.assert_allclose(moved.std((0, 1))[:13], mean[:13], rtol=0.05)
+    assert (moved[..., 13] == 0).all()

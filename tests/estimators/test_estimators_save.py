@@ -1,0 +1,224 @@
+"""Models on disk: what is saved comes back bit for bit, what is broken is named in one line."""
+
+import json
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+import torch
+from estimator_processes import load_without_pickle
+
+import viewsmith
+from viewsmith import Contrastive, PiNDA
+from viewsmith.core.errors import InputError
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.training.checkpoint import load_tensors, save_tensors
+
+pytestmark = pytest.mark.filterwarnings("ignore:training ended early")
+
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projection": (4,), "batch_size": 64, "random_state": 0}
+every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+def refusal(function, *args, **kwargs):
+    with pytest.raises(InputError) as caught:
+        function(*args, **kwargs)
+    message = str(caught.value)
+    assert message and len(message.splitlines()) == 1
+    return message
+
+
+@pytest.fixture
+def saved(wine, tmp_path):
+    Contrastive(**TINY).fit(wine).save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@every_estimator
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {
+            "view_maker": "noise+corruption",
+            "kernel": "cosine",
+            "norm": "none",
+            "input_components": 5,
+            "scaling": "global",
+        },
+        {"view_maker": "neighbours+mixup", "hidden": (), "projection": (), "temperature": 0.3, "impute": "median"},
+    ],
+    ids=["defaults", "one", "other"],
+)
+def test_a_saved_model_comes_back(cls, options, wine, tmp_path):
+    wine = wine.copy()
+    if "impute" in options:
+        wine[::7, 3] = np.nan
+    model = cls(**TINY | options).fit(pd.DataFrame(wine, columns=[f"f{i}" for i in range(13)]))
+    model.save(tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run")
+    assert type(loaded) is cls
+    rows = pd.DataFrame(wine, columns=[f"f{i}" for i in range(13)])
+    assert np.array_equal(loaded.transform(rows), model.transform(rows))
+    assert np.array_equal(loaded.transform(rows, output="projection"), model.transform(rows, output="projection"))
+    assert np.array_equal(loaded.views(rows, 2), model.views(rows, 2))
+    assert np.array_equal(loaded.untrained(rows).transform(rows), model.untrained(rows).transform(rows))
+    assert loaded.fitted_ == model.fitted_ and loaded.metrics_ == model.metrics_
+    assert loaded.summary_ == model.summary_ and loaded.status_ == "finished" and loaded.warnings_ == model.warnings_
+    assert loaded.feature_names_in_.tolist() == [f"f{i}" for i in range(13)]
+
+    loaded.save(tmp_path / "again")
+    files = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert files == ["config.toml", "initial.safetensors", "metrics.jsonl", "model.safetensors", "summary.json"]
+    for name in files:
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_the_configuration_is_the_constructor(saved):
+    config = tomllib.loads((saved / "config.toml").read_text())
+    assert config["method"] == "contrastive" and config["viewsmith"] == viewsmith.__version__
+    assert config["parameters"]["hidden"] == [16] and config["parameters"]["temperature"] == "none"
+    left_out = {"verbose", "minutes", "device", "checkpoint_every"}
+    assert config["parameters"].keys() == Contrastive().get_params().keys() - left_out
+    assert config["fitted"]["n_features"] == 13
+
+
+def test_equal_models_are_equal_files(saved, wine, tmp_path):
+    Contrastive(**TINY).fit(wine).save(tmp_path / "other")
+    for name in ("model.safetensors", "initial.safetensors", "config.toml"):
+        assert (saved / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
+
+def test_saving_over_another_model_is_refused(saved, wine):
+    other = Contrastive(**TINY | {"n_neighbors": 3}).fit(wine)
+    assert "n_neighbors is 5 there, 3 now" in refusal(other.save, saved)
+    Contrastive(**TINY).fit(wine).save(saved)
+
+
+def test_nothing_is_unpickled(saved, processes, tmp_path):
+    process = processes.Process(target=load_without_pickle, args=(saved, tmp_path / "loaded.npy"))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert np.array_equal(np.load(tmp_path / "loaded.npy"), viewsmith.load(saved).initial_["scaler.center"])
+
+
+# --- broken folders
+
+
+def test_a_folder_without_a_run_is_named(tmp_path):
+    message = refusal(viewsmith.load, tmp_path / "none")
+    assert "it is no folder" in message and str(tmp_path / "none") in message
+    assert "has no config.toml" in refusal(viewsmith.load, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "initial.safetensors"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "text", "missing"])
+def test_damaged_weights_are_named(saved, name, damage):
+    path = saved / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"truncated": content[:-7], "empty": b"", "text": b"not a tensor in sight"}[damage])
+    message = refusal(viewsmith.load, saved)
+    assert str(saved) in message
+    assert ("has no model yet" if (damage, name) == ("missing", "model.safetensors") else name) in message
+
+
+def test_weights_of_another_shape_are_named(saved):
+    weights = load_tensors(saved / "model.safetensors")
+    name = "method.framework.encoder.0.0.weight"
+    save_tensors(saved / "model.safetensors", weights | {name: torch.zeros(16, 12)})
+    assert f"{name} has shape (16, 12), expected (16, 13)" in refusal(viewsmith.load, saved)
+    save_tensors(saved / "model.safetensors", {key: value for key, value in weights.items() if key != name})
+    assert f"missing {name!r}" in refusal(viewsmith.load, saved)
+
+
+def edit(folder, change):
+    config = tomllib.loads((folder / "config.toml").read_text())
+    change(config)
+    (folder / "config.toml").write_text(tomli_w.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda config: config.update(method="magic"), "method 'magic'"),
+        (lambda config: config.pop("method"), "method None"),
+        (lambda config: config.pop("fitted"), "describes no model"),
+        (lambda config: config["fitted"].pop("seed"), None),
+        (lambda config: config["fitted"].pop("n_features"), "incomplete: it has no 'n_features'"),
+        (lambda config: config["fitted"].pop("epochs"), "incomplete: it has no 'epochs'"),
+        (lambda config: config["fitted"].update(n_features=12), "has shape"),
+        (lambda config: config["parameters"].update(hidden=[17]), "has shape"),
+        (lambda config: config["parameters"].update(hidden=[-1]), "hidden is -1, expected greater than or equal to 1"),
+        (lambda config: config["parameters"].update(magic=1), "Contrastive has no option 'magic'"),
+        (lambda config: config["parameters"].update(view_maker="magic"), "unknown view maker 'magic'"),
+    ],
+)
+def test_a_configuration_that_fits_nothing_is_refused(saved, change, expected):
+    edit(saved, change)
+    if expected is not None:
+        assert expected in refusal(viewsmith.load, saved)
+
+
+def test_a_configuration_cut_off_anywhere_is_refused(saved):
+    path = saved / "config.toml"
+    content = path.read_text()
+    end = len(content.rstrip())
+    for cut in range(0, end - 1, 37):
+        path.write_text(content[:cut])
+        refusal(viewsmith.load, saved)
+    path.write_bytes(b"\xff\xfe" + content.encode())
+    assert str(path) in refusal(viewsmith.load, saved)
+
+
+# --- run folders
+
+
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@every_estimator
+def test_a_run_stopped_by_time_goes_on_to_the_same_files(cls, wine, tmp_path):
+    options = TINY | {"epochs": 6}
+    cls(**options).fit(wine, run=tmp_path / "whole")
+    parts = tmp_path / "parts"
+    for _ in range(3):
+        model = cls(**options, minutes=1e-9).fit(wine, run=parts, resume=parts.exists())
+        assert model.status_ == "time limit"
+        assert np.array_equal(viewsmith.load(parts).transform(wine), model.transform(wine))
+    model = cls(**options).fit(wine, run=parts, resume=True)
+    assert model.status_ == "finished" and model.summary_["steps"] == 12
+    for name in ("model.safetensors", "initial.safetensors", "config.toml"):
+        assert (parts / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    one, other = ([json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
+                  for run in ("whole", "parts"))  # fmt: skip
+    assert [row | {"seconds": 0} for row in one] == [row | {"seconds": 0} for row in other]
+    assert {path.split("/")[-1].split(".")[-1] for path in files(parts)} == {"toml", "safetensors", "json", "jsonl"}
+
+
+def test_a_run_is_the_model_fitted_without_one(wine, tmp_path):
+    kept = PiNDA(**TINY).fit(wine, run=tmp_path / "run")
+    free = PiNDA(**TINY).fit(wine)
+    assert np.array_equal(kept.transform(wine), free.transform(wine))
+    assert np.array_equal(viewsmith.load(tmp_path / "run").transform(wine), free.transform(wine))
+
+
+def test_bad_options_and_data_leave_no_folder(wine, tmp_path):
+    for options, rows in (({"epochs": 0}, wine), ({"view_maker": "magic"}, wine), ({"device": "tpu"}, wine),
+                          ({}, np.where(wine == wine[0, 0], np.nan, wine))):  # fmt: skip
+        refusal(Contrastive(**TINY | options).fit, rows, run=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_other_options_or_rows_is_not_gone_on_with(wine, tmp_path):
+    Contrastive(**TINY, minutes=1e-9).fit(wine, run=tmp_path)
+    assert "add --resume" in refusal(Contrastive(**TINY).fit, wine, run=tmp_path)
+    message = refusal(Contrastive(**TINY | {"epochs": 3}).fit, wine, run=tmp_path, resume=True)
+    assert "epochs is 2 there, 3 now" in message
+    assert "178 rows, and 100 are given" in refusal(Contrastive(**TINY).fit, wine[:100], run=tmp_path, resume=True)

@@ -1,0 +1,101 @@
+"""scikit-learn's own checks, and the company an estimator keeps there."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from viewsmith import Contrastive, PiNDA
+from viewsmith.estimators import ESTIMATORS
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projection": (4,), "random_state": 0}
+
+
+@parametrize_with_checks([Contrastive(**TINY), PiNDA(**TINY, generator_hidden=(8,))])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def frame(wine):
+    return pd.DataFrame(wine.astype(np.float64), columns=[f"wine {i}" for i in range(13)])
+
+
+every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+@every_estimator
+def test_clone_keeps_the_arguments_and_forgets_the_fit(cls, wine):
+    model = cls(**TINY, view_maker="noise+mixup", scaling="global").fit(wine)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "fitted_")
+    assert np.array_equal(copy.fit(wine).transform(wine), model.transform(wine))
+
+
+@every_estimator
+def test_arguments_are_stored_untouched(cls):
+    widths = [8, 4]
+    model = cls(hidden=widths, epochs="3")
+    assert model.hidden is widths and model.epochs == "3"
+    with pytest.raises(TypeError):
+        cls("simclr")  # by keyword alone
+    assert cls().get_params().keys() == cls.__init__.__kwdefaults__.keys()
+
+
+@every_estimator
+def test_a_pipeline_is_the_steps(cls, wine):
+    model = make_pipeline(StandardScaler(), cls(**TINY, scaling="none"))
+    h = model.fit_transform(wine)
+    scaled = StandardScaler().fit_transform(wine)
+    assert np.array_equal(h, cls(**TINY, scaling="none").fit_transform(scaled))
+    assert model.get_feature_names_out().tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
+
+
+@every_estimator
+def test_pandas_comes_out_when_asked_for(cls, wine):
+    table = frame(wine).set_index(np.arange(178) + 1000)
+    h = cls(**TINY).set_output(transform="pandas").fit(table).transform(table)
+    assert isinstance(h, pd.DataFrame)
+    assert h.columns.tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
+    assert h.index.equals(table.index)
+    np.testing.assert_array_equal(h.to_numpy(), cls(**TINY).fit(wine).transform(wine))
+
+
+@every_estimator
+def test_every_container_gives_the_same_result(cls, digits):
+    x = digits[:150]  # more than half are zeros: the scaling that keeps them
+    expected = cls(**TINY).fit(x).transform(x)
+    for given in (
+        x.astype(np.float64),
+        x.astype(np.int64),
+        np.asfortranarray(x),
+        x.tolist(),
+        torch.from_numpy(x),
+        torch.from_numpy(x).double().requires_grad_(),
+        pd.DataFrame(x, columns=[f"p{i}" for i in range(64)]),
+        scipy.sparse.csr_matrix(x),
+        scipy.sparse.csc_array(x.astype(np.float64)),
+        scipy.sparse.coo_array(x),
+    ):
+        assert np.array_equal(cls(**TINY).fit(given).transform(given), expected), type(given)
+
+
+@every_estimator
+def test_names_of_features_are_kept_and_checked(cls, wine, tmp_path):
+    table = frame(wine)
+    model = cls(**TINY).fit(table)
+    assert model.feature_names_in_.tolist() == table.columns.tolist() and model.n_features_in_ == 13
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.transform(table.rename(columns={"wine 3": "other"}))
+    with pytest.raises(ValueError, match="X has 12 features, but"):
+        model.transform(wine[:, :12])
+    table.iloc[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"1 missing value \(NaN\) in 1 column: wine 2"):
+        model.transform(table)

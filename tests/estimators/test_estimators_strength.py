@@ -1,0 +1,80 @@
+"""Noise strength chosen without labels."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from viewsmith import Contrastive, PiNDA
+from viewsmith.estimators import strength as module
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projection": (4,), "batch_size": 64, "random_state": 0}
+NOISE = {"view_maker": "noise", "kernel": "cosine"}
+
+
+@pytest.fixture(autouse=True)
+def short_trials(monkeypatch):
+    monkeypatch.setattr(module, "TRIAL_STEPS", 40)
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "options"),
+    [(Contrastive, "noise_strength", NOISE), (PiNDA, "strength", {"view_maker": "identity"})],
+)
+def test_auto_takes_the_best_of_the_grid(cls, name, options, wine):
+    model = cls(**TINY, **options, **{name: "auto"}).fit(wine)
+    scores = model.fitted_["strength_scores"]
+    assert list(scores) == [str(value) for value in module.GRID]
+    assert all(np.isfinite(score) and score <= 1 for score in scores.values()) and len(set(scores.values())) > 1
+    chosen = model.fitted_[name]
+    assert chosen in module.GRID and scores[str(chosen)] == max(scores.values())
+    # The choice is all that auto does: the same strength by hand is the same model.
+    by_hand = cls(**TINY, **options, **{name: chosen}).fit(wine)
+    assert np.array_equal(model.transform(wine), by_hand.transform(wine))
+    assert model.get_params()[name] == "auto"
+
+
+def test_the_choice_is_replayed_and_needs_no_labels(wine):
+    options = TINY | NOISE | {"noise_strength": "auto"}
+    one, again = Contrastive(**options).fit(wine), Contrastive(**options).fit(wine, np.arange(178) % 3)
+    assert one.fitted_ == again.fitted_
+    other = Contrastive(**options | {"random_state": 1}).fit(wine)
+    assert other.fitted_["strength_scores"] != one.fitted_["strength_scores"]
+
+
+def test_the_choice_follows_the_scores(wine, monkeypatch):
+    def prefer_the_second(h_train, h_held, x_train, x_held):
+        assert len(h_held) == len(x_held) == 35 and len(h_train) == len(x_train) == 143
+        assert h_train.shape[1] == 8 and x_train.shape[1] == 13
+        seen.append(h_train)
+        return [0.1, 0.9, 0.2, 0.3][len(seen) - 1]
+
+    seen = []
+    label_free = importlib.import_module("viewsmith.evaluation.label_free")
+    monkeypatch.setattr(label_free, "neighbour_r2", prefer_the_second)
+    model = Contrastive(**TINY | NOISE | {"noise_strength": "auto"}).fit(wine)
+    assert model.fitted_["noise_strength"] == module.GRID[1] and len(seen) == 4
+
+
+def test_trials_take_rows_as_they_were_scaled_and_filled(wine):
+    x = wine.copy()
+    x[::5, 2] = np.nan
+    model = Contrastive(**TINY | NOISE | {"noise_strength": "auto", "impute": "median"}).fit(x)
+    assert model.fitted_["noise_strength"] in module.GRID
+
+
+@pytest.mark.parametrize("cls", [Contrastive, PiNDA])
+def test_where_no_noise_is_added_nothing_is_tried(cls, wine, monkeypatch):
+    monkeypatch.setattr(module, "clone", lambda estimator: pytest.fail("a trial was made"))
+    if cls is Contrastive:
+        fitted = cls(**TINY, noise_strength="auto", view_maker="neighbours").fit(wine).fitted_
+        assert fitted["noise_strength"] == 1.0 and "strength_scores" not in fitted
+    else:
+        assert cls(**TINY, strength=0.7).fit(wine).fitted_["strength"] == 0.7
+
+
+def test_too_few_rows_to_hold_some_back_take_one_deviation(wine):
+    fitted = Contrastive(**TINY | NOISE | {"noise_strength": "auto"}).fit(wine[:20]).fitted_
+    assert fitted["noise_strength"] == 1.0 and "strength_scores" not in fitted

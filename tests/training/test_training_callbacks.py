@@ -1,0 +1,126 @@
+"""Metrics on disk, label-free diagnostics, and warnings in plain words."""
+
+import json
+
+import pytest
+import torch
+from training_toys import BATCH, SEED, make_contrastive, make_pinda, rows
+
+from viewsmith.core import Optimizer
+from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
+from viewsmith.training import Callback, Diagnostics, History, ProgressBar, Trainer
+from viewsmith.training.callbacks import collapse_warnings
+
+NUMBERS = {"feature_std", "effective_rank", "uniformity", "alignment"}
+
+
+def trained(method, *callbacks, **options):
+    trainer = Trainer(method, seed=SEED, batch_size=BATCH, callbacks=callbacks, **options)
+    trainer.fit(rows())
+    return trainer
+
+
+class Weights(Callback):
+    def __init__(self):
+        self.after = []
+
+    def epoch(self, trainer, row):
+        assert trainer.method.training
+        self.after.append({key: value.clone() for key, value in trainer.method.state_dict().items()})
+
+
+@pytest.mark.parametrize(("points", "epochs", "expected"), [(3, 10, [3, 6, 9, 10]), (12, 5, [1, 2, 3, 4, 5])])
+def test_diagnostics_come_about_as_often_as_asked_and_at_the_end(points, epochs, expected):
+    trained(make_contrastive(epochs=epochs), Diagnostics(points), history := History())
+    assert [row["epoch"] for row in history.rows if row.keys() >= NUMBERS] == expected
+
+
+def test_diagnostics_are_the_functions_on_the_current_weights_and_change_nothing():
+    plain, watched = Weights(), Weights()
+    trained(make_contrastive(), plain)
+    trained(make_contrastive(), Diagnostics(rows=20), watched, history := History())
+    for one, other in zip(plain.after, watched.after, strict=True):
+        assert all(torch.equal(value, other[key]) for key, value in one.items())
+
+    method = make_contrastive()
+    seen = []
+    method.view = lambda x, *, index, generator: seen.append(index) or x + 1
+    trained(method, Diagnostics(rows=20), history := History())
+    index = seen[-1]
+    assert len(index) == len(set(index.tolist())) == 20 and all(torch.equal(index, other) for other in seen)
+    x = rows()[index]
+    with torch.no_grad():
+        h, moved = method.represent(x), method.represent(x + 1)
+    last = history.rows[-1]
+    assert last["feature_std"] == float(feature_std(h)) and last["effective_rank"] == float(effective_rank(h))
+    assert last["uniformity"] == float(uniformity(h)) and last["alignment"] == float(alignment(h, moved))
+
+
+def test_diagnostics_ask_the_method_too():
+    trained(make_pinda(), Diagnostics(), history := History())
+    assert history.rows[-1]["noise_level"] == pytest.approx(1) and history.rows[-1]["noise_spread"] >= 0
+
+
+def test_history_writes_each_row_as_it_comes(tmp_path):
+    path = tmp_path / "folder" / "metrics.jsonl"
+    lines = []
+
+    class Count(Callback):
+        def epoch(self, trainer, row):
+            lines.append(len(path.read_text().splitlines()))
+
+    history = History(path)
+    trained(make_contrastive(epochs=3), history, Count())
+    assert lines == [1, 2, 3]
+    assert [json.loads(line) for line in path.read_text().splitlines()] == history.rows
+
+
+def test_history_forgets_rows_beyond_the_checkpoint(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"epoch": 1}\n{"epoch": 2}\n')
+    history = History(path)
+    history.restore({"rows": [{"epoch": 1}]})
+    history.start(None)
+    assert path.read_text() == '{"epoch": 1}\n' and history.state() == {"rows": [{"epoch": 1}]}
+
+
+def test_the_bar_is_silent_without_a_terminal(capfd):
+    trained(make_contrastive(epochs=1), ProgressBar())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_bar_shows_phase_and_loss_on_a_terminal(capfd, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    bar = ProgressBar()
+    trained(make_contrastive(epochs=2, optimizer=Optimizer()), bar)
+    out, err = capfd.readouterr()
+    assert out == "" and "train" in err and "loss" in err and "samples/s" in err
+
+
+HEALTHY = {"effective_rank": 10.0, "noise_level": 1.0, "noise_spread": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ({"effective_rank": 1.2}, "the representation has collapsed: its effective rank is 1.2"),
+        ({"noise_spread": 3.9}, "the learned noise sits on few features: its spread over features is 3.9"),
+        ({"noise_level": 0.001}, "the learned noise has collapsed to 0.001 standard deviations"),
+        ({"noise_level": 4.0}, "the learned noise has grown to 4.0 standard deviations"),
+    ],
+)
+def test_collapses_are_told_in_one_line_and_warned_of(last, expected):
+    rows = [{"epoch": 1, **HEALTHY}, {"epoch": 2, **HEALTHY, **last}, {"epoch": 3, "loss": 1.0}]
+    with pytest.warns(UserWarning) as caught:
+        found = collapse_warnings(rows)
+    assert found == [str(warning.message) for warning in caught]
+    assert len(found) == 1 and found[0].startswith(expected) and "\n" not in found[0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_healthy_training_warns_of_nothing():
+    assert collapse_warnings([{"epoch": 1, **HEALTHY}]) == []
+    assert collapse_warnings([{"epoch": 1, "loss": 1.0}]) == []
+    assert collapse_warnings([]) == []
+    # Strong noise from the start is wanted noise.
+    assert collapse_warnings([{**HEALTHY, "noise_level": 3.0}, {**HEALTHY, "noise_level": 3.1}]) == []

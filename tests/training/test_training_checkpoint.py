@@ -1,0 +1,192 @@
+"""Checkpoint files: damage is found and named, nothing is pickled."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+from training_toys import BATCH, SEED, make_contrastive, make_players, rows
+
+from viewsmith.core import InputError
+from viewsmith.training import Callback, CheckpointFolder, History, Trainer
+from viewsmith.training.checkpoint import (
+    load_tensors,
+    load_weights,
+    pack_optimizer,
+    save_tensors,
+    unpack_optimizer,
+)
+
+
+def refusal(function, *args, **kwargs):
+    """The one line that a call is refused with."""
+    with pytest.raises(InputError) as caught:
+        function(*args, **kwargs)
+    message = str(caught.value)
+    assert message and len(message.splitlines()) == 1
+    return message
+
+
+class Stop(Callback):
+    def step(self, trainer):
+        trainer._stop = trainer.steps == 6
+
+
+def trainer_for(folder, method=None, **options):
+    folder = CheckpointFolder(folder)
+    method = method or make_players()
+    return Trainer(method, seed=SEED, batch_size=BATCH, checkpoint=folder, callbacks=[History()], **options)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """The checkpoint of a training stopped after 6 steps."""
+    trainer = trainer_for(tmp_path)
+    trainer.callbacks.append(Stop())
+    assert trainer.fit(rows()) == "interrupted"
+    return tmp_path
+
+
+def tensor_file(folder):
+    (found,) = folder.glob("*.safetensors")
+    return found
+
+
+def test_a_checkpoint_is_tensors_and_json_and_nothing_else(saved):
+    assert sorted(path.suffix for path in saved.iterdir()) == [".json", ".safetensors"]
+    tensors = tensor_file(saved).read_bytes()
+    header = json.loads(tensors[8 : 8 + int.from_bytes(tensors[:8], "little")])
+    assert {"method/encoder.0.weight", "optimizer/encoder/0/momentum_buffer", "random/cpu"} <= header.keys()
+    pointer = json.loads((saved / "latest.json").read_text())
+    assert pointer["file"] == tensor_file(saved).name and pointer["record"]["steps"] == 6
+    assert all((path.stat().st_mode & 0o444) == 0o444 for path in saved.iterdir())
+
+
+def damage(what, folder):
+    file, pointer = tensor_file(folder), folder / "latest.json"
+    content = bytearray(file.read_bytes())
+    if what == "truncated":
+        file.write_bytes(content[:-10])
+    elif what == "flipped byte":
+        content[-5] ^= 1
+        file.write_bytes(content)
+    elif what == "flipped byte in the header":
+        content[20] ^= 1
+        file.write_bytes(content)
+    elif what == "empty":
+        file.write_bytes(b"")
+    elif what == "missing":
+        file.unlink()
+    elif what == "cut JSON":
+        pointer.write_text(pointer.read_text()[:-20])
+        return pointer
+    elif what == "no JSON":
+        pointer.write_bytes(b"\xff\x00\x80")
+        return pointer
+    elif what == "other JSON":
+        pointer.write_text("[1, 2]")
+        return pointer
+    else:
+        pointer.write_text('{"file": 3, "sha256": "", "record": {}}')
+        return pointer
+    return file
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["truncated", "flipped byte", "flipped byte in the header", "empty", "missing", "cut JSON", "no JSON", "other JSON",
+     "wrong JSON"],
+)  # fmt: skip
+def test_a_damaged_checkpoint_is_named_and_not_gone_on_with(saved, what):
+    file = damage(what, saved)
+    message = refusal(trainer_for(saved).fit, rows(), resume=True)
+    assert str(file) in message and "is damaged" in message and f"delete the folder {saved}" in message
+
+
+def test_a_checkpoint_of_other_rows_or_another_method_is_refused(saved):
+    message = refusal(trainer_for(saved).fit, rows(40), resume=True)
+    assert "a training on 32 rows, and 40 are given" in message
+    message = refusal(trainer_for(saved, make_contrastive()).fit, rows(), resume=True)
+    assert "the checkpoint does not fit its configuration" in message and "'channel.bias'" in message
+
+
+def test_without_resume_an_old_checkpoint_is_replaced(saved):
+    trainer = trainer_for(saved)
+    assert trainer.fit(rows()) == "finished" and trainer.steps == 20
+    assert json.loads((saved / "latest.json").read_text())["record"]["steps"] == 20
+    assert len(list(saved.iterdir())) == 2
+
+
+def test_no_checkpoint_is_none(tmp_path):
+    assert CheckpointFolder(tmp_path / "none").load() is None
+
+
+# --- tensors and weights
+
+
+def test_equal_tensors_are_equal_files(tmp_path):
+    x = torch.arange(12.0).view(3, 4)
+    save_tensors(tmp_path / "a", {"x": x, "y": x[0], "flag": torch.tensor(True)})
+    save_tensors(tmp_path / "b", {"flag": torch.tensor(True), "y": x[0].clone(), "x": x.T.contiguous().T})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    loaded = load_tensors(tmp_path / "a")
+    assert torch.equal(loaded["x"], x) and torch.equal(loaded["y"], x[0]) and bool(loaded["flag"])
+
+
+def test_tied_weights_can_be_kept(tmp_path):
+    method = make_contrastive()
+    method.twin = nn.Linear(5, 3)
+    method.twin.weight = method.framework.head[0].weight
+    trainer = trainer_for(tmp_path, method)
+    assert trainer.fit(rows()) == "finished"
+    tensors = CheckpointFolder(tmp_path).load()[0]
+    kept = [tensors[f"method/{name}.weight"] for name in ("framework.head.0", "twin")]
+    assert torch.equal(kept[0], kept[1]) and torch.equal(kept[0], method.framework.head[0].weight)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    network = nn.Linear(3, 2)
+    right = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    load_weights(network, right, "the file")
+    assert (network.weight == 1).all()
+    message = refusal(load_weights, network, right | {"weight": torch.ones(2, 4)}, "the file")
+    assert "the file" in message and "weight has shape (2, 4), expected (2, 3)" in message
+    message = refusal(load_weights, network, {"weight": torch.ones(2, 3), "more": torch.ones(1)}, "the file")
+    assert "2 names differ (missing 'bias', unknown 'more')" in message
+    assert "expected the file a finished training writes" in refusal(load_tensors, tmp_path / "none.safetensors")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.AdamW(p, fused=True),
+        lambda p: torch.optim.Adam(p, fused=True),
+        lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, fused=True),
+        lambda p: torch.optim.SGD(p, 0.1, fused=True),
+    ],
+    ids=["adamw", "adam", "momentum", "sgd"],
+)
+def test_an_optimizer_comes_back_from_its_tensors(make):
+    def network():
+        torch.manual_seed(0)
+        return nn.Linear(3, 2)
+
+    def step(network, optimizer):
+        optimizer.zero_grad()
+        network(torch.arange(3.0)).square().sum().backward()
+        optimizer.step()
+
+    one = network()
+    first = make(one.parameters())
+    for _ in range(3):
+        step(one, first)
+    packed = {key: value.clone() for key, value in pack_optimizer("a", first).items()}
+
+    other = network()
+    other.load_state_dict(one.state_dict())
+    second = make(other.parameters())
+    unpack_optimizer("a", second, packed | {"b/0/step": torch.tensor(9.0)})
+    for _ in range(2):
+        step(one, first)
+        step(other, second)
+    assert torch.equal(one.weight, other.weight) and torch.equal(one.bias, other.bias)

@@ -1,0 +1,135 @@
+"""Two processes with half a batch each are one process with the whole batch."""
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from training_toys import BATCH, SEED, N, apart, make_contrastive, make_players, rows
+
+from viewsmith.core import Optimizer, distributed
+from viewsmith.training import Callback, CheckpointFolder, History, Trainer
+from viewsmith.training.checkpoint import load_tensors, save_tensors
+from viewsmith.views import Identity, Neighbours
+
+SGD = Optimizer("sgd", learning_rate=0.1)
+METHODS = {
+    "cosine": lambda: make_contrastive([Identity()], norm="none", optimizer=SGD, temperature=0.5),
+    "cauchy": lambda: make_contrastive([Identity()], norm="none", kernel="cauchy", negatives="cross", temperature=1.0),
+    # With one neighbour a row there is nothing to draw, and rows shown twice are masked across processes.
+    "ids": lambda: make_contrastive([Neighbours(1)], norm="none", optimizer=SGD, temperature=0.5),
+    "players": lambda: make_players(dropout=0.0),
+}
+
+
+def train(folder, which, resume=False, stop=None):
+    """Train in float64; keep the weights after every step, and at the end."""
+    folder = Path(folder)
+    steps = []
+
+    class Note(Callback):
+        def step(self, trainer):
+            steps.append([p.detach().clone() for p in trainer.method.parameters()])
+            # A signal reaches one process: all stop together, at the end of the epoch.
+            trainer._stop |= trainer.steps == stop and distributed.rank() == 1
+
+    trainer = Trainer(
+        METHODS[which]().double(),
+        seed=SEED,
+        batch_size=BATCH,
+        callbacks=[Note(), history := History(folder / "metrics.jsonl")],
+        checkpoint=CheckpointFolder(folder / "checkpoint"),
+    )
+    trainer.fit(rows().double(), resume=resume)
+    out = folder / f"out-{distributed.rank()}"
+    out.mkdir(exist_ok=True)
+    weights = {f"{number}/{i}": p for number, step in enumerate(steps) for i, p in enumerate(step)}
+    save_tensors(out / "steps.safetensors", weights)
+    save_tensors(out / "final.safetensors", trainer.method.state_dict())
+    losses = torch.tensor([row["loss"] for row in history.rows], dtype=torch.float64)
+    save_tensors(out / "losses.safetensors", {"loss": losses})
+
+
+def member(rank, folder, which, **options):
+    torch.distributed.init_process_group(
+        "gloo", f"file://{folder}/meet", datetime.timedelta(seconds=40), world_size=2, rank=rank
+    )
+    try:
+        check_gathering(rank)
+        train(folder, which, **options)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def check_gathering(rank):
+    x = (10.0 * rank + torch.arange(6.0).view(3, 2)).requires_grad_()
+    whole = distributed.gather(x)
+    assert whole.shape == (6, 2) and torch.equal(whole[distributed.local_rows(3)], x)
+    assert distributed.gather(torch.tensor([rank])).tolist() == [0, 1]
+    # Each process weighs the gathered rows in its own way: what comes back is the sum of both.
+    (whole * (rank + 1)).sum().backward()
+    assert (x.grad == 3).all()
+
+
+@pytest.fixture
+def pair_of_processes(processes):
+    def run(folder, which, **options):
+        (folder / "meet").unlink(missing_ok=True)
+        members = [
+            processes.Process(target=apart, args=(member, rank, str(folder), which), kwargs=options) for rank in (0, 1)
+        ]
+        for process in members:
+            process.start()
+        for process in members:
+            process.join(60)
+        alive = [process.kill() for process in members if process.is_alive()]
+        assert not alive and [process.exitcode for process in members] == [0, 0]
+        return [load_all(folder / f"out-{rank}") for rank in (0, 1)]
+
+    return run
+
+
+def load_all(out):
+    return {path.stem: load_tensors(path) for path in sorted(out.iterdir())}
+
+
+@pytest.mark.parametrize("which", METHODS)
+def test_two_processes_are_one(pair_of_processes, tmp_path, which):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    train(one, which)
+    alone = load_all(one / "out-0")
+    members = pair_of_processes(two, which)
+
+    assert len(alone["steps"]) > 4 * N // BATCH
+    for member_ in members:
+        for name, expected in alone["steps"].items():
+            torch.testing.assert_close(member_["steps"][name], expected, rtol=1e-10, atol=1e-10)
+    for name, value in members[0]["steps"].items():
+        assert torch.equal(value, members[1]["steps"][name])
+    moved = [not torch.equal(alone["steps"]["0/0"], value) for value in (alone["steps"]["4/0"], alone["steps"]["19/0"])]
+    assert all(moved)
+
+
+def test_the_first_process_alone_writes(pair_of_processes, tmp_path, monkeypatch):
+    pair_of_processes(tmp_path, "players")
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    ours = {name for name in files if not name.startswith(("out-", "meet"))}
+    assert len(ours) == 3 and {"metrics.jsonl", "checkpoint/latest.json"} < ours
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5  # not ten
+
+
+def test_two_processes_go_on_where_they_stopped(pair_of_processes, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    expected = pair_of_processes(whole, "players")
+    pair_of_processes(parts, "players", stop=9)
+    assert json.loads((parts / "checkpoint" / "latest.json").read_text())["record"]["steps"] == 12
+    found = pair_of_processes(parts, "players", resume=True)
+    for rank in (0, 1):
+        for name, value in expected[rank]["final"].items():
+            assert torch.equal(found[rank]["final"][name], value)
+    assert torch.equal(found[0]["losses"]["loss"], expected[0]["losses"]["loss"])

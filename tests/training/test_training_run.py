@@ -1,0 +1,165 @@
+"""The run folder: what is written comes back, and other folders are refused."""
+
+import json
+import math
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith.core import InputError
+from viewsmith.training import RunFolder
+from viewsmith.training.run import environment, json_line
+
+CONFIG = {
+    "viewsmith": "1",
+    "method": "contrastive",
+    "parameters": {
+        "temperature": None,
+        "hidden": (256, 64),
+        "rate": np.float32(0.5),
+        "count": np.int64(3),
+        "impute": "none",
+        "text": 'a "quoted" \\ line\nand é',
+        "flag": True,
+        "learning_rate": 1e-05,
+        "none": (),
+    },
+    "data": {"source": "a.npz", "fingerprint": "12"},
+    "fitted": {"n_features": 4, "scores": {"0.5": 0.25}},
+}
+
+
+def refusal(function, *args, **kwargs):
+    with pytest.raises(InputError) as caught:
+        function(*args, **kwargs)
+    message = str(caught.value)
+    assert message and len(message.splitlines()) == 1
+    return message
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = RunFolder(tmp_path / "a" / "run")
+    assert folder.open_for(CONFIG, resume=False) is False
+    return folder
+
+
+def changed(**parameters):
+    return CONFIG | {"parameters": CONFIG["parameters"] | parameters}
+
+
+def test_the_configuration_comes_back(run):
+    parameters = run.read_config()["parameters"]
+    assert parameters == {
+        "temperature": "none",
+        "hidden": [256, 64],
+        "rate": 0.5,
+        "count": 3,
+        "impute": "none",
+        "text": 'a "quoted" \\ line\nand é',
+        "flag": True,
+        "learning_rate": 1e-05,
+        "none": [],
+    }
+    assert run.read_config()["fitted"] == {"n_features": 4, "scores": {"0.5": 0.25}}
+    # What was read can be written again, and is the same text.
+    text = run.config.read_text()
+    run.write_config(run.read_config())
+    assert run.config.read_text() == text and tomllib.loads(text)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_the_same_configuration_goes_on_only_when_asked(run, resume):
+    if resume:
+        assert run.open_for(CONFIG, resume=True) is True
+    else:
+        message = refusal(run.open_for, CONFIG, resume=False)
+        assert str(run.path) in message and "add --resume" in message
+
+
+def test_what_fit_found_out_and_where_the_data_lie_may_differ(run):
+    moved = CONFIG | {"data": {"source": "/elsewhere/a.npz", "fingerprint": "12"}, "fitted": {}, "viewsmith": "2"}
+    assert run.open_for(moved, resume=True) is True
+
+
+@pytest.mark.parametrize(
+    ("config", "difference"),
+    [
+        (changed(temperature=0.5), "temperature is 'none' there, 0.5 now"),
+        (changed(hidden=(256,)), "hidden is [256, 64] there, [256] now"),
+        (changed(more=1), "more is None there, 1 now"),
+        (CONFIG | {"method": "pinda"}, "method 'contrastive' there, 'pinda' now"),
+        (CONFIG | {"data": {"source": "a.npz", "fingerprint": "13"}}, "fingerprint is '12' there, '13' now"),
+        (changed(a=1, b=2, c=3, d=4, e=5), "c is None there, 3 now and 2 more"),
+    ],
+)
+@pytest.mark.parametrize("resume", [True, False])
+def test_another_configuration_is_refused_by_name(run, config, difference, resume):
+    message = refusal(run.open_for, config, resume=resume)
+    assert "holds a run of another configuration" in message and difference in message
+    assert run.read_config()["parameters"]["hidden"] == [256, 64]
+
+
+def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "is no run of viewsmith" in refusal(RunFolder(tmp_path).open_for, CONFIG, resume=True)
+    file = tmp_path / "notes.txt"
+    assert "is no run of viewsmith" in refusal(RunFolder(file).open_for, CONFIG, resume=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"] and file.read_text() == "mine"
+
+
+def test_an_empty_folder_is_taken(tmp_path):
+    assert RunFolder(tmp_path).open_for(CONFIG, resume=True) is False
+    assert RunFolder(tmp_path).exists()
+
+
+def test_reading_where_no_run_is_says_so(tmp_path, run):
+    assert "it is no folder" in refusal(RunFolder(tmp_path / "none").read_config)
+    assert "has no config.toml" in refusal(RunFolder(tmp_path).read_config)
+    assert "has no model yet" in refusal(run.read_weights)
+    run.write_model({"x": torch.zeros(1)})
+    assert "initial.safetensors" in refusal(run.read_weights)
+
+
+def test_damaged_files_are_named(run):
+    run.config.write_text("method = [")
+    assert str(run.config) in refusal(run.read_config)
+    run.config.write_bytes(b"\xff\xfe")
+    assert str(run.config) in refusal(run.read_config)
+    run.summary.write_text("{")
+    assert str(run.summary) in refusal(run.read_summary)
+
+
+def test_equal_weights_are_equal_files(tmp_path):
+    weights = {"b": torch.arange(6.0).view(2, 3), "a": torch.tensor(3), "c": torch.tensor([True])}
+    one, other = RunFolder(tmp_path / "one"), RunFolder(tmp_path / "other")
+    for folder, content in ((one, weights), (other, {name: weights[name].clone() for name in "cab"})):
+        folder.path.mkdir()
+        folder.write_model(content)
+        folder.write_initial(content)
+    assert one.model.read_bytes() == other.model.read_bytes() == one.initial.read_bytes()
+    one.write_config(CONFIG)
+    for part in one.read_weights():
+        assert part.keys() == weights.keys() and all(torch.equal(part[name], weights[name]) for name in weights)
+
+
+def test_metrics_and_summaries_come_back_without_what_json_lacks(run):
+    assert run.read_metrics() == [] and run.read_summary() == {} and run.read_evaluation() is None
+    rows = [{"epoch": 1, "loss": 0.1, "phase": "é"}, {"epoch": 2, "loss": math.nan, "phase": "a"}]
+    run.write_metrics(rows)
+    assert run.read_metrics() == [rows[0], rows[1] | {"loss": None}]
+    assert json.loads(json_line({"a": math.inf})) == {"a": None}
+    with run.metrics.open("a") as file:
+        file.write('{"epoch": 3, "lo')  # cut off by a kill
+    assert len(run.read_metrics()) == 2
+    run.write_summary({"seconds": 1.5, "warnings": []})
+    assert run.read_summary() == {"seconds": 1.5, "warnings": []}
+
+
+def test_environment_says_what_a_number_was_measured_with():
+    found = environment()
+    assert {"python", "viewsmith", "torch", "numpy", "scipy", "scikit-learn"} == set(found["versions"])
+    assert found["hardware"]["threads"] == 1 and found["hardware"]["processor"]
+    json.dumps(found)

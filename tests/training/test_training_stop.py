@@ -1,0 +1,122 @@
+"""Stopping on purpose: signals and time limits leave a usable model that goes on to the identical result."""
+
+import json
+import os
+import signal
+
+import pytest
+import torch
+from training_toys import BATCH, METHODS, SEED, STEPS, rows
+
+from viewsmith.training import Callback, CheckpointFolder, History, Trainer
+
+
+class Send(Callback):
+    """Sends signals to this process after a step."""
+
+    def __init__(self, at, *signals):
+        self.at, self.signals, self.ended = at, signals, None
+
+    def step(self, trainer):
+        if trainer.steps == self.at:
+            for number in self.signals:
+                os.kill(os.getpid(), number)
+
+    def end(self, trainer, status):
+        self.ended = status
+
+
+def trainer_for(which, folder=None, callbacks=(), **options):
+    checkpoint = None if folder is None else CheckpointFolder(folder)
+    return Trainer(
+        METHODS[which](),
+        seed=SEED,
+        batch_size=BATCH,
+        callbacks=[History(), *callbacks],
+        checkpoint=checkpoint,
+        checkpoint_every=1e9,
+        **options,
+    )
+
+
+def outcome(trainer):
+    metrics = [{k: v for k, v in row.items() if k != "seconds"} for row in trainer.callbacks[0].rows]
+    return {key: value.clone() for key, value in trainer.method.state_dict().items()}, metrics
+
+
+def assert_same(one, other):
+    assert one[1] == other[1]
+    assert all(torch.equal(value, other[0][key]) for key, value in one[0].items())
+
+
+@pytest.fixture(scope="module")
+def whole():
+    found = {}
+    for which in METHODS:
+        trainer = trainer_for(which)
+        trainer.fit(rows())
+        found[which] = outcome(trainer)
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("which", "at"), [("players", 3), ("players", 8), ("players", 12), ("pinda", 10)])
+def test_a_signal_stops_after_the_step_and_resume_goes_on(tmp_path, whole, which, at, number):
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    first = trainer_for(which, tmp_path, [send := Send(at, number)], interruptible=True)
+    assert first.fit(rows()) == "interrupted" == send.ended
+    assert first.steps == at and not first.method.training
+    assert first.method.represent(rows()).isfinite().all()
+    assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+
+    second = trainer_for(which, tmp_path)
+    assert second.fit(rows(), resume=True) == "finished"
+    assert second.steps == STEPS
+    assert_same(outcome(second), whole[which])
+
+
+def test_a_signal_in_the_last_step_changes_nothing(tmp_path, whole):
+    trainer = trainer_for("players", tmp_path, [Send(STEPS, signal.SIGINT)], interruptible=True)
+    assert trainer.fit(rows()) == "finished"
+    assert_same(outcome(trainer), whole["players"])
+
+
+def test_a_second_signal_does_not_wait(tmp_path):
+    trainer = trainer_for("players", tmp_path, [Send(3, signal.SIGINT, signal.SIGINT)], interruptible=True)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(rows())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_a_place_to_keep_the_state_a_signal_is_pythons():
+    with pytest.raises(KeyboardInterrupt):
+        trainer_for("players", callbacks=[Send(3, signal.SIGINT)]).fit(rows())
+
+
+@pytest.mark.parametrize("which", METHODS)
+def test_a_time_limit_counts_the_age_of_the_run(tmp_path, whole, which):
+    first = trainer_for(which, tmp_path, minutes=1e-9)
+    assert first.fit(rows()) == "time limit"
+    assert first.steps == 1
+    spent = json.loads((tmp_path / "latest.json").read_text())["record"]["seconds"]
+    again = trainer_for(which, tmp_path, minutes=spent / 60)
+    assert again.fit(rows(), resume=True) == "time limit"
+    assert again.steps == 2 and again.age > spent > 0
+
+    last = trainer_for(which, tmp_path, minutes=10)
+    assert last.fit(rows(), resume=True) == "finished"
+    assert_same(outcome(last), whole[which])
+
+
+def test_resume_of_a_finished_training_takes_no_step(tmp_path, whole):
+    trainer_for("players", tmp_path).fit(rows())
+    again = trainer_for("players", tmp_path, [send := Send(STEPS + 1)])
+    assert again.fit(rows(), resume=True) == "finished" == send.ended
+    assert again.steps == STEPS
+    assert_same(outcome(again), whole["players"])
+
+
+def test_resume_with_nothing_saved_starts_afresh(tmp_path, whole):
+    trainer = trainer_for("players", tmp_path)
+    assert trainer.fit(rows(), resume=True) == "finished"
+    assert_same(outcome(trainer), whole["players"])
