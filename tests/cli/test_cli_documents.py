@@ -22,15 +22,18 @@ OPTIONS = {
 }
 
 
-def commands(text):
-    """Command lines in a document: lines of code and code between backticks, comments and placeholders left out."""
-    for line in re.findall(r"^\s*(?:\$\(PY\) -m )?(viewsmith .*)$|`(viewsmith [^`]*)`", text, re.MULTILINE):
-        words = shlex.split("".join(line), comments=True)
+def commands(path):
+    """Command lines in a document's code, the synopsis with its placeholders left out."""
+    text = path.read_text(encoding="utf-8")
+    code = re.findall(r"^```\w*\n(.*?)^```|`([^`\n]+)`", text, re.DOTALL | re.MULTILINE)
+    lines = text if path.name == "Makefile" else "\n".join(map("".join, code))
+    for line in re.findall(r"^\s*(?:\$\(PY\) -m )?viewsmith (.*)$", lines, re.MULTILINE):
+        words = shlex.split(line.replace("$(THREADS)", "2"), comments=True)
         if not {"...", "DATA", "RUN"} & set(words):
-            yield [word.replace("$(THREADS)", "2") for word in words[1:]]
+            yield words
 
 
-FOUND = [(path.name, line) for path in DOCUMENTS for line in commands(path.read_text(encoding="utf-8"))]
+FOUND = [(path.name, line) for path in DOCUMENTS for line in commands(path)]
 
 
 @pytest.mark.parametrize(("document", "line"), FOUND, ids=[f"{name}-{line[0]}" for name, line in FOUND])

@@ -41,7 +41,7 @@ REFUSED = [
     ("impute", "mean", "'none' or 'median'"),
     ("epochs", 0, "greater than or equal to 1 or 'auto'"),
     ("epochs", "many", "integer or 'auto'"),
-    ("batch_size", 0, "greater than or equal to 1"),
+    ("batch_size", 0, "greater than or equal to 2"),
     ("optimizer", "lion", "'adamw', 'adam' or 'sgd'"),
     ("learning_rate", 0, "greater than 0"),
     ("learning_rate", float("inf"), "a finite number"),

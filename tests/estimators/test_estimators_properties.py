@@ -59,7 +59,7 @@ def test_missing_values_are_refused_or_imputed(x, share, seed):
     holes = np.random.default_rng(seed).random(x.shape) < share
     x = np.where(holes, np.nan, x).astype(np.float32)
     if holes.any():
-        with pytest.raises(InputError, match="NaN|missing"):
+        with pytest.raises(InputError, match=r"NaN|missing"):
             fitted(Contrastive, x)
     if not holes.all(axis=0).any():
         assert np.isfinite(fitted(Contrastive, x, impute="median").transform(x)).all()

@@ -221,4 +221,18 @@ def test_a_run_of_other_options_or_rows_is_not_gone_on_with(wine, tmp_path):
     assert "add --resume" in refusal(Contrastive(**TINY).fit, wine, run=tmp_path)
     message = refusal(Contrastive(**TINY | {"epochs": 3}).fit, wine, run=tmp_path, resume=True)
     assert "epochs is 2 there, 3 now" in message
-    assert "178 rows, and 100 are given" in refusal(Contrastive(**TINY).fit, wine[:100], run=tmp_path, resume=True)
+    for other in (wine[:100], wine + 1):
+        assert "trained on other rows" in refusal(Contrastive(**TINY).fit, other, run=tmp_path, resume=True)
+
+
+def test_a_run_without_a_seed_goes_on_with_the_one_it_drew(wine, tmp_path):
+    options = TINY | {"random_state": None}
+    with pytest.warns(UserWarning, match="ended early"):
+        first = Contrastive(**options, minutes=1e-9).fit(wine, run=tmp_path)
+    again = Contrastive(**options).fit(wine, run=tmp_path, resume=True)
+    assert again.fitted_["seed"] == first.fitted_["seed"] and again.status_ == "finished"
+
+
+def test_one_row_has_views_where_nothing_is_borrowed(wine):
+    assert PiNDA(**TINY).fit(wine).views(wine[:1], 3).shape == (1, 3, wine.shape[1])
+    assert "at least two rows" in refusal(Contrastive(**TINY).fit(wine).views, wine[:1])

@@ -110,6 +110,11 @@ class Method(nn.Module):
         """Representation of scaled samples, shape (B, n_components); other outputs by name."""
         raise NotImplementedError
 
+    @property
+    def borrows(self) -> bool:
+        """Whether `view` takes something from other rows, so that `prepare` must be called first."""
+        return False
+
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One view of each scaled sample, of the same shape."""
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import os
 import re
 import time
@@ -97,6 +98,11 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         options = check_options(type(self), self.get_params(deep=False))
         rows = self._rows(X, reset=True)
+        folder = RunFolder(run) if run is not None else None
+        if folder and context is None:
+            context = {"data": {"fingerprint": fingerprint(rows)}}
+        if folder and resume and folder.exists() and options.random_state is None:
+            options.random_state = folder.read_config().get("parameters", {}).get("random_state")
         device = _device(options.device)
         seed = distributed.any_says(_seed(options.random_state), device)
         raw = torch.from_numpy(rows)
@@ -112,7 +118,6 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         method = self._fresh(options, x)
 
         # With several processes all read the folder and the first one writes it.
-        folder = RunFolder(run) if run is not None else None
         first = distributed.rank() == 0
         going_on = folder.open_for(self._config(context or {}), resume=resume) if folder and first else False
         going_on = distributed.first_says(going_on, device)
@@ -161,13 +166,14 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise InputError(f"n_views is {n_views}, expected at least 1")
         x = self._scaled(self._rows(X, reset=False))
         borrowed = x if pool is None else self._scaled(self._rows(pool, reset=False))
-        if len(borrowed) < 2:
+        if self.method_.borrows and len(borrowed) < 2:
             raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
         seed = self.fitted_["seed"] if random_state is None else random_state
         index = torch.arange(len(x), device=x.device) if pool is None else None
         made = torch.empty(len(x), n_views, *x.shape[1:])
         with torch.no_grad():
-            self.method_.prepare(borrowed, seed)
+            if self.method_.borrows:
+                self.method_.prepare(borrowed, seed)
             for number in range(n_views):
                 generator = stream(seed, "views", number, device=x.device)
                 for start in range(0, len(x), BLOCK):
@@ -345,6 +351,11 @@ def _blocks(x: Tensor) -> Iterator[tuple[Tensor, int]]:
         if count < BLOCK:
             block = torch.cat([block, block.new_zeros(BLOCK - count, *block.shape[1:])])
         yield block, count
+
+
+def fingerprint(x: np.ndarray) -> str:
+    """Short name of an array's content."""
+    return hashlib.sha256(np.ascontiguousarray(x).data).hexdigest()[:16]
 
 
 def _seed(random_state: Any) -> int:

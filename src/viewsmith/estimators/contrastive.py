@@ -10,7 +10,7 @@ from torch import Tensor
 from viewsmith.core.method import Method
 from viewsmith.estimators import parts
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.parts import Auto, Count, Positive, Rate, Share, Widths
+from viewsmith.estimators.parts import Auto, BatchSize, Count, Positive, Rate, Share, Widths
 from viewsmith.estimators.strength import resolve_strength
 from viewsmith.methods.contrastive import ContrastiveMethod
 
@@ -57,6 +57,7 @@ class Contrastive(ViewsmithEstimator):
     epochs : int or "auto"
         "auto": as many as take 2,000 steps.
     batch_size : int
+        At least 2: the other rows of a batch are the negatives.
     optimizer : {"adamw", "adam", "sgd"}
     learning_rate, weight_decay, warmup : float
         `warmup` is the share of the steps in which the rate rises.
@@ -130,7 +131,7 @@ class Contrastive(ViewsmithEstimator):
         scaling: Literal["auto", "standard", "global", "none"] = "auto",
         impute: Literal["none", "median"] = "none",
         epochs: Count | Auto = "auto",
-        batch_size: Count = 256,
+        batch_size: BatchSize = 256,
         optimizer: Literal["adamw", "adam", "sgd"] = "adamw",
         learning_rate: Positive = 3e-3,
         weight_decay: Rate = 0.0,

@@ -19,6 +19,7 @@ from viewsmith.views.maker import ViewMaker
 from viewsmith.views.pair import ViewPair
 
 Count = Annotated[int, Field(ge=1)]
+BatchSize = Annotated[int, Field(ge=2)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ def resolve_strength(
     cut = max(1, len(order) // 5)
     held, rows = x[order[:cut]].cpu().numpy(), x[order[cut:]].cpu().numpy()
     if len(held) < 5 or len(rows) < 20:
+        warnings.warn(f"{len(x)} rows are too few to choose {name}: 1.0 is taken", UserWarning, stacklevel=4)
         return {name: 1.0}
     steps_per_epoch = max(1, len(rows) // options.batch_size)
     scores = {}
@@ -48,9 +50,12 @@ def resolve_strength(
             impute="none",
             epochs=max(1, TRIAL_STEPS // steps_per_epoch),
             random_state=derive_seed(seed, "strength trial"),
+            minutes=None,
             verbose=False,
         )
-        trial.fit(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a trial's collapse is for its score to tell
+            trial.fit(rows)
         scores[str(value)] = float(neighbour_r2(trial.transform(rows), trial.transform(held), rows, held))
     best = max(GRID, key=lambda value: scores[str(value)])
     return {name: best, "strength_scores": scores}

@@ -41,5 +41,9 @@ class ContrastiveMethod(Method):
         h: Tensor = self.framework.encoder(x)
         return h if output == "representation" else self.framework.head(h)
 
+    @property
+    def borrows(self) -> bool:
+        return self.views.borrows
+
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.views.view(x, index=index, generator=generator)

@@ -149,7 +149,7 @@ def collapse_warnings(rows: list[dict[str, Any]]) -> list[str]:
         )
     if last is not None and "noise_level" in last:
         first = next(row for row in rows if "noise_level" in row)
-        if last["noise_level"] < 0.02:
+        if last["noise_level"] < min(0.02, first["noise_level"] / 2):
             found.append(
                 f"the learned noise has collapsed to {last['noise_level']:.3f} standard deviations: "
                 "views equal their samples; use level='fixed' or a larger penalty_weight"

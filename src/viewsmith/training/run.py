@@ -159,7 +159,11 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
     for section in ("parameters", "data"):
         before, now = old.get(section, {}), new.get(section, {})
         for key in sorted(before.keys() | now.keys()):
-            if key != "source" and before.get(key) != now.get(key):
+            if key == "source" or before.get(key) == now.get(key):
+                continue
+            if key == "fingerprint":
+                found.append("trained on other rows")
+            else:
                 found.append(f"{key} is {before.get(key)!r} there, {now.get(key)!r} now")
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more

@@ -16,11 +16,14 @@ class ViewMaker(nn.Module):
     ----------
     sides : {1, 2}
         2: both views of a pair are made (the usual case); 1: the second only, the first stays the sample.
+    borrows : bool
+        Whether views take something from other rows; `prepare` must then be called first.
     pool : Tensor or None
         Rows the maker may borrow from, given by `prepare`; never saved with the model.
     """
 
     sides: int = 2
+    borrows: bool = False
     pool: Tensor | None = None
 
     def prepare(self, pool: Tensor) -> None:

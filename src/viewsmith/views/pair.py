@@ -28,6 +28,11 @@ class ViewPair(nn.Module):
         super().__init__()
         self.makers: Sequence[ViewMaker] = nn.ModuleList(makers)  # type: ignore[assignment]
 
+    @property
+    def borrows(self) -> bool:
+        """Whether any maker borrows from other rows."""
+        return any(maker.borrows for maker in self.makers)
+
     def prepare(self, pool: Tensor) -> None:
         """Hand the scaled training rows, (n, ...), to every maker."""
         for maker in self.makers:

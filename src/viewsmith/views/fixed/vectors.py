@@ -54,6 +54,8 @@ class Corruption(ViewMaker):
     feature has in a random row of the pool, independently for each feature.
     """
 
+    borrows = True
+
     def __init__(self, rate: float = 0.6) -> None:
         super().__init__()
         self.rate = rate
@@ -71,6 +73,8 @@ class Corruption(ViewMaker):
 class Mixup(ViewMaker):
     """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3)."""
 
+    borrows = True
+
     def __init__(self, minimum: float = 0.9) -> None:
         super().__init__()
         self.minimum = minimum
@@ -85,6 +89,8 @@ class Mixup(ViewMaker):
 
 class NeighbourGraph(ViewMaker):
     """What the neighbour makers share: the exact k-nearest-neighbour graph of the pool, edges equally likely."""
+
+    borrows = True
 
     def __init__(self, k: int, space: Callable[[Tensor], Tensor] | None) -> None:
         super().__init__()

@@ -1,0 +1,53 @@
+"""Runs whose files are missing, cut or changed: refused in a line that names what is wrong."""
+
+import shutil
+
+import pytest
+from cli_tools import call
+
+
+def damage(run, name, change):
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(change(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "parts"),
+    [
+        ("model.safetensors", lambda content: content[:-100], ("model.safetensors is damaged",)),
+        ("model.safetensors", lambda content: content[:5], ("model.safetensors is damaged",)),
+        ("model.safetensors", lambda content: b"", ("model.safetensors is damaged",)),
+        ("initial.safetensors", lambda content: content[:1000], ("initial.safetensors is damaged",)),
+        ("config.toml", lambda content: content[:200], ("config.toml",)),
+        ("config.toml", lambda content: b"\xff\xfe", ("config.toml is damaged",)),
+        ("config.toml", lambda content: b"", ("config.toml", "no model")),
+        ("config.toml", lambda content: content.replace(b'"contrastive"', b'["a"]'), ("damaged",)),
+        ("config.toml", lambda content: content.replace(b"n_features = 4", b"n_features = 5"), ("does not fit",)),
+        ("config.toml", lambda content: content.replace(b"n_features = 4", b"x = 4"), ("n_features",)),
+        ("config.toml", lambda content: content.replace(b"columns", b"colours"), ("data.schema",)),
+        ("config.toml", lambda content: content.replace(b"epochs = 2", b"epochs = -2"), ("epochs is -2",)),
+        ("summary.json", lambda content: content[:50], ("summary.json is damaged",)),
+        ("summary.json", lambda content: b"[1]", ("is damaged",)),
+        ("metrics.jsonl", lambda content: b"\xff\xfe\n", ("damaged",)),
+    ],
+)
+def test_a_damaged_run(tmp_path, data, runs, name, change, parts):
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    damage(run, name, change)
+    assert call("embed", run, data / "x.npy", "--out", tmp_path / "h.npz").refused(*parts)
+    assert call("evaluate", run, data / "given.npz", "--protocols", "knn").refused(*parts)
+    assert call("views", run, data / "x.npy", "--out", tmp_path / "v.npz").refused(*parts)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_that_is_none(tmp_path, data, runs):
+    given = (data / "x.npy", "--out", tmp_path / "h.npz")
+    assert call("embed", tmp_path / "nowhere", *given).refused("no run at", "is no folder", "viewsmith fit")
+    assert call("embed", data, *given).refused("no run at", "no config.toml")
+    assert call("embed", data / "x.npy", *given).refused("no run at")
+    assert call("report", tmp_path / "nowhere").refused("no run at")
+    for name, part in (("model.safetensors", "has no model yet"), ("initial.safetensors", "no weights at")):
+        run = shutil.copytree(runs / "plain", tmp_path / name)
+        (run / name).unlink()
+        assert call("embed", run, *given).refused(part)
+    assert not (tmp_path / "h.npz").exists()
