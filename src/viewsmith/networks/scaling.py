@@ -43,7 +43,8 @@ class Scaler(nn.Module):
         if scaling == "auto":
             scaling = "global" if (x == 0).double().mean() > 0.5 else "standard"
         mean = x.mean(dim=0, dtype=torch.float64)
-        variance = torch.stack([(c.double() - m).square().mean() for c, m in zip(x.T, mean, strict=True)])
+        # In float64, a slice of the columns at a time: a copy of all would double the memory.
+        variance = torch.cat([part.double().var(dim=0, correction=0) for part in x.split(256, dim=1)])
         self.varies.copy_(x.max(dim=0).values > x.min(dim=0).values)
         if scaling == "standard":
             self.center.copy_(mean)
@@ -81,22 +82,24 @@ class PrincipalAxes(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor) -> None:
-        """Axes of (n, d) rows, k at most min(n, d): eigenvectors of the smaller Gram matrix, in float64."""
+        """Axes of (n, d) rows, k at most min(n, d): eigenvectors of the smaller Gram matrix, taken in float64."""
         k = self.axes.shape[1]
-        centred = x.double() - x.mean(dim=0, dtype=torch.float64)
+        mean = x.mean(dim=0, dtype=torch.float64)
+        centred = x - mean.to(x.dtype)
         deviation = centred.square().mean(dim=0).sqrt()
         weight = torch.where(deviation > 0, deviation, 1.0).rsqrt()
         centred *= weight
         n, d = centred.shape
         if d <= n:
-            axes = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -k:].flip(1)
+            axes = torch.linalg.eigh((centred.T @ centred).double()).eigenvectors[:, -k:].flip(1).to(x.dtype)
         else:
-            values, vectors = torch.linalg.eigh(centred @ centred.T)
-            axes = centred.T @ vectors[:, -k:].flip(1) / values[-k:].flip(0).clamp_min(1e-12).sqrt()
+            values, vectors = torch.linalg.eigh((centred @ centred.T).double())
+            vectors = vectors[:, -k:].flip(1) / values[-k:].flip(0).clamp_min(1e-12).sqrt()
+            axes = centred.T @ vectors.to(x.dtype)
         # The sign of an axis is arbitrary: its largest entry is made positive, so that a refit is the same model.
         axes = axes * axes.gather(0, axes.abs().argmax(dim=0, keepdim=True)).sign()
         scale = (centred @ axes).square().mean().sqrt().clamp_min(1e-12)
-        self.mean.copy_(x.mean(dim=0, dtype=torch.float64))
+        self.mean.copy_(mean)
         self.axes.copy_(weight[:, None] * axes / scale)
 
     def forward(self, x: Tensor) -> Tensor:
