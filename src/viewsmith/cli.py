@@ -67,6 +67,7 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Train on DATA without labels and keep everything in a folder."""
+    from viewsmith.core import distributed
     from viewsmith.data import load_dataset
     from viewsmith.estimators.sessions import already_finished, data_record, process_group, withdrawn_on_error
 
@@ -100,9 +101,11 @@ def fit(
     with process_group(), withdrawn_on_error(out), _writing(out):
         model.fit(dataset.fit_rows(transductive), run=out, resume=resume, context=record)
         _write_report(out)
-    if model.status_ != "finished":
+        speaks = distributed.rank() == 0
+    if model.status_ != "finished" and speaks:
         typer.echo(f"{model.status_}: go on with `viewsmith fit ... --out {out} --resume`", err=True)
-    typer.echo(str(out))
+    if speaks:
+        typer.echo(str(out))
     if model.status_ == "interrupted":
         raise typer.Exit(130)
 

@@ -230,3 +230,9 @@ def test_untrained_batch_norm_sees_the_rows_once(wine):
 def test_a_model_can_be_copied(wine):
     model = Contrastive(**TINY).fit(wine)
     assert np.array_equal(copy.deepcopy(model).transform(wine), model.transform(wine))
+
+
+def test_a_training_that_diverges_says_so(wine):
+    with pytest.raises(TrainingError) as caught:
+        Contrastive(epochs=3, learning_rate=1e30, optimizer="sgd", random_state=0).fit(wine)
+    assert "learning rate" in str(caught.value) and "\n" not in str(caught.value)

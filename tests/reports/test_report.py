@@ -194,7 +194,7 @@ def test_the_best_of_a_column_is_marked_and_the_outcome_is_named(html: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "tone"), [("finished", "good"), ("stopped", "fair"), ("interrupted", "fair"), ("odd", "plain")]
+    ("status", "tone"), [("finished", "good"), ("time limit", "fair"), ("interrupted", "fair"), ("odd", "plain")]
 )
 def test_status(status: str, tone: str) -> None:
     assert f'class="status {tone}">{status}<' in render_report(ReportContent("t", "m", summary={"status": status}))

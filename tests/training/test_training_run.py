@@ -163,3 +163,12 @@ def test_environment_says_what_a_number_was_measured_with():
     assert {"python", "viewsmith", "torch", "numpy", "scipy", "scikit-learn"} == set(found["versions"])
     assert found["hardware"]["threads"] == 1 and found["hardware"]["processor"]
     json.dumps(found)
+
+
+def test_a_configuration_cut_off_in_writing_is_no_obstacle(run):
+    run.path.mkdir(parents=True, exist_ok=True)
+    for file in run.path.iterdir():
+        file.unlink()
+    (run.path / ".config-0123456789ab.toml").write_text("viewsm")
+    assert run.open_for(CONFIG, resume=True) is False
+    assert run.read_config()["method"] == CONFIG["method"]

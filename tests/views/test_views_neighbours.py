@@ -56,3 +56,9 @@ def test_rows_of_zeros_have_neighbours_too():
 def test_neighbours_carry_no_gradient(points):
     x = torch.from_numpy(points[:10]).requires_grad_()
     assert not nearest_neighbours(x, 2).requires_grad
+
+
+def test_a_row_of_zeros_has_cosine_zero():
+    rows = torch.tensor([[1.0, 3.0], [0.0, 0.0], [-1.0, 0.0]])
+    found = nearest_neighbours(rows, 3, queries=torch.tensor([[1.0, 0.0]]), metric="cosine")
+    assert found.tolist() == [[0, 1, 2]]

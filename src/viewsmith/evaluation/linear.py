@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from viewsmith.core.errors import InputError

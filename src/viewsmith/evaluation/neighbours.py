@@ -6,9 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from viewsmith.losses.nt_xent import unit
-
-_BLOCK_VALUES = 1 << 24
+from viewsmith.views.neighbours import nearest_neighbours
 
 
 def cosine_neighbours(rows: ArrayLike, queries: ArrayLike, k: int) -> NDArray[np.int64]:
@@ -17,12 +15,8 @@ def cosine_neighbours(rows: ArrayLike, queries: ArrayLike, k: int) -> NDArray[np
     The cosine with a row of zeros is 0. `k` is cut to n. Which of several equally distant rows comes first is not
     defined, but the same in every call.
     """
-    # Similarities, not distances of length-1 rows: those would put a row of zeros nearer than an orthogonal one.
-    known = unit(torch.tensor(np.asarray(rows), dtype=torch.float32))
-    asked = unit(torch.tensor(np.asarray(queries), dtype=torch.float32))
-    k = min(k, len(known))
-    blocks = asked.split(max(1, _BLOCK_VALUES // len(known)))
-    return torch.cat([(block @ known.T).topk(k, dim=1).indices for block in blocks]).numpy()
+    known, asked = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in (rows, queries))
+    return nearest_neighbours(known, k, queries=asked, metric="cosine").numpy()
 
 
 def majority(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:

@@ -23,9 +23,8 @@ __all__ = ["EmbeddingMap", "FeatureProfile", "Gallery", "ReportContent", "render
 #: Tone and meaning of the states a run can be left in.
 _STATES = {
     "finished": ("good", ""),
-    "stopped": ("fair", "Training ended before its last epoch; the weights are those of the last finished step."),
+    "time limit": ("fair", "Training reached its time limit; viewsmith fit with --resume and more minutes goes on."),
     "interrupted": ("fair", "Training was interrupted; viewsmith fit with --resume goes on from the last checkpoint."),
-    "failed": ("poor", "Training failed; see the warnings and the last rows of the metrics."),
 }
 _LIST_SHOWN = 12
 _DASH = "–"

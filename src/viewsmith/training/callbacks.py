@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.distributed import rank
+from viewsmith.core.errors import TrainingError
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.training.engine import Callback, Status, Trainer
@@ -51,6 +52,10 @@ class ProgressBar(Callback):
     def step(self, trainer: Trainer) -> None:
         if self._bar is None or time.monotonic() - self._shown < 0.25:
             return
+        self._show(trainer)
+
+    def _show(self, trainer: Trainer) -> None:
+        assert self._bar is not None
         self._shown = time.monotonic()
         rate = (trainer.steps - self._first) * trainer.local_batch / max(self._shown - self._born, 1e-9)
         self._bar.update(
@@ -63,6 +68,7 @@ class ProgressBar(Callback):
 
     def end(self, trainer: Trainer, status: Status) -> None:
         if self._bar is not None:
+            self._show(trainer)
             self._bar.stop()
             self._bar = None
 
@@ -123,6 +129,11 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
     """Diagnostics of the rows at `index`; see `Diagnostics`."""
     method, x = trainer.method, trainer.x[index]
     h = method.represent(x).float()
+    if not torch.isfinite(h).all():
+        raise TrainingError(
+            f"the representation is no longer finite after {trainer.steps} steps: lower the learning rate "
+            "or check the data for extreme values"
+        )
     h_view = method.represent(method.view(x, index=index, generator=generator)).float()
     return {
         "feature_std": float(feature_std(h)),

@@ -106,6 +106,7 @@ class Trainer:
         self.phase_index = self.epoch = self.step = self.steps = 0
         self.seconds = 0.0
         self.loss = float("nan")
+        self.running: list[_Running] = []
         self._stop = False
 
     @property
@@ -257,8 +258,8 @@ class Trainer:
 
     def mean_loss(self) -> float:
         """Loss of the epoch so far; waits for the device."""
-        run = self.running[0]
-        return float(run.loss) / run.count if run.loss is not None else self.loss
+        run = self.running[0] if self.running else None
+        return self.loss if run is None or run.loss is None else float(run.loss) / run.count
 
     def _order(self) -> Tensor:
         """Rows of this epoch in their order: a permutation addressed by phase and epoch."""

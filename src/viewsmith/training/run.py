@@ -65,7 +65,10 @@ class RunFolder:
                     f"{self.path} already holds this run: add --resume to go on with it, or choose another folder"
                 )
             return True
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        # A configuration that a kill cut off in writing is nobody's file.
+        if self.path.exists() and (
+            not self.path.is_dir() or any(not f.name.startswith(".config-") for f in self.path.iterdir())
+        ):
             raise InputError(f"{self.path} exists and is no run of viewsmith: choose an empty or new folder")
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
@@ -164,9 +167,14 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
             if key == "fingerprint":
                 found.append("trained on other rows")
             else:
-                found.append(f"{key} is {before.get(key)!r} there, {now.get(key)!r} now")
+                found.append(f"{key} is {_short(before.get(key))} there, {_short(now.get(key))} now")
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def json_line(row: dict[str, Any]) -> str:

@@ -43,7 +43,8 @@ def nearest_neighbours(
     found = torch.empty(len(rows), k, dtype=torch.int64, device=x.device)
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
-        distances = squared_distances(part, x)
+        # Cosines themselves: distances of length-1 rows would put a row of zeros nearer than an orthogonal one.
+        distances = -(part @ x.T) if metric == "cosine" else squared_distances(part, x)
         if own:
             here = torch.arange(len(part), device=x.device)
             distances[here, here + start] = float("inf")
