@@ -72,13 +72,6 @@ def test_cosine_with_a_row_of_zeros_is_zero():
     assert cosine_neighbours(rows, [[7.0, 0.0]], 9).tolist() == [[3, 2, 1, 0]]
 
 
-def test_neighbours_in_blocks(split, monkeypatch):
-    train, _, test, _ = split
-    whole = cosine_neighbours(train, test, 3)
-    monkeypatch.setattr("viewsmith.evaluation.neighbours._BLOCK_VALUES", 7 * len(train))
-    assert np.array_equal(whole, cosine_neighbours(train, test, 3))
-
-
 @pytest.mark.parametrize("suffix", ["", "_l2"])
 def test_cluster_scores_agree_with_scikit_learn(split, scores, suffix):
     _, _, test, y_test = split
