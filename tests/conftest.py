@@ -13,8 +13,9 @@ import torch
 from sklearn.datasets import load_digits, load_wine
 
 
-def pytest_sessionstart(session):
-    # Threads of several workers would wait for each other, and bit-equality holds at one thread count.
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads of several workers would wait for each other, and bit-equality holds at one thread count."""
     torch.set_num_threads(1)
 
 
