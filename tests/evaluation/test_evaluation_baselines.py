@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from sklearn.decomposition import PCA
 
 from viewsmith.core.errors import InputError, MissingExtra
@@ -45,6 +46,12 @@ def test_umap_is_quiet_and_repeatable(digits, capfd):
     assert [part.shape for part in first] == [(120, 3), (30, 3)]
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     assert capfd.readouterr() == ("", "")
+
+
+def test_umap_leaves_the_threads_of_torch_alone(wine):
+    torch.set_num_threads(1)
+    umap(wine[:60], wine[60:70], 2)
+    assert torch.get_num_threads() == 1
 
 
 def test_umap_of_few_rows(wine):

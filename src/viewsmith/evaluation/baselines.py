@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from viewsmith.core.errors import InputError, MissingExtra
@@ -43,7 +45,7 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
     InputError
         Fewer than four train rows.
     """
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _torch_threads_kept():
         warnings.simplefilter("ignore")
         try:
             from umap import UMAP
@@ -61,3 +63,13 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
             n_jobs=1,
         )
         return model.fit_transform(rows), model.transform(test_rows)
+
+
+@contextlib.contextmanager
+def _torch_threads_kept() -> Iterator[None]:
+    """UMAP's compiler sets the number of OpenMP threads, which is torch's too."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
