@@ -1,6 +1,7 @@
 """One PiNDA step against one SimCLR step with fixed noise, the same encoder: three layers of 1024, 561 features.
 
-Batch 256, representation 256, head 256-128, cosine kernel; the generator as PiNDA's default and as published. Steps of all in turn, medians of the ratio; whole training steps (views, forward, backward, Adam).
+Batch 256, representation 256, head 256-128, cosine kernel; the generator as PiNDA's default and as published. Steps of
+all in turn, medians of the ratio; whole training steps (views, forward, backward, Adam).
 Target: the default generator at most 1.25 times.
 """
 
