@@ -1,7 +1,9 @@
-"""Files that are either the old one or the new one."""
+"""Atomic files: the old one or the new one, and nothing beside it."""
 
+import errno
 import json
-import math
+import os
+import resource
 
 import numpy as np
 import pytest
@@ -9,57 +11,105 @@ import pytest
 from viewsmith.core.files import atomic_path, write_json_atomic, write_text_atomic
 
 
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def test_a_file_is_replaced_whole(tmp_path):
-    path = tmp_path / "a.txt"
-    write_text_atomic(path, "old")
+def test_replaces_the_file_only_at_the_end(tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_text("old")
     with atomic_path(path) as temporary:
+        assert temporary.parent == tmp_path
+        assert temporary.name.startswith(".") and temporary.suffix == ".npz"
         temporary.write_text("new")
         assert path.read_text() == "old"
-        assert temporary.parent == tmp_path and temporary.suffix == ".txt"
     assert path.read_text() == "new"
-    assert names(tmp_path) == ["a.txt"]
+    assert os.listdir(tmp_path) == ["a.npz"]
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
+def test_two_writers_of_one_file_do_not_meet(tmp_path):
+    with atomic_path(tmp_path / "a.txt") as one, atomic_path(tmp_path / "a.txt") as other:
+        assert one != other
+        one.write_text("1")
+        other.write_text("2")
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_exception_leaves_the_old_file_and_no_rest(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with pytest.raises(error), atomic_path(path) as temporary:
         temporary.write_text("half")
         raise error
     assert path.read_text() == "old"
-    assert names(tmp_path) == ["a.txt"]
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_full_disk_when_flushing_is_raised_as_it_is(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError) as caught:
+        write_text_atomic(path, "new")
+    assert caught.value.errno == errno.ENOSPC
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_write_that_the_system_refuses_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError) as caught:
+            write_text_atomic(path, "x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.errno == errno.EFBIG
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def test_a_block_that_writes_nothing_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "a.txt"):
         pass
-    assert names(tmp_path) == []
+    assert os.listdir(tmp_path) == []
 
 
-def test_the_file_behind_a_link_changes_and_the_link_stays(tmp_path):
-    (tmp_path / "folder").mkdir()
-    target, link = tmp_path / "folder" / "target.txt", tmp_path / "link.txt"
-    target.write_text("old")
-    link.symlink_to(target)
+def test_a_link_keeps_pointing_at_the_file(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "a.txt"
+    link.symlink_to(tmp_path / "real" / "b.txt")
     write_text_atomic(link, "new")
-    assert link.is_symlink() and target.read_text() == "new"
+    assert link.is_symlink() and (tmp_path / "real" / "b.txt").read_text() == "new"
 
 
-def test_json_has_no_nan_and_takes_numpy(tmp_path):
+def test_a_long_name_still_fits(tmp_path):
+    path = tmp_path / ("n" * 250 + ".txt")
+    write_text_atomic(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_text_is_utf8_as_given(tmp_path):
+    write_text_atomic(tmp_path / "a.txt", "µ\nb\r\n")
+    assert (tmp_path / "a.txt").read_bytes() == "µ\nb\r\n".encode()
+
+
+def test_json_keeps_order_and_has_no_nan(tmp_path):
     path = tmp_path / "a.json"
-    content = {"b": np.float32(1.5), "a": [math.nan, math.inf, np.array([1, 2])], "c": (None, True, "é")}
-    write_json_atomic(path, content)
-    text = path.read_text(encoding="utf-8")
-    assert json.loads(text) == {"b": 1.5, "a": [None, None, [1, 2]], "c": [None, True, "é"]}
-    assert list(json.loads(text)) == ["b", "a", "c"] and "NaN" not in text
+    obj = {"z": float("nan"), "a": [1.5, float("inf"), (-float("inf"), True, None)], "n": np.float32("nan")}
+    write_json_atomic(path, obj | {"array": np.array([[1.0, np.nan]]), "count": np.int64(3)})
+    text = path.read_text()
+    assert "NaN" not in text and "Infinity" not in text and text.startswith('{\n  "z"') and text.endswith("\n")
+    read = json.loads(text)
+    assert list(read) == ["z", "a", "n", "array", "count"]
+    assert read == {"z": None, "a": [1.5, None, [None, True, None]], "n": None, "array": [[1.0, None]], "count": 3}
 
 
-def test_what_is_no_json_leaves_no_file(tmp_path):
+def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
+    write_json_atomic(tmp_path / "a.json", {"a": 1})
     with pytest.raises(TypeError):
         write_json_atomic(tmp_path / "a.json", {"a": object()})
-    assert names(tmp_path) == []
+    assert json.loads((tmp_path / "a.json").read_text()) == {"a": 1}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from viewsmith.core.errors import InputError
+from refusals import refusal
 from viewsmith.data import load_dataset, split_indices
 
 rng = np.random.default_rng(0)
@@ -16,15 +16,6 @@ X = rng.normal(size=(20, 3)).astype(np.float32)
 Y = np.arange(20) % 2
 IMAGES = rng.integers(0, 256, size=(6, 4, 5), dtype=np.uint8)
 DNA = np.frombuffer(b"ACGTNacgtnAC" * 2, dtype=np.uint8).reshape(6, 4)
-
-
-def refusal(function, *args, **kwargs) -> str:
-    """The one line that a call is refused with."""
-    with pytest.raises(InputError) as caught:
-        function(*args, **kwargs)
-    message = str(caught.value)
-    assert message and len(message.splitlines()) == 1
-    return message
 
 
 @pytest.fixture

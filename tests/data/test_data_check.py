@@ -10,22 +10,13 @@ import pytest
 import scipy.sparse
 import torch
 
-from viewsmith.core.errors import InputError
+from refusals import refusal
 from viewsmith.data import as_vectors, check_finite, check_labels, find_domain, to_rows, warn_columns
 
 rng = np.random.default_rng(0)
 FLOATS = rng.normal(size=(6, 3))
 BYTES = rng.integers(0, 256, size=(5, 4, 4, 3), dtype=np.uint8)
 DNA = np.frombuffer(b"ACGTNacgtn", dtype=np.uint8).reshape(2, 5)
-
-
-def refusal(function, *args, **kwargs) -> str:
-    """The one line that a call is refused with."""
-    with pytest.raises(InputError) as caught:
-        function(*args, **kwargs)
-    message = str(caught.value)
-    assert message and len(message.splitlines()) == 1
-    return message
 
 
 def test_importing_the_room_leaves_heavy_packages_alone():

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from viewsmith.core.errors import InputError, MissingExtra
+from refusals import refusal
+from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
 
 ROWS = 20
@@ -25,15 +26,6 @@ def frame() -> pd.DataFrame:
             "kind": ["x", "y"] * (ROWS // 2),
         }
     )
-
-
-def refusal(function, *args, **kwargs) -> str:
-    """The one line that a call is refused with."""
-    with pytest.raises(InputError) as caught:
-        function(*args, **kwargs)
-    message = str(caught.value)
-    assert message and len(message.splitlines()) == 1
-    return message
 
 
 @pytest.fixture(params=[".csv", ".tsv", ".parquet"])

@@ -11,8 +11,8 @@ import torch
 from estimator_processes import load_without_pickle
 
 import viewsmith
+from refusals import refusal
 from viewsmith import Contrastive, PiNDA
-from viewsmith.core.errors import InputError
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.training.checkpoint import load_tensors, save_tensors
 
@@ -20,14 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:training ended early")
 
 TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projection": (4,), "batch_size": 64, "random_state": 0}
 every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
-
-
-def refusal(function, *args, **kwargs):
-    with pytest.raises(InputError) as caught:
-        function(*args, **kwargs)
-    message = str(caught.value)
-    assert message and len(message.splitlines()) == 1
-    return message
 
 
 @pytest.fixture

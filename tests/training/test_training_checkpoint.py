@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from training_toys import BATCH, SEED, make_contrastive, make_players, rows
 
-from viewsmith.core import InputError
+from refusals import refusal
 from viewsmith.training import Callback, CheckpointFolder, History, Trainer
 from viewsmith.training.checkpoint import (
     load_tensors,
@@ -16,15 +16,6 @@ from viewsmith.training.checkpoint import (
     save_tensors,
     unpack_optimizer,
 )
-
-
-def refusal(function, *args, **kwargs):
-    """The one line that a call is refused with."""
-    with pytest.raises(InputError) as caught:
-        function(*args, **kwargs)
-    message = str(caught.value)
-    assert message and len(message.splitlines()) == 1
-    return message
 
 
 class Stop(Callback):

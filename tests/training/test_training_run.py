@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.core import InputError
+from refusals import refusal
 from viewsmith.training import RunFolder
 from viewsmith.training.run import environment, json_line
 
@@ -29,14 +29,6 @@ CONFIG = {
     "data": {"source": "a.npz", "fingerprint": "12"},
     "fitted": {"n_features": 4, "scores": {"0.5": 0.25}},
 }
-
-
-def refusal(function, *args, **kwargs):
-    with pytest.raises(InputError) as caught:
-        function(*args, **kwargs)
-    message = str(caught.value)
-    assert message and len(message.splitlines()) == 1
-    return message
 
 
 @pytest.fixture
