@@ -208,7 +208,7 @@ def report(
 @app.command()
 def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, debug: Debug = False) -> None:
     """List methods, frameworks, view makers, domains and papers."""
-    from viewsmith.estimators.catalogue import CATALOGUE, as_text
+    from viewsmith.catalogue import CATALOGUE, as_text
 
     typer.echo(json.dumps(CATALOGUE, indent=2) if json_ else as_text())
 

@@ -8,7 +8,7 @@ import torch
 
 import viewsmith
 from viewsmith.estimators import ESTIMATORS
-from viewsmith.estimators.catalogue import CATALOGUE
+from viewsmith.catalogue import CATALOGUE
 from viewsmith.estimators.parts import FRAMEWORKS, VECTOR_VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -1,8 +1,15 @@
 """Ground floor: what a method is, random streams, several processes, files, errors."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from viewsmith.core.errors import InputError, MissingExtra, TrainingError
-from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
-from viewsmith.core.random import derive_seed, stream
+
+if TYPE_CHECKING:
+    from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+    from viewsmith.core.random import derive_seed, stream
 
 __all__ = [
     "Batch",
@@ -16,3 +23,12 @@ __all__ = [
     "derive_seed",
     "stream",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Errors and files are wanted without torch, which takes a second to import: by `viewsmith --help`, for instance.
+    if name in ("derive_seed", "stream"):
+        return getattr(importlib.import_module("viewsmith.core.random"), name)
+    if name in __all__:
+        return getattr(importlib.import_module("viewsmith.core.method"), name)
+    raise AttributeError(f"module 'viewsmith.core' has no attribute {name!r}")
