@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import viewsmith
-from viewsmith.estimators import ESTIMATORS
 from viewsmith.catalogue import CATALOGUE
+from viewsmith.estimators import ESTIMATORS
 from viewsmith.estimators.parts import FRAMEWORKS, VECTOR_VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
