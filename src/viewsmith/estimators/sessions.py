@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -19,7 +18,7 @@ from sklearn.base import clone
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset, load_dataset
-from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.base import ViewsmithEstimator, fingerprint
 from viewsmith.reports import EmbeddingMap, FeatureProfile, Gallery, ReportContent, two_dimensional_map
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
@@ -126,7 +125,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
             "source": dataset.source.encode("utf-8", "replace").decode("utf-8"),
             "domain": dataset.domain,
             "transductive": transductive,
-            "fingerprint": hashlib.sha256(np.ascontiguousarray(dataset.x).data).hexdigest()[:16],
+            "fingerprint": fingerprint(dataset.x),
             "schema": json.dumps(dataset.schema),
         },
         "split": split,
