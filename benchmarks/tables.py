@@ -64,7 +64,7 @@ def entry(found: list[float]) -> str:
     return text + (f" ± {statistics.stdev(found):.3f}" if len(found) > 1 else "")
 
 
-def main_table(table: Table, metric: str, sets: list[str]) -> list[str]:
+def main_table(table: Table, metric: str, sets: list[str], *, bold: bool = True) -> list[str]:
     methods = [m for m in (*ORDER, *LEARNED) if any((s, m) in table for s in sets)]
     lines = [f"| set | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
     for name in sets:
@@ -72,7 +72,7 @@ def main_table(table: Table, metric: str, sets: list[str]) -> list[str]:
         texts = []
         for method in methods:
             text = entry(values(table, name, method, metric))
-            texts.append(f"**{text}**" if mean(table, name, method, metric) == best else text)
+            texts.append(f"**{text}**" if bold and mean(table, name, method, metric) == best else text)
         lines.append(f"| {name} | {' | '.join(texts)} |")
     return lines
 
@@ -149,7 +149,7 @@ def main() -> None:
     ]
     for metric, title in TITLES.items():
         text += ["", f"## {title}", "", *main_table(table, metric, sets)]
-    text += ["", "## Seconds to make the representation", "", *main_table(table, "seconds_fit", sets)]
+    text += ["", "## Seconds to make the representation", "", *main_table(table, "seconds_fit", sets, bold=False)]
     for method in ("contrastive", *LEARNED):
         text += ["", f"## Fair-claim verdicts: {method}", ""]
         text += ["Against the best of PCA and UMAP (either input), SCARF, tuned noise and the untrained encoder.", ""]

@@ -142,7 +142,7 @@ class PiNDA(ViewsmithEstimator):
         view_maker: str = "neighbours",
         kernel: Literal["cauchy", "cosine"] = "cauchy",
         temperature: Positive | None = None,
-        strength: Positive | Auto = 0.5,
+        strength: Positive | Auto = 0.25,
         level: Literal["fixed", "free"] = "fixed",
         distribution: Literal["gaussian", "uniform"] = "gaussian",
         learn_mean: bool = False,
