@@ -64,7 +64,7 @@ def test_the_default_keeps_level_and_spread(wine, published, objective):
     else:
         model = PiNDA(epochs=100, objective=objective, random_state=0)
     level, spread = noise_of(model.fit(wine))
-    assert level == pytest.approx([0.5] * len(level), rel=1e-4)
+    assert level == pytest.approx([model.strength] * len(level), rel=1e-4)
     assert max(spread) < 1
     assert spread[-1] > 0.005  # yet a shape was learned
 
