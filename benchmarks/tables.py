@@ -140,8 +140,8 @@ def main() -> None:
         "Made by `benchmarks/tables.py` from `benchmarks/results/study.jsonl`; the protocol is that of",
         "[evaluation.md](evaluation.md) and of the head of `benchmarks/study.py`. Every trained row has the same",
         "encoder, batch and steps; noise rows have the same search over their strength. Mean ± standard deviation over",
-        "seeds 0, 1, 2 (raw and PCA are deterministic). Test labels chose nothing here, with one exception that",
-        "[contrastive.md](contrastive.md) states.",
+        "seeds 0, 1, 2 (raw and PCA are deterministic). Test labels chose nothing in the study itself; which sets the",
+        "neighbour recipe's own defaults were chosen on is said in [contrastive.md](contrastive.md).",
         "",
         f"{progress(cells(list(SETS)), PATH)}. {any_row['processor']}, {any_row['threads']} thread, torch "
         f"{any_row['torch']}, {any_row['date'][:10]}; rows hold their commit. Other work ran on the machine at the",
