@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
+
+
+@dataclass
+class Pair:
+    """Two views of each sample, (B, ...) each, as view makers hand them to a framework.
+
+    Attributes
+    ----------
+    first, second : Tensor, shape (B, ...)
+    ids : pair of int64 Tensor, each (B,), or None
+        The rows of the training set that the two views show; None: unknown.
+    local : Tensor, shape (B, V, ...), or None
+        V further views of each sample, of a smaller size (multi-crop).
+    """
+
+    first: Tensor
+    second: Tensor
+    ids: tuple[Tensor, Tensor] | None = None
+    local: Tensor | None = None
 
 
 class ViewMaker(nn.Module):
@@ -28,6 +49,12 @@ class ViewMaker(nn.Module):
 
     def prepare(self, pool: Tensor) -> None:
         """Look at the rows to borrow from: the scaled training rows, (n, ...)."""
+
+    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+        """Make both views of a pair (the second alone when `sides` is 1); makers that treat them unlike override it."""
+        shown = pair.ids or (None, None)
+        first = self(pair.first, index=shown[0], generator=generator) if self.sides == 2 else pair.first
+        return Pair(first, self(pair.second, index=shown[1], generator=generator), pair.ids, pair.local)
 
     def _pool(self) -> Tensor:
         if self.pool is None:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from viewsmith.views.fixed.vectors import Neighbours
-from viewsmith.views.maker import ViewMaker
+from viewsmith.views.maker import Pair, ViewMaker
 
-
-@dataclass
-class Pair:
-    """Two views of each sample, (B, ...) each, and the rows of the pool they show, int64 (B,) each (None: unknown)."""
-
-    first: Tensor
-    second: Tensor
-    ids: tuple[Tensor, Tensor] | None = None
+__all__ = ["Pair", "ViewPair"]
 
 
 class ViewPair(nn.Module):
@@ -39,18 +30,10 @@ class ViewPair(nn.Module):
             maker.prepare(pool)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Pair:
-        first = second = x
-        shown = index
+        pair = Pair(x, x, None if index is None else (index, index))
         for maker in self.makers:
-            if isinstance(maker, Neighbours):
-                # Whole rows change places here: the pair loss has to know whose row is shown.
-                shown = maker.partners(second, shown, generator)
-                second = maker.rows(shown)
-                continue
-            if maker.sides == 2:
-                first = maker(first, index=index, generator=generator)
-            second = maker(second, index=shown, generator=generator)
-        return Pair(first, second, None if index is None or shown is None else (index, shown))
+            pair = maker.pair(pair, generator=generator)
+        return pair
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One view of each sample, made as second views are."""

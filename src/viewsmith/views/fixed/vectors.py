@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from viewsmith.views.maker import ViewMaker, rand, randint, randn
+from viewsmith.views.maker import Pair, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbours import nearest_neighbours
 
 Noise = Literal["gaussian", "uniform"]
@@ -136,6 +136,12 @@ class Neighbours(NeighbourGraph):
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.rows(self.partners(x, index, generator))
+
+    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+        """Whole rows change places here: the pair loss has to know whose row is shown."""
+        own, shown = pair.ids or (None, None)
+        shown = self.partners(pair.second, shown, generator)
+        return Pair(pair.first, self.rows(shown), None if own is None else (own, shown), pair.local)
 
 
 class NeighbourMix(NeighbourGraph):
