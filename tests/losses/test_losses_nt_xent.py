@@ -1,11 +1,15 @@
-"""InfoNCE and NT-Xent against slow, obvious double loops: value and gradient."""
+"""InfoNCE and NT-Xent, in both forms, against slow, obvious double loops: value and gradient."""
 
 import math
+import sys
+from functools import partial
 
 import pytest
 import torch
 
-from viewsmith.losses.nt_xent import info_nce, nt_xent, squared_distances, unit
+from viewsmith.core.errors import InputError
+from viewsmith.losses import chunked
+from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent, squared_distances, unit
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 2e-4, "atol": 1e-5}}
 DTYPES = (torch.float64, torch.float32)
@@ -13,6 +17,14 @@ KERNELS = ("cosine", "cauchy")
 NEGATIVES = ("all", "cross")
 # Rows shown by the first and second views: row 1 and row 2 are shown by several views of the batch.
 IDS = (torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 2, 2, 7, 1]))
+
+
+@pytest.fixture(params=["plain", "chunked"], autouse=True)
+def form(request, monkeypatch):
+    """Every test of nt_xent is run in both forms; tiles of three rows, so that even small batches have several."""
+    monkeypatch.setattr(sys.modules[__name__], "nt_xent", partial(nt_xent, form=request.param))
+    monkeypatch.setattr(chunked, "TILE_CPU", 3)
+    return request.param
 
 
 def close(one, other):
@@ -251,3 +263,65 @@ def test_squared_distances_are_the_double_loop(dtype):
         strict=True,
     ):
         close(one, other)
+
+
+@pytest.mark.parametrize("negatives", NEGATIVES)
+def test_low_temperatures(negatives):
+    # exp(1 / 0.01) is beyond float32.
+    z0, z1 = embeddings(torch.float32)
+    losses = nt_xent(z0, z1, temperature=0.01, negatives=negatives)
+    exact = [z.detach().double().requires_grad_() for z in (z0, z1)]
+    expected = nt_xent(*exact, temperature=0.01, negatives=negatives)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-4)
+    for one, other in zip(gradients(losses, z0, z1), gradients(expected, *exact), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-4)
+
+
+def test_a_temperature_that_no_number_format_holds():
+    z0, z1 = embeddings(torch.float64)
+    with pytest.raises(InputError, match=r"temperature is 0.0001, expected at least 0.0015"):
+        nt_xent(z0, z1, temperature=0.0001, form="chunked")
+
+
+def slow_moco(queries, keys, queue, temperature, ids=None, queue_ids=None):
+    losses = []
+    for i in range(len(queries)):
+        mine = total = similarity(queries[i], keys[i], "cosine", temperature)
+        for j in range(len(queue)):
+            if ids is None or queue_ids[j] not in (ids[0][i], ids[1][i]):
+                total = total + similarity(queries[i], queue[j], "cosine", temperature)
+        losses.append(-torch.log(mine / total))
+    return torch.stack(losses)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_moco_is_the_double_loop(with_ids, dtype):
+    queries, keys = embeddings(dtype, rows=4)
+    queue = embeddings(dtype, rows=8, seed=1)[0]
+    ids = (torch.tensor([1, 2, 3, 4]), torch.tensor([9, 2, 3, 5])) if with_ids else None
+    queue_ids = torch.tensor([2, 2, -1, 9, 4, 5, -1, 2]) if with_ids else None
+    fast = moco_info_nce(queries, keys, queue, temperature=0.2, ids=ids, queue_ids=queue_ids)
+    slow = slow_moco(queries, keys, queue, 0.2, ids, queue_ids)
+    close(fast, slow)
+    for one, other in zip(gradients(fast, queries, keys, queue), gradients(slow, queries, keys, queue), strict=True):
+        close(one, other)
+
+
+def test_moco_is_info_nce_with_the_key_and_the_queue_as_candidates():
+    queries, keys = embeddings(torch.float64)
+    queue = embeddings(torch.float64, rows=6, seed=1)[0].detach()
+    own = torch.arange(5)
+    excluded = torch.cat([own[:, None] != own, torch.zeros(5, 6, dtype=torch.bool)], 1)
+    expected = info_nce(queries, torch.cat([keys, queue]), own, temperature=0.2, excluded=excluded)
+    found = moco_info_nce(queries, keys, queue, temperature=0.2)
+    close(found, expected)
+    for one, other in zip(gradients(found, queries, keys), gradients(expected, queries, keys), strict=True):
+        close(one, other)
+
+
+def test_moco_by_hand():
+    # The key at cosine 1, two keys of the queue at cosine 0 and one at -1.
+    e = torch.eye(3, dtype=torch.float64)
+    found = moco_info_nce(e[:1], 2 * e[:1], torch.stack([e[1], e[2], -3 * e[0]]), temperature=1.0)
+    assert float(found) == pytest.approx(math.log(1 + 2 / math.e + 1 / math.e**2), rel=1e-12)

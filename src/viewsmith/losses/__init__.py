@@ -1,6 +1,23 @@
 """Pair losses and diagnostics: pure functions on embeddings, one value per pair."""
 
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
-from viewsmith.losses.nt_xent import info_nce, nt_xent
+from viewsmith.losses.negative_cosine import negative_cosine
+from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
+from viewsmith.losses.self_distillation import self_distillation
+from viewsmith.losses.soft_contrastive import soft_contrastive
+from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 
-__all__ = ["alignment", "effective_rank", "feature_std", "info_nce", "nt_xent", "uniformity"]
+__all__ = [
+    "alignment",
+    "effective_rank",
+    "feature_std",
+    "info_nce",
+    "moco_info_nce",
+    "negative_cosine",
+    "nt_xent",
+    "self_distillation",
+    "sinkhorn",
+    "soft_contrastive",
+    "swapped_prediction",
+    "uniformity",
+]

@@ -1,0 +1,241 @@
+"""Losses made in parts: equal to the whole, and never a matrix of the batch with itself."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from viewsmith.core.distributed import gather, local_rows
+from viewsmith.losses import chunked, moco_info_nce, nt_xent, soft_contrastive
+from viewsmith.losses.chunked import EXPONENTIAL, Excluded, by_rows, cauchy, similarity_sums
+
+TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
+
+
+def draw(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def leaves(rows, width=6, dtype=torch.float64, seed=0):
+    z = draw(2, rows, width, dtype=dtype, seed=seed)
+    return z[0].requires_grad_(), z[1].requires_grad_()
+
+
+def gradients(losses, *inputs):
+    return torch.autograd.grad((torch.linspace(0.5, 2, len(losses), dtype=losses.dtype) * losses).mean(), inputs)
+
+
+def equal(one, other, inputs):
+    torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
+    for found, expected in zip(gradients(one, *inputs), gradients(other, *inputs), strict=True):
+        torch.testing.assert_close(found, expected, **TOLERANCE[one.dtype])
+
+
+class Largest(TorchDispatchMode):
+    """Elements of the largest tensor made while it is on."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, (tuple, list)) else (made,):
+            if isinstance(tensor, torch.Tensor):
+                # An expanded view has many elements and takes no memory.
+                self.elements = max(self.elements, tensor.untyped_storage().nbytes() // tensor.element_size())
+        return made
+
+
+def ids_of(kind, rows):
+    first = torch.arange(rows) % (rows - rows // 4)
+    return {"none": None, "same": (first, first), "other": (first, first.roll(2))}[kind]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("ids", ["none", "same", "other"])
+@pytest.mark.parametrize("negatives", ["all", "cross"])
+@pytest.mark.parametrize(("kernel", "temperature"), [("cosine", 0.2), ("cauchy", 1.0), ("cauchy", 0.4)])
+@pytest.mark.parametrize(("rows", "tile"), [(7, 3), (8, 4), (5, 64), (300, 256)])
+@pytest.mark.parametrize("kept", [0, 10**6], ids=["made again", "kept"])
+def test_chunked_is_plain(rows, tile, kernel, temperature, negatives, ids, dtype, kept, monkeypatch):
+    monkeypatch.setattr(chunked, "TILE_CPU", tile)
+    monkeypatch.setattr(chunked, "KEPT", kept)
+    z = leaves(rows, dtype=dtype)
+    options = {"kernel": kernel, "temperature": temperature, "negatives": negatives, "ids": ids_of(ids, rows)}
+    equal(nt_xent(*z, form="chunked", **options), nt_xent(*z, form="plain", **options), z)
+
+
+@pytest.mark.parametrize("ids", ["none", "same", "other"])
+@pytest.mark.parametrize("negatives", ["all", "cross"])
+@pytest.mark.parametrize("kernel", ["cosine", "cauchy"])
+@pytest.mark.parametrize("part", [slice(0, 4), slice(4, 9), slice(2, 3)])
+def test_chunked_is_plain_inside_a_larger_batch(part, kernel, negatives, ids, monkeypatch):
+    monkeypatch.setattr(chunked, "TILE_CPU", 3)
+    z, shown = leaves(9), ids_of(ids, 9)
+    own = None if shown is None else (shown[0][part], shown[1][part])
+    options = {"kernel": kernel, "negatives": negatives, "ids": own, "gathered": z, "gathered_ids": shown}
+    one, other = (
+        nt_xent(z[0][part], z[1][part], offset=part.start, form=form, **options) for form in ("chunked", "plain")
+    )
+    equal(one, other, z)
+
+
+def test_auto_takes_tiles_for_large_batches_alone():
+    # Only the plain form can be differentiated twice: that tells them apart.
+    def twice(rows, **options):
+        z = leaves(rows, width=2, dtype=torch.float32)
+        gradient = torch.autograd.grad(nt_xent(*z, **options).sum(), z[0], create_graph=True)[0]
+        return torch.autograd.grad(gradient.square().sum(), z[0])[0]
+
+    assert twice(100).isfinite().all()
+    assert twice(300, negatives="cross").isfinite().all()
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        twice(600, negatives="cross")
+    assert twice(300, form="plain").isfinite().all()
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        twice(300)
+
+
+@pytest.mark.parametrize("ids", ["none", "same", "other"])
+@pytest.mark.parametrize("negatives", ["all", "cross"])
+@pytest.mark.parametrize("kernel", ["cosine", "cauchy"])
+def test_no_tensor_grows_with_the_square_of_the_batch(kernel, negatives, ids, monkeypatch):
+    monkeypatch.setattr(chunked, "TILE_CPU", 64)
+    monkeypatch.setattr(chunked, "KEPT", 0)
+    rows, width = 600, 4
+    z = leaves(rows, width)
+    with Largest() as largest:
+        losses = nt_xent(*z, kernel=kernel, negatives=negatives, ids=ids_of(ids, rows), form="chunked")
+        losses.mean().backward()
+    assert 64**2 <= largest.elements <= 2 * rows * (width + 2)
+    with Largest() as largest:
+        nt_xent(*z, kernel=kernel, negatives=negatives, ids=ids_of(ids, rows), form="plain")
+    assert largest.elements >= rows**2
+
+
+def test_the_queue_makes_no_large_tensor_and_gets_no_gradient(monkeypatch):
+    monkeypatch.setattr(chunked, "TILE_CPU", 64)
+    queries, keys = leaves(100, 4)
+    queue = draw(500, 4)
+    with Largest() as largest:
+        moco_info_nce(queries, keys.detach(), queue).sum().backward()
+    assert largest.elements <= 64**2
+    assert queue.grad is None and queries.grad.abs().min() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_embeddings_are_contrasted_in_float32(dtype):
+    z0, z1 = (z.detach().to(dtype).requires_grad_() for z in leaves(40))
+    losses = nt_xent(z0, z1, temperature=0.05, form="chunked")
+    expected = nt_xent(z0.float(), z1.float(), temperature=0.05, form="plain")
+    assert losses.dtype == dtype
+    torch.testing.assert_close(losses, expected.to(dtype))
+    gradient = torch.autograd.grad(losses.float().sum(), z0)[0]
+    assert gradient.dtype == dtype and gradient.isfinite().all()
+
+
+def test_autocast_does_not_reach_the_products():
+    z = leaves(40, dtype=torch.float32)
+    expected = nt_xent(*z, temperature=0.1, form="plain")
+    gradient = gradients(expected, *z)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = nt_xent(*z, temperature=0.1, form="chunked")
+        torch.testing.assert_close((found, *gradients(found, *z)), (expected, *gradient), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kept", [0, 10**6], ids=["made again", "kept"])
+def test_a_graph_kept_for_a_second_backward_gives_the_same_gradient(kept, monkeypatch):
+    monkeypatch.setattr(chunked, "KEPT", kept)
+    z = leaves(40)
+    for kernel in ("cosine", "cauchy"):
+        loss = nt_xent(*z, kernel=kernel, form="chunked").sum()
+        one, other = (torch.autograd.grad(loss, z, retain_graph=True)[0] for _ in range(2))
+        assert torch.equal(one, other)
+
+
+# --- the parts themselves
+
+
+@pytest.mark.parametrize("similarity", ["exponential", "cauchy 1", "cauchy 2.5"])
+def test_similarity_sums_by_finite_differences(similarity):
+    kernel = EXPONENTIAL if similarity == "exponential" else cauchy(float(similarity.split()[1]))
+    excluded = Excluded((1, -3), torch.tensor([1, 2, 3, 4, 5]), torch.tensor([2, 3, 4, 5, 6]), torch.arange(7) - 1)
+    a, c = draw(5, 3).abs().requires_grad_(), draw(7, 3, seed=1).abs().requires_grad_()
+
+    def sums(a, c):
+        return similarity_sums(a, c, kernel, excluded, tile=2)
+
+    values = kernel.value((a @ c.T).detach())
+    left_out = torch.zeros(5, 7, dtype=torch.bool)
+    for i in range(5):
+        for j in range(7):
+            left_out[i, j] = j - i in (1, -3) or j - 1 in (i + 1, i + 2)
+    torch.testing.assert_close(sums(a, c), values.masked_fill(left_out, 0).sum(1))
+    assert torch.autograd.gradcheck(sums, (a, c))
+
+
+def test_similarity_sums_by_hand():
+    # Products 0, 1, 2 and 3; the diagonal is left out.
+    a, c = torch.tensor([[0.0, 1.0], [2.0, 3.0]]), torch.eye(2)
+    found = similarity_sums(a, c, cauchy(1.0), Excluded((0,)))
+    torch.testing.assert_close(found, torch.tensor([1 / 2, 1 / 3]))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8, 100])
+def test_by_rows_is_the_equation(chunk):
+    a, b = leaves(8, 3)
+    c, constant = draw(5, 3, seed=1).requires_grad_(), draw(8, seed=2)
+
+    def equation(start, a, b, constant, c):
+        numbers = torch.arange(start, start + len(a), dtype=a.dtype)
+        return ((a @ c.T).exp().sum(1) + (b * c[0]).sum(1)) * numbers + constant
+
+    found = by_rows(equation, (a, b, constant), (c,), chunk=chunk)
+    equal(found, equation(0, a, b, constant, c), (a, b, c))
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        torch.autograd.grad(by_rows(equation, (a, b, constant), (c,), chunk=chunk).sum(), a, create_graph=True)
+
+
+# --- two processes
+
+
+def part_of_a_batch(rank, meet, out):
+    """Half of a batch in each of two processes: losses and the gradient of its own half."""
+    torch.set_num_threads(1)
+    chunked.TILE_CPU = 3
+    dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=2)
+    z0, z1 = (z.detach() for z in leaves(8))
+    own = local_rows(4)
+    z0, z1 = z0[own].requires_grad_(), z1[own].requires_grad_()
+    y0 = draw(8, 4, seed=5)[own]
+    shown = ids_of("other", 8)
+    ids = shown[0][own], shown[1][own]
+    losses = nt_xent(
+        z0,
+        z1,
+        ids=ids,
+        gathered=(gather(z0), gather(z1)),
+        gathered_ids=(gather(ids[0]), gather(ids[1])),
+        offset=own.start,
+        form="chunked",
+    )
+    losses = losses + soft_contrastive(z0, z1, y0, gathered=(gather(z1), gather(y0)), offset=own.start)
+    losses.sum().backward()
+    torch.save([losses.detach(), z0.grad, z1.grad], f"{out}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_two_processes_are_one(processes, tmp_path):
+    members = [
+        processes.Process(target=part_of_a_batch, args=(rank, str(tmp_path / "meet"), str(tmp_path))) for rank in (0, 1)
+    ]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join(60)
+    assert [member.exitcode for member in members] == [0, 0]
+    parts = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+    z0, z1 = leaves(8)
+    losses = nt_xent(z0, z1, ids=ids_of("other", 8), form="plain") + soft_contrastive(z0, z1, draw(8, 4, seed=5))
+    losses.sum().backward()
+    for found, expected in zip(zip(*parts, strict=True), (losses, z0.grad, z1.grad), strict=True):
+        torch.testing.assert_close(torch.cat(found), expected, rtol=1e-10, atol=1e-10)

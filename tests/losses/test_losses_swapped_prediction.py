@@ -1,0 +1,127 @@
+"""Sinkhorn's assignments and swapped prediction against loops, and by hand."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from viewsmith.losses.swapped_prediction import log_total, sinkhorn, swapped_prediction
+
+TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-6}}
+DTYPES = (torch.float64, torch.float32)
+
+
+def draw(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def slow_sinkhorn(scores, epsilon, iterations):
+    rows, columns = scores.shape
+    q = [[math.exp(float(scores[i, k]) / epsilon) for k in range(columns)] for i in range(rows)]
+    for _ in range(iterations):
+        for k in range(columns):
+            mass = sum(q[i][k] for i in range(rows))
+            for i in range(rows):
+                q[i][k] /= mass * columns
+        for i in range(rows):
+            mass = sum(q[i])
+            q[i] = [value / mass / rows for value in q[i]]
+    return torch.tensor(q, dtype=scores.dtype) * rows
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("epsilon", "iterations"), [(0.5, 1), (0.5, 3), (0.2, 7)])
+def test_sinkhorn_is_the_loop(epsilon, iterations, dtype):
+    scores = draw(7, 4, dtype=dtype)
+    q = sinkhorn(scores, epsilon, iterations)
+    assert q.dtype == dtype
+    torch.testing.assert_close(q, slow_sinkhorn(scores.double(), epsilon, iterations).to(dtype), **TOLERANCE[dtype])
+
+
+def test_leading_dimensions_are_assigned_separately():
+    scores = draw(2, 7, 4)
+    both = sinkhorn(scores, 0.3)
+    torch.testing.assert_close(both, torch.stack([sinkhorn(scores[0], 0.3), sinkhorn(scores[1], 0.3)]))
+
+
+def test_sinkhorn_by_hand():
+    # Masses 4 1 / 1 1. Columns to 1: 4/5 1/2 / 1/5 1/2; then rows to 1.
+    scores = 0.05 * torch.tensor([[4.0, 1.0], [1.0, 1.0]], dtype=torch.float64).log()
+    expected = torch.tensor([[8 / 13, 5 / 13], [2 / 7, 5 / 7]], dtype=torch.float64)
+    torch.testing.assert_close(sinkhorn(scores, 0.05, 1), expected)
+    # Scaling rows and columns keeps the ratio q00 q11 / (q01 q10) = 4: with all masses 1, q00 = 2/3.
+    limit = torch.tensor([[2 / 3, 1 / 3], [1 / 3, 2 / 3]], dtype=torch.float64)
+    torch.testing.assert_close(sinkhorn(scores, 0.05, 50), limit)
+
+
+def test_marginals():
+    q = sinkhorn(draw(30, 5), 0.3, 60)
+    torch.testing.assert_close(q.sum(1), torch.ones(30, dtype=torch.float64))
+    torch.testing.assert_close(q.sum(0), torch.full((5,), 6.0, dtype=torch.float64), rtol=1e-3, atol=0)
+    early = sinkhorn(draw(30, 5), 0.3, 1)
+    torch.testing.assert_close(early.sum(1), torch.ones(30, dtype=torch.float64))
+    assert (early.sum(0) - 6).abs().max() > (q.sum(0) - 6).abs().max()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sharp_assignments_do_not_overflow(dtype):
+    # Logarithms of masses 1000 999 / 998 998, whose exponentials are no numbers: q00 q11 / (q01 q10) stays e.
+    scores = torch.tensor([[1.0, 0.999], [0.998, 0.998]], dtype=dtype)
+    share = math.exp(0.5) / (1 + math.exp(0.5))
+    limit = torch.tensor([[share, 1 - share], [1 - share, share]], dtype=dtype)
+    torch.testing.assert_close(sinkhorn(scores, 1e-3, 50), limit, rtol=0, atol=1e-4)
+
+
+def test_masses_may_be_summed_elsewhere():
+    # Half of the samples, when the other half's total is added, gets the same as in the whole.
+    scores = draw(8, 3)
+    whole = sinkhorn(scores, 0.3, 1)
+
+    def everywhere(log_mass, others):
+        return torch.logaddexp(log_total(log_mass), log_total(others))
+
+    half = sinkhorn(scores[:4], 0.3, 1, total=partial(everywhere, others=scores[4:] / 0.3))
+    torch.testing.assert_close(half, whole[:4])
+
+
+def slow_swapped_prediction(scores, targets, temperature):
+    losses = []
+    for i in range(scores.shape[1]):
+        terms = []
+        for t in (0, 1):
+            for s in range(len(scores)):
+                if s == t:
+                    continue
+                p = torch.exp(scores[s, i] / temperature)
+                p = p / p.sum()
+                terms.append(-sum(targets[t, i, k] * torch.log(p[k]) for k in range(len(p))))
+        losses.append(sum(terms) / len(terms))
+    return torch.stack(losses)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("views", [2, 3, 6])
+def test_swapped_prediction_is_the_loop(views, dtype):
+    scores = draw(views, 5, 4, dtype=dtype).requires_grad_()
+    targets = draw(2, 5, 4, dtype=dtype, seed=1).softmax(-1).requires_grad_()
+    fast, slow = swapped_prediction(scores, targets, 0.3), slow_swapped_prediction(scores, targets, 0.3)
+    assert fast.shape == (5,) and fast.dtype == dtype
+    torch.testing.assert_close(fast, slow, **TOLERANCE[dtype])
+    weights = torch.arange(1, 6, dtype=dtype)
+    for one, other in zip(
+        torch.autograd.grad((weights * fast).sum(), (scores, targets)),
+        torch.autograd.grad((weights * slow).sum(), (scores, targets)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, **TOLERANCE[dtype])
+
+
+def test_swapped_prediction_by_hand():
+    # The first view is assigned to prototype 0, the second to 1; predictions are 1 : 3 and 1 : 1.
+    targets = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]])
+    scores = torch.tensor([[[0.0, math.log(3)]], [[0.0, 0.0]]])
+    # The first view predicts 1 with 3/4, the second predicts 0 with 1/2.
+    assert float(swapped_prediction(scores, targets, 1.0)) == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
+    # At temperature 1/2 the first view's odds are 1 : 9.
+    assert float(swapped_prediction(scores, targets, 0.5)) == pytest.approx((math.log(10 / 9) + math.log(2)) / 2)
