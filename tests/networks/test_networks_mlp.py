@@ -40,3 +40,23 @@ def test_one_layer():
 def test_no_layers_pass_rows_on():
     x = torch.randn(2, 5)
     assert torch.equal(MLP(5, [])(x), x)
+
+
+@pytest.mark.parametrize("norm", ["none", "batch"])
+def test_a_last_layer_may_be_normed_without_scale_and_shift(norm):
+    network = MLP(5, [4, 3], norm=norm, last="normed")
+    assert layout(network)[-2:] == ["Linear", "BatchNorm1d"] and layout(network)[-3] == "ReLU"
+    assert ("BatchNorm1d" in layout(network)[:-1]) == (norm == "batch")
+    assert network[-1].weight is None and network[-1].bias is None and network[-2].bias is None
+    z = network(torch.randn(50, 5))
+    torch.testing.assert_close(z.mean(0), torch.zeros(3), rtol=0, atol=1e-5)
+    assert layout(MLP(5, [3], last="normed")) == ["Linear", "BatchNorm1d"]
+
+
+def test_activations():
+    assert layout(MLP(5, [4, 3], activation="gelu")) == ["Linear", "GELU", "Linear"]
+    assert layout(MLP(5, [4], last="activated", activation="gelu")) == ["Linear", "GELU"]
+
+
+def test_networks_know_their_output_width():
+    assert MLP(5, [4, 3]).n_components == 3 and MLP(5, []).n_components == 5

@@ -1,6 +1,31 @@
-"""Encoders, heads and the input layers that belong to a model."""
+"""Encoders, heads, generators of noise, and the input layers that belong to a model."""
 
+from viewsmith.networks.cnn import CropCNN, SmallCNN
+from viewsmith.networks.hyena import Hyena
 from viewsmith.networks.mlp import MLP
+from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
+from viewsmith.networks.nucleotides import Nucleotides
+from viewsmith.networks.pixels import Pixels
+from viewsmith.networks.resnet import ResNet, resnet18, resnet50
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
+from viewsmith.networks.sequence import SequenceCNN
 
-__all__ = ["MLP", "PrincipalAxes", "Scaler"]
+__all__ = [
+    "MLP",
+    "CropCNN",
+    "Hyena",
+    "LowResolutionMap",
+    "Nucleotides",
+    "Pixels",
+    "PrincipalAxes",
+    "ResNet",
+    "ResNetMap",
+    "Scaler",
+    "SequenceCNN",
+    "SequenceMap",
+    "SharedTrunkMap",
+    "SmallCNN",
+    "UNet",
+    "resnet18",
+    "resnet50",
+]

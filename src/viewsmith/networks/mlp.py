@@ -10,10 +10,10 @@ from torch import nn
 
 
 class MLP(nn.Sequential):
-    """Linear layers with ReLU, optionally with BatchNorm.
+    """Linear layers with an activation between them, optionally with BatchNorm.
 
-    With ``norm="batch"`` every layer but a bare last one is Linear - BatchNorm - ReLU; the bias before a BatchNorm
-    is left out, since the norm would remove it.
+    With ``norm="batch"`` every layer but a bare last one is Linear - BatchNorm - activation; the bias before a
+    BatchNorm is left out, since the norm would remove it.
 
     Parameters
     ----------
@@ -22,8 +22,15 @@ class MLP(nn.Sequential):
     widths : sequence of int
         Output width of each layer; the last one is the network's. None at all: the identity.
     norm : {"none", "batch"}
-    last : {"linear", "activated"}
-        Whether the last layer is bare or has the norm and the activation of the others.
+    last : {"linear", "activated", "normed"}
+        Whether the last layer is bare, has the norm and the activation of the others, or ends in a BatchNorm without
+        scale and shift and without activation, whatever `norm` (the projection heads of SimSiam and MoCo v3).
+    activation : {"relu", "gelu"}
+
+    Attributes
+    ----------
+    n_components : int
+        Output width.
     """
 
     def __init__(
@@ -32,15 +39,17 @@ class MLP(nn.Sequential):
         widths: Sequence[int],
         *,
         norm: Literal["none", "batch"] = "none",
-        last: Literal["linear", "activated"] = "linear",
+        last: Literal["linear", "activated", "normed"] = "linear",
+        activation: Literal["relu", "gelu"] = "relu",
     ) -> None:
         layers: list[nn.Module] = []
         for depth, (n_in, n_out) in enumerate(itertools.pairwise([n_features, *widths])):
-            bare = depth == len(widths) - 1 and last == "linear"
-            normed = norm == "batch" and not bare
+            inner = depth < len(widths) - 1 or last == "activated"
+            normed = norm == "batch" if inner else last == "normed"
             layers.append(nn.Linear(n_in, n_out, bias=not normed))
             if normed:
-                layers.append(nn.BatchNorm1d(n_out))
-            if not bare:
-                layers.append(nn.ReLU())
+                layers.append(nn.BatchNorm1d(n_out, affine=inner))
+            if inner:
+                layers.append(nn.ReLU() if activation == "relu" else nn.GELU())
         super().__init__(*layers)
+        self.n_components = widths[-1] if widths else n_features

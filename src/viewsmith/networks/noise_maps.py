@@ -1,0 +1,190 @@
+"""Networks from a sample to raw maps of its size, for the noise generator: images (B, C, H, W) and DNA (B, 4, L).
+
+All give (B, outputs, ...) of the sample's own size, whatever it is, and end in a layer `last` with a bias. None has
+BatchNorm: the noise of one view would tell of the other views of the batch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import MethodType
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from viewsmith.core.errors import InputError
+from viewsmith.networks.nucleotides import real_positions
+from viewsmith.networks.resnet import BasicBlock, ResNet, Stem
+
+
+def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False), nn.GroupNorm(8, n_out), nn.ReLU(inplace=True)
+    )
+
+
+def _enlarged(h: Tensor, size: Sequence[int]) -> Tensor:
+    """`h` interpolated linearly to the spatial size."""
+    if h.shape[2:] == tuple(size):
+        return h
+    return F.interpolate(h, size=tuple(size), mode="linear" if h.ndim == 3 else "bilinear", align_corners=False)
+
+
+class LowResolutionMap(nn.Module):
+    """A map at a quarter of the resolution, enlarged: smooth, and about a hundredth of the work of a ResNet-18.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the images.
+    outputs : int, optional
+        Maps to make; default: one per channel.
+    width : int
+        Channels inside, a multiple of 8.
+    """
+
+    def __init__(self, channels: int, outputs: int | None = None, *, width: int = 32) -> None:
+        super().__init__()
+        self.body = nn.Sequential(_block(channels, width, 2), _block(width, 2 * width, 2))
+        self.last = nn.Conv2d(2 * width, channels if outputs is None else outputs, 3, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _enlarged(self.last(self.body(x)), x.shape[2:])
+
+
+class UNet(nn.Module):
+    """A small U-Net (Ronneberger et al. 2015, arXiv:1505.04597): sharp maps; see LowResolutionMap."""
+
+    def __init__(self, channels: int, outputs: int | None = None, *, width: int = 16) -> None:
+        super().__init__()
+        self.down1 = _block(channels, width)
+        self.down2 = nn.Sequential(_block(width, 2 * width, 2), _block(2 * width, 2 * width))
+        self.down3 = nn.Sequential(_block(2 * width, 4 * width, 2), _block(4 * width, 4 * width))
+        self.up2 = _block(6 * width, 2 * width)
+        self.up1 = _block(3 * width, width)
+        self.last = nn.Conv2d(width, channels if outputs is None else outputs, 3, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        full = self.down1(x)
+        half = self.down2(full)
+        h = self.down3(half)
+        h = self.up2(torch.cat([half, _enlarged(h, half.shape[2:])], dim=1))
+        h = self.up1(torch.cat([full, _enlarged(h, full.shape[2:])], dim=1))
+        raw: Tensor = self.last(h)
+        return raw
+
+
+class ResNetMap(nn.Module):
+    """The generator as published, a ResNet-18; how it comes back to full size is not, so: enlarged stage by stage.
+
+    Parameters
+    ----------
+    channels, outputs : int
+        As in `LowResolutionMap`.
+    stem : {"small", "standard"}
+        As in `ResNet`.
+    """
+
+    def __init__(self, channels: int, outputs: int | None = None, *, stem: Stem = "small") -> None:
+        super().__init__()
+        self.trunk = ResNet(BasicBlock, (2, 2, 2, 2), channels=channels, stem=stem, norm=lambda n: nn.GroupNorm(32, n))
+        widths = [self.trunk.n_components, 128, 64, 32]
+        self.decoder = nn.ModuleList(_block(n_in, n_out) for n_in, n_out in itertools.pairwise(widths))
+        self.last = nn.Conv2d(widths[-1], channels if outputs is None else outputs, 3, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.trunk.stages(x)
+        for block in self.decoder:
+            h = block(_enlarged(h, [min(2 * n, most) for n, most in zip(h.shape[2:], x.shape[2:], strict=True)]))
+        return _enlarged(self.last(h), x.shape[2:])
+
+
+class SharedTrunkMap(nn.Module):
+    """A light head on the encoder's own first activations (section 5 of PiNDA names sharing as future work).
+
+    Two convolutions, the second 1x1. The encoder's BatchNorms run on their running statistics here and do not count
+    these samples; its weights belong to the encoder alone and are not saved here.
+
+    Parameters
+    ----------
+    stem : bound method
+        The encoder's own: (B, C, H, W) to (B, stem_width, H', W'), or (B, 4, L) to (B, stem_width, L').
+    stem_width : int
+    outputs : int
+        Maps to make.
+    dims : {1, 2}
+        1: DNA, 2: images.
+    detach : bool
+        Keep the noise's gradient from the encoder.
+    width : int
+        Channels inside.
+    """
+
+    def __init__(
+        self,
+        stem: Callable[[Tensor], Tensor],
+        stem_width: int,
+        outputs: int,
+        *,
+        dims: int = 2,
+        detach: bool = True,
+        width: int = 32,
+    ) -> None:
+        super().__init__()
+        # copy.deepcopy of a model takes a bound method along to the copied encoder, but no other function.
+        if not (isinstance(stem, MethodType) and isinstance(stem.__self__, nn.Module)):
+            raise InputError(f"stem is {stem!r}, expected a method of the encoder, as in encoder.stem")
+        convolution = nn.Conv1d if dims == 1 else nn.Conv2d
+        self.stem: MethodType = stem
+        self.detach = detach
+        self.head = nn.Sequential(convolution(stem_width, width, 3, padding=1), nn.ReLU(inplace=True))
+        self.last = convolution(width, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        learns = torch.is_grad_enabled() and not self.detach
+        assert isinstance(self.stem.__self__, nn.Module)
+        with torch.set_grad_enabled(learns), _running_statistics(self.stem.__self__):
+            h = self.stem(x)
+        return _enlarged(self.last(self.head(h)), x.shape[2:])
+
+
+@contextmanager
+def _running_statistics(encoder: nn.Module) -> Iterator[None]:
+    """Every BatchNorm of the encoder uses its running statistics and leaves them as they are."""
+    norms = [m for m in encoder.modules() if isinstance(m, _BatchNorm) and m.training]
+    for norm in norms:
+        norm.training = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.training = True
+
+
+class SequenceMap(nn.Module):
+    """Three convolutions along DNA, (B, 4, L) to (B, outputs, L); what it says of a base does not hang on the padding.
+
+    Parameters
+    ----------
+    outputs : int
+        Maps to make: 4, or 1 shared by the letters.
+    width : int
+        Channels inside.
+    kernel : int
+        Bases seen by each of the first two convolutions, odd.
+    """
+
+    def __init__(self, outputs: int = 4, *, width: int = 32, kernel: int = 9) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(4, width, kernel, padding=kernel // 2)
+        self.second = nn.Conv1d(width, width, kernel, padding=kernel // 2)
+        self.last = nn.Conv1d(width, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.first(x)) * real_positions(x)[:, None]
+        raw: Tensor = self.last(F.relu(self.second(h)))
+        return raw

@@ -1,0 +1,104 @@
+"""A small convolutional encoder for DNA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.networks.nucleotides import real_positions
+
+POOL = 4
+LATER_KERNEL = 5
+
+
+class SequenceBatchNorm(nn.BatchNorm1d):
+    """BatchNorm whose statistics in training are those of the real positions alone, (B, c, L) to (B, c, L).
+
+    With `real`, bool (B, L), padding comes out as zeros; without it every position is real.
+    """
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        if real is None:
+            return super().forward(x)
+        if not self.training:
+            return super().forward(x) * real[:, None]
+        bases = super().forward(x.mT[real])
+        return bases.new_zeros(x.mT.shape).index_put((real,), bases).mT
+
+
+class ConvolutionBlock(nn.Module):
+    """Convolution - BatchNorm - ReLU at full resolution; padding stays zero."""
+
+    def __init__(self, n_in: int, n_out: int, kernel: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(n_in, n_out, kernel, padding=kernel // 2, bias=False)
+        self.norm = SequenceBatchNorm(n_out)
+
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+        return F.relu(self.norm(self.convolution(x), real))
+
+
+class SequenceCNN(nn.Module):
+    """DNA (B, 4, L) of any length to representations (B, n_components).
+
+    Convolutions with BatchNorm and ReLU, the first over letters (motifs), a maximum over every 4 positions between
+    them; then the mean and the maximum over the positions that hold bases, and Linear - BatchNorm - ReLU. Padding is
+    zero after every layer, so a representation does not depend on how far the batch was padded, nor, in evaluation,
+    on the other rows.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Channels of each convolution.
+    kernel : int
+        Bases that a filter of the first convolution sees, odd; 5 positions in the later ones.
+    n_components : int
+        Width of the representation.
+
+    Attributes
+    ----------
+    stem_width : int
+        Channels of `stem`.
+    """
+
+    def __init__(self, widths: Sequence[int] = (48, 96, 128), *, kernel: int = 11, n_components: int = 256) -> None:
+        super().__init__()
+        if not widths or kernel % 2 == 0:
+            raise InputError(f"widths = {widths}, kernel = {kernel}: expected at least one width and an odd kernel")
+        self.n_components, self.stem_width = n_components, widths[0]
+        kernels = [kernel] + [LATER_KERNEL] * (len(widths) - 1)
+        self.blocks = nn.ModuleList(
+            ConvolutionBlock(n_in, n_out, size)
+            for n_in, n_out, size in zip([4, *widths[:-1]], widths, kernels, strict=True)
+        )
+        self.project = nn.Linear(2 * widths[-1], n_components, bias=False)
+        self.norm = nn.BatchNorm1d(n_components)
+
+    def _real(self, x: Tensor) -> Tensor | None:
+        real = real_positions(x)
+        # Batches without padding are the usual case in training and need no masks, which cost a fifth of the time.
+        return None if self.training and bool(real.all()) else real
+
+    def stem(self, x: Tensor) -> Tensor:
+        """Activations of the first convolution, (B, widths[0], L): how well each motif fits at each position."""
+        stem: Tensor = self.blocks[0](x, self._real(x))
+        return stem
+
+    def forward(self, x: Tensor) -> Tensor:
+        real = self._real(x)
+        h: Tensor = self.blocks[0](x, real)
+        for block in self.blocks[1:]:
+            h = _maximum(h)
+            real = None if real is None else _maximum(real)
+            h = block(h, real)
+        mean = h.mean(dim=2) if real is None else h.sum(dim=2) / real.sum(dim=1, keepdim=True).clamp_min(1)
+        return F.relu(self.norm(self.project(torch.cat([mean, h.amax(dim=2)], dim=1))))
+
+
+def _maximum(h: Tensor) -> Tensor:
+    # On a CPU this is faster than max_pool1d. Activations are never negative, so that padding cannot win.
+    return F.pad(h, (0, -h.shape[-1] % POOL)).unflatten(-1, (-1, POOL)).amax(dim=-1)

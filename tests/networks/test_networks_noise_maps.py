@@ -1,0 +1,227 @@
+"""Networks from samples to maps of their size."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from viewsmith.networks import (
+    CropCNN,
+    LowResolutionMap,
+    ResNetMap,
+    SequenceCNN,
+    SequenceMap,
+    SharedTrunkMap,
+    SmallCNN,
+    UNet,
+    resnet18,
+)
+from viewsmith.networks.noise_maps import _enlarged
+
+
+def shared(encoder, outputs=3, **options):
+    return SharedTrunkMap(encoder.stem, encoder.stem_width, outputs, **options)
+
+
+class SharedWithEncoder(nn.Module):
+    """A model that owns the encoder whose stem its generator uses, as methods do."""
+
+    def __init__(self, encoder, **options):
+        super().__init__()
+        self.generator = shared(encoder, **options)
+        self.encoder = encoder
+        self.last = self.generator.last
+
+    def forward(self, x):
+        return self.generator(x)
+
+
+IMAGE_MAPS = {
+    "low-resolution": lambda outputs: LowResolutionMap(3, outputs),
+    "unet": lambda outputs: UNet(3, outputs, width=8),
+    "resnet18": lambda outputs: ResNetMap(3, outputs),
+    "resnet18, standard stem": lambda outputs: ResNetMap(3, outputs, stem="standard"),
+    "shared, resnet18": lambda outputs: SharedWithEncoder(resnet18(), outputs=outputs),
+    "shared, resnet18, standard stem": lambda outputs: SharedWithEncoder(resnet18(stem="standard"), outputs=outputs),
+    "shared, cnn": lambda outputs: SharedWithEncoder(SmallCNN(3), outputs=outputs),
+    "shared, crops": lambda outputs: SharedWithEncoder(CropCNN(3), outputs=outputs),
+}
+OWN = ("low-resolution", "unet", "resnet18")
+every_map = pytest.mark.parametrize("name", IMAGE_MAPS)
+
+
+def made(name, outputs=3):
+    torch.manual_seed(0)
+    return IMAGE_MAPS[name](outputs)
+
+
+def images(n, height, width, seed=0):
+    return torch.randn(n, 3, height, width, generator=torch.Generator().manual_seed(seed))
+
+
+@every_map
+@pytest.mark.parametrize("size", [(8, 8), (9, 13), (30, 21)])
+def test_maps_have_the_size_of_the_images(name, size):
+    x = images(2, *size)
+    for outputs in (1, 6):
+        raw = made(name, outputs)(x)
+        assert raw.shape == (2, outputs, *size) and raw.dtype == x.dtype
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_by_default_there_is_a_map_for_each_channel(name):
+    kinds = {"low-resolution": LowResolutionMap, "unet": UNet, "resnet18": ResNetMap}
+    assert kinds[name](1)(images(2, 10, 10)[:, :1]).shape == (2, 1, 10, 10)
+
+
+@every_map
+def test_a_map_says_nothing_of_the_other_samples(name):
+    network, x = made(name).train(), images(4, 12, 9)
+    torch.testing.assert_close(network(x)[1:3], network(x[1:3]), rtol=1e-4, atol=1e-5)
+    own = [m for n, m in network.named_modules() if not n.startswith("encoder")]
+    assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in own)
+
+
+@every_map
+def test_a_constant_last_layer_gives_a_constant_map(name):
+    network = made(name, 2)
+    with torch.no_grad():
+        network.last.weight.zero_()
+        network.last.bias.copy_(torch.tensor([0.7, -2.0]))
+    raw = network(images(2, 11, 14))
+    expected = torch.tensor([0.7, -2.0]).view(1, 2, 1, 1).expand(2, 2, 11, 14)
+    torch.testing.assert_close(raw, expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_weight_learns(name):
+    network = made(name)
+    with torch.no_grad():
+        for module in network.modules():
+            if isinstance(module, nn.GroupNorm):
+                module.weight.fill_(1.0)  # residual blocks start as their shortcut
+    network(images(2, 16, 16)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in network.parameters())
+
+
+def test_maps_are_enlarged_linearly():
+    h = torch.tensor([0.0, 4.0])
+    # The centres of 4 points over 2: at -1/4 (held at the end), 1/4, 3/4 and 5/4.
+    expected = torch.tensor([0.0, 1.0, 3.0, 4.0])
+    torch.testing.assert_close(_enlarged(h.view(1, 1, 2), (4,)).flatten(), expected)
+    grid = _enlarged(h.view(1, 1, 1, 2), (3, 4))
+    torch.testing.assert_close(grid[0, 0], expected.expand(3, 4))
+    assert _enlarged(grid, (3, 4)) is grid
+
+
+# --- the shared trunk
+
+
+ENCODERS = {"resnet18": lambda: resnet18(), "cnn": lambda: SmallCNN(3), "dna": lambda: SequenceCNN((16, 32))}
+
+
+def trunk(name, **options):
+    torch.manual_seed(0)
+    encoder = ENCODERS[name]()
+    if name == "dna":
+        return encoder, SharedTrunkMap(encoder.stem, 16, 4, dims=1, **options)
+    return encoder, shared(encoder, **options)
+
+
+def sample(name, n=3):
+    return one_hot(n, 20) if name == "dna" else images(n, 12, 12)
+
+
+def one_hot(n, length, seed=0):
+    letters = torch.randint(4, (n, length), generator=torch.Generator().manual_seed(seed))
+    return nn.functional.one_hot(letters, 4).mT.float()
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_encoders_weights_are_the_encoders_alone(name):
+    encoder, network = trunk(name)
+    assert set(network.state_dict()) == {"head.0.weight", "head.0.bias", "last.weight", "last.bias"}
+    method = nn.ModuleDict({"encoder": encoder, "network": network})
+    saved = list(method.state_dict())
+    assert len(saved) == len(set(saved)) == len(encoder.state_dict()) + 4
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_encoders_statistics_stay_and_its_mode_too(name):
+    encoder, network = trunk(name)
+    encoder.train()
+    frozen = next(m for m in encoder.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
+    before, modes = copy.deepcopy(encoder.state_dict()), {n: m.training for n, m in encoder.named_modules()}
+    in_training = network(sample(name))
+    assert all(torch.equal(value, before[key]) for key, value in encoder.state_dict().items())
+    assert {n: m.training for n, m in encoder.named_modules()} == modes and frozen.training
+    encoder.eval()
+    assert torch.equal(network(sample(name)), in_training)
+
+
+def test_the_encoders_mode_comes_back_after_an_error():
+    encoder, network = trunk("resnet18")
+    with pytest.raises(RuntimeError):
+        network(torch.randn(2, 5, 12, 12))
+    assert all(m.training for m in encoder.modules())
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("detach", [True, False])
+def test_the_gradient_reaches_the_trunk_only_where_asked_for(name, detach):
+    encoder, network = trunk(name, detach=detach)
+    network(sample(name)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in network.parameters())
+    reached = {n for n, p in encoder.named_parameters() if p.grad is not None}
+    assert bool(reached) == (not detach)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_copy_looks_at_the_copied_encoder(name):
+    encoder, network = trunk(name)
+    # Whichever is copied first.
+    for order in (("encoder", "network"), ("network", "encoder")):
+        method = nn.ModuleDict({key: {"encoder": encoder, "network": network}[key] for key in order}).eval()
+        other = copy.deepcopy(method)
+        assert other["network"].stem.__self__ is other["encoder"] is not encoder
+        x = sample(name)
+        before = network(x)
+        assert torch.equal(other["network"](x), before)
+        with torch.no_grad():
+            for weight in other["encoder"].parameters():
+                weight.mul_(1.5)
+        assert torch.equal(network(x), before) and not torch.equal(other["network"](x), before)
+
+
+def test_a_function_that_copies_would_not_follow_is_refused():
+    encoder = resnet18()
+    for stem in (lambda x: encoder.stem(x), nn.Identity(), "stem".upper):
+        with pytest.raises(ValueError, match=r"expected a method of the encoder, as in encoder\.stem"):
+            SharedTrunkMap(stem, 64, 3)
+
+
+# --- DNA
+
+
+def padded(x, more):
+    return nn.functional.pad(x, (0, more))
+
+
+@pytest.mark.parametrize("length", [1, 7, 30])
+@pytest.mark.parametrize("outputs", [1, 4, 8])
+def test_maps_of_sequences(length, outputs):
+    assert SequenceMap(outputs)(one_hot(3, length)).shape == (3, outputs, length)
+
+
+@pytest.mark.parametrize("name", ["own", "shared"])
+def test_padding_changes_nothing(name):
+    network = SequenceMap() if name == "own" else trunk("dna")[1]
+    x = one_hot(3, 21)
+    torch.testing.assert_close(network(padded(x, 13))[:, :, :21], network(x), rtol=1e-5, atol=1e-6)
+
+
+def test_every_weight_of_the_sequence_map_learns():
+    network = SequenceMap()
+    network(one_hot(3, 21)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in network.parameters())

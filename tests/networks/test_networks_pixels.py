@@ -1,0 +1,41 @@
+"""Images to scaled batches and back."""
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith.networks.pixels import Pixels
+
+
+def some(shape, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).integers(0, 200, shape).astype(np.uint8))
+
+
+@pytest.mark.parametrize("shape", [(9, 5, 7), (9, 5, 7, 1), (9, 5, 7, 3)])
+@pytest.mark.parametrize("scaling", ["standard", "global", "none", "auto"])
+def test_statistics_are_those_of_the_pixels_and_the_way_back_is_exact(shape, scaling):
+    x = some(shape)
+    pixels = Pixels(shape[1:])
+    assert pixels.fit(x, scaling) == ("standard" if scaling == "auto" else scaling)
+    planes = x.double().reshape(9, 5, 7, -1).movedim(3, 1) / 255
+    if scaling == "none":
+        expected = planes
+    elif scaling == "global":
+        expected = (planes - planes.mean()) / planes.std(correction=0)
+    else:
+        mean, std = planes.mean((0, 2, 3), keepdim=True), planes.std((0, 2, 3), keepdim=True, correction=0)
+        expected = (planes - mean) / std
+    torch.testing.assert_close(pixels(x).double(), expected, atol=1e-5, rtol=1e-5)
+    assert torch.equal(pixels.inverse(pixels(x)), x)
+
+
+def test_values_beyond_the_range_of_pixels_end_at_its_ends():
+    pixels = Pixels((1, 2))
+    assert pixels.inverse(torch.tensor([[[[-0.3, 1.7]]]])).tolist() == [[[0, 255]]]
+
+
+def test_one_colour_divides_by_one():
+    x = torch.full((4, 3, 3, 3), 51, dtype=torch.uint8)
+    pixels = Pixels((3, 3, 3))
+    pixels.fit(x, "standard")
+    assert pixels(x).abs().max() < 1e-6 and torch.equal(pixels.inverse(pixels(x)), x)

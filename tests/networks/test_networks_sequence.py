@@ -1,0 +1,137 @@
+"""The convolutional DNA encoder: layers against plain ones, independence of padding and of other rows."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from viewsmith.core.errors import InputError
+from viewsmith.networks.sequence import SequenceBatchNorm, SequenceCNN
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def batch(lengths, width=None, seed=0):
+    """Random one-hot sequences of the given lengths, a few N, padded to `width`."""
+    width = width or max(lengths)
+    x = torch.zeros(len(lengths), 4, width)
+    for row, n in enumerate(lengths):
+        letters = torch.randint(5, (n,), generator=generator(seed + row))
+        x[row, :, :n] = torch.cat([torch.eye(4), torch.full((1, 4), 0.25)])[letters].T
+    return x
+
+
+@pytest.fixture
+def encoder():
+    """A small encoder whose BatchNorm statistics are those of some data, not zeros and ones."""
+    torch.manual_seed(0)
+    encoder = SequenceCNN((6, 8, 10), kernel=7, n_components=12)
+    for _ in range(3):
+        encoder(batch([41, 60, 50, 33]))
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            torch.nn.init.normal_(module.weight, 1, 0.3)
+            torch.nn.init.normal_(module.bias, 0, 0.3)
+    return encoder.eval()
+
+
+def test_shapes():
+    encoder = SequenceCNN()
+    assert encoder.n_components == 256
+    x = batch([70, 41, 12])
+    assert encoder(x).shape == (3, 256)
+    assert encoder.stem(x).shape == (3, 48, 70)
+    assert SequenceCNN((4,), kernel=3, n_components=5)(x).shape == (3, 5)
+
+
+def test_values_are_those_of_plain_layers(encoder):
+    x = batch([64] * 3)
+    h = x
+    for number, block in enumerate(encoder.blocks):
+        if number:
+            h = F.max_pool1d(h, 4, ceil_mode=True)
+        h = F.conv1d(h, block.convolution.weight, padding="same")
+        norm = block.norm
+        h = (h - norm.running_mean[:, None]) / (norm.running_var[:, None] + norm.eps).sqrt()
+        h = torch.relu(h * norm.weight[:, None] + norm.bias[:, None])
+    pooled = torch.cat([h.mean(dim=2), h.amax(dim=2)], dim=1)
+    expected = torch.relu(encoder.norm(pooled @ encoder.project.weight.T))
+    torch.testing.assert_close(encoder(x), expected)
+    assert encoder(x).std() > 0.01
+
+
+@pytest.mark.parametrize("length", [41, 44, 63, 7, 1])
+def test_more_padding_changes_nothing(encoder, length):
+    alone = encoder(batch([length]))
+    for width in (length + 1, length + 3, length + 50):
+        torch.testing.assert_close(encoder(batch([length], width)), alone, rtol=0, atol=1e-6)
+        stem = encoder.stem(batch([length], width))
+        torch.testing.assert_close(stem[..., :length], encoder.stem(batch([length])), rtol=0, atol=1e-6)
+        assert (stem[..., length:] == 0).all()
+
+
+def test_rows_do_not_see_each_other(encoder):
+    together = encoder(batch([41, 70, 12, 55]))
+    for row, length in enumerate([41, 70, 12, 55]):
+        torch.testing.assert_close(together[row : row + 1], encoder(batch([length], seed=row)), rtol=0, atol=1e-6)
+
+
+def test_padding_changes_nothing_in_training_either(encoder):
+    encoder.train()
+    lengths = [41, 60, 12, 55]
+    before = {name: buffer.clone() for name, buffer in encoder.named_buffers()}
+    results = []
+    for width in (60, 97):
+        encoder.load_state_dict({**encoder.state_dict(), **before})
+        h = encoder(batch(lengths, width))
+        gradient = torch.autograd.grad(h.square().sum(), list(encoder.parameters()))
+        results.append((h, gradient, [buffer.clone() for buffer in encoder.buffers()]))
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
+
+
+def test_with_and_without_masks_a_full_batch_is_the_same(encoder):
+    encoder.train()
+    x, block = batch([64] * 6), encoder.blocks[0]
+    masked = block(x, torch.ones(6, 64, dtype=torch.bool))
+    torch.testing.assert_close(block(x, None), masked, rtol=1e-5, atol=1e-6)
+
+
+def test_batch_norm_counts_real_positions_alone():
+    norm = SequenceBatchNorm(3, momentum=1.0)
+    x = torch.randn(4, 3, 9, generator=generator())
+    real = torch.arange(9) < torch.tensor([9, 4, 1, 6])[:, None]
+    rows = torch.cat([x[i, :, j][None] for i in range(4) for j in range(9) if real[i, j]])
+    out = norm(x, real)
+    torch.testing.assert_close(norm.running_mean, rows.mean(0))
+    torch.testing.assert_close(norm.running_var, rows.var(0))
+    expected = (x - rows.mean(0)[:, None]) / (rows.var(0, correction=0)[:, None] + norm.eps).sqrt() * real[:, None]
+    torch.testing.assert_close(out, expected)
+
+
+def test_an_empty_sequence_has_a_finite_representation(encoder):
+    x = batch([0, 30])
+    assert encoder(x).isfinite().all()
+    assert encoder.train()(x).isfinite().all()
+
+
+def test_noise_on_the_code_has_a_gradient(encoder):
+    x = (batch([41, 30]) * 0.9).requires_grad_()
+    gradient = torch.autograd.grad(encoder(x).square().sum(), x)[0]
+    assert (gradient[0].abs().sum(0) > 0).all()
+
+
+def test_a_motif_is_found_wherever_it_is(encoder):
+    # Shifted by a whole pooling window in a constant background, mean and maximum over positions stay the same.
+    x = torch.zeros(2, 4, 320)
+    x[:, 0] = 1
+    motif = batch([9], seed=5)[0]
+    x[0, :, 128:137], x[1, :, 144:153] = motif, motif
+    a, b = encoder(x)
+    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"widths": ()}, {"kernel": 8}])
+def test_bad_layouts_are_refused(options):
+    with pytest.raises(InputError, match="expected at least one width and an odd kernel"):
+        SequenceCNN(**options)
