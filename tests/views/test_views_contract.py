@@ -14,11 +14,11 @@ MAKERS = {
     "mixup": lambda: Mixup(0.5),
     "neighbour-mix": lambda: NeighbourMix(3),
     "neighbours": lambda: Neighbours(3),
-    "pi-noise": lambda: PiNoise(D, hidden=(8,), strength=0.5),
-    "pi-noise, free": lambda: PiNoise(D, hidden=(8,), level="free"),
-    "pi-noise, uniform": lambda: PiNoise(D, hidden=(8,), distribution="uniform"),
-    "pi-noise, mean": lambda: PiNoise(D, hidden=(8,), learn_mean=True),
-    "pi-noise, adversarial": lambda: PiNoise(D, hidden=(8,), adversarial=True),
+    "pi-noise": lambda: PiNoise.for_vectors(D, hidden=(8,), strength=0.5),
+    "pi-noise, free": lambda: PiNoise.for_vectors(D, hidden=(8,), level="free"),
+    "pi-noise, uniform": lambda: PiNoise.for_vectors(D, hidden=(8,), distribution="uniform"),
+    "pi-noise, mean": lambda: PiNoise.for_vectors(D, hidden=(8,), learn_mean=True),
+    "pi-noise, adversarial": lambda: PiNoise.for_vectors(D, hidden=(8,), adversarial=True),
 }
 BORROWERS = ("corruption", "mixup", "neighbour-mix", "neighbours")
 every_maker = pytest.mark.parametrize("name", MAKERS)

@@ -5,7 +5,9 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
+from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.views import nearest_neighbours
+from viewsmith.views.neighbours import PrincipalSpace
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +64,17 @@ def test_a_row_of_zeros_has_cosine_zero():
     rows = torch.tensor([[1.0, 3.0], [0.0, 0.0], [-1.0, 0.0]])
     found = nearest_neighbours(rows, 3, queries=torch.tensor([[1.0, 0.0]]), metric="cosine")
     assert found.tolist() == [[0, 1, 2]]
+
+
+def test_a_principal_space_is_where_the_axes_of_the_features_put_rows():
+    x = torch.randn(40, 2, 3, 3, generator=torch.Generator().manual_seed(0)) * torch.arange(1.0, 4)
+    space = PrincipalSpace(lambda rows: rows.flatten(1), components=5)
+    places = space.fit(x)
+    assert places.shape == (40, 5) and torch.equal(space(x), places)
+    axes = PrincipalAxes(18, 5)
+    axes.fit(x.flatten(1))
+    torch.testing.assert_close(places, axes(x.flatten(1)))
+
+
+def test_axes_are_cut_to_what_there_is():
+    assert PrincipalSpace(lambda rows: rows, components=50).fit(torch.randn(6, 4)).shape == (6, 4)

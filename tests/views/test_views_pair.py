@@ -1,8 +1,10 @@
 """From view makers to pairs: order, sides, and whose row is shown."""
 
+import copy
+
 import torch
 
-from viewsmith.views import GaussianNoise, Identity, Neighbours, PiNoise, ViewMaker, ViewPair
+from viewsmith.views import GaussianNoise, Identity, Neighbours, PiNoise, ViewMaker, ViewPair, nearest_neighbours
 
 
 class Written(ViewMaker):
@@ -97,8 +99,34 @@ def test_view_is_a_second_view():
 
 
 def test_prepare_reaches_every_maker_and_parameters_are_found():
-    makers = [Written(1), Identity(), PiNoise(1, hidden=(2,)), Written(2)]
+    makers = [Written(1), Identity(), PiNoise.for_vectors(1, hidden=(2,)), Written(2)]
     views = ViewPair(makers)
     views.prepare(X)
     assert makers[0].pool is X and makers[3].pool is X
     assert len(list(views.parameters())) == 4
+
+
+def test_neighbours_are_sought_anew_at_each_quarter_in_the_encoders_space():
+    x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
+    encoder = torch.nn.Linear(6, 2)
+    maker = Neighbours(3, refreshed=True)
+    views = ViewPair([maker], encoder=encoder)
+    views.prepare(x)
+    before, index = maker.edges.clone(), torch.arange(30)
+    views(x, index=index, progress=0.24)
+    assert torch.equal(maker.edges, before)
+    views(x, index=index, progress=0.25)
+    expected = nearest_neighbours(encoder(x).detach(), 3)
+    assert torch.equal(maker.edges, expected) and not torch.equal(before, expected)
+    with torch.no_grad():
+        encoder.weight.mul_(torch.tensor([[1.0, -3, 1, 2, 0.1, 1]]))
+    views(x, index=index, progress=0.4)
+    assert torch.equal(maker.edges, expected)
+    assert {"quarter", "makers.0.edges"} == set(views.state_dict())
+    views(x, index=index, progress=0.75)
+    assert torch.equal(maker.edges, nearest_neighbours(encoder(x).detach(), 3)) and int(views.quarter) == 3
+    assert not any(p is q for p in views.parameters() for q in encoder.parameters())
+    copied, other = copy.deepcopy((views, encoder))
+    assert copied.followed[0] is other
+    views.release()
+    assert set(views.state_dict()) == {"quarter"} and maker.pool is None

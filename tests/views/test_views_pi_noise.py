@@ -4,7 +4,9 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
+from viewsmith.networks import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, SmallCNN, UNet
 from viewsmith.views import PiNoise
 from viewsmith.views.pi_noise import inverse_norm, log_barrier
 
@@ -19,7 +21,7 @@ def draw(seed=0):
 def generator_of(trained=True, **options):
     """A generator in float64; `trained`: with weights far from the start."""
     torch.manual_seed(0)
-    maker = PiNoise(D, hidden=(8,), **options).double()
+    maker = PiNoise.for_vectors(D, hidden=(8,), **options).double()
     if trained:
         with torch.no_grad():
             for parameter in maker.parameters():
@@ -34,7 +36,7 @@ def rms(sigma):
 @pytest.mark.parametrize("level", ["fixed", "free"])
 @pytest.mark.parametrize("strength", [1e-3, 0.5, 1.0, 3.0, 1000.0])
 def test_training_starts_from_random_noise_of_the_strength(strength, level):
-    sigma, mean = PiNoise(D, strength=strength, level=level, learn_mean=True).parameters_of_noise(X.float())
+    sigma, mean = PiNoise.for_vectors(D, strength=strength, level=level, learn_mean=True).parameters_of_noise(X.float())
     torch.testing.assert_close(sigma, torch.full((7, D), strength), rtol=1e-5, atol=2e-6)
     assert (mean == 0).all()
 
@@ -87,7 +89,7 @@ def test_several_draws_share_one_sigma():
 
 
 def test_noise_is_float32_at_least_under_autocast():
-    maker = PiNoise(D, hidden=(8,))
+    maker = PiNoise.for_vectors(D, hidden=(8,))
     with torch.autocast("cpu", torch.bfloat16):
         eps, sigma = maker.noise(X.float(), draw())
     assert eps.dtype == sigma.dtype == torch.float32
@@ -174,3 +176,205 @@ def test_log_barrier_is_least_for_even_noise_at_a_fixed_level():
         sigma = torch.exp(sharpness * X)
         sigma = sigma / rms(sigma)[:, None]
         assert (log_barrier(sigma) > 0).all()  # the value of sigma = 1 everywhere
+
+
+# --- images and DNA
+
+
+NETWORKS = {
+    "low-resolution": lambda k: LowResolutionMap(3, 3 * k),
+    "unet": lambda k: UNet(3, 3 * k, width=8),
+    "resnet18": lambda k: ResNetMap(3, 3 * k),
+    "shared": lambda k: SharedTrunkMap((encoder := SmallCNN(3)).stem, encoder.stem_width, 3 * k),
+    "one map": lambda k: LowResolutionMap(3, k),
+    "dna": lambda k: SequenceMap(4 * k),
+    "dna, one map": lambda k: SequenceMap(k),
+}
+every_network = pytest.mark.parametrize("name", NETWORKS)
+
+
+def dna(dtype=torch.float64):
+    """Sequences of 9, 4 and 0 bases padded to 9."""
+    letters = torch.randint(4, (3, 9), generator=draw(5))
+    x = nn.functional.one_hot(letters, 4).mT.to(dtype)
+    x[1, :, 4:] = 0
+    x[2] = 0
+    return x
+
+
+def samples(name, dtype=torch.float64):
+    return dna(dtype) if name.startswith("dna") else torch.randn(3, 3, 9, 10, generator=draw(4), dtype=dtype)
+
+
+def maker_of(name, trained=True, dtype=torch.float64, **options):
+    """A generator with the named network; `trained`: its last layer far from the start."""
+    torch.manual_seed(0)
+    maker = PiNoise(NETWORKS[name](1 + options.get("learn_mean", False)), **options)
+    if trained:
+        with torch.no_grad():
+            for parameter in maker.network.last.parameters():
+                parameter.copy_(0.7 * torch.randn(parameter.shape, generator=draw(1)))
+    if name == "shared":
+        maker.network.stem.__self__.to(dtype)
+    return maker.to(dtype)
+
+
+def real_of(x):
+    """The real entries of each sample, by a loop."""
+    real = torch.ones(x.shape, dtype=torch.bool)
+    if x.ndim == 3:
+        for i in range(len(x)):
+            for t in range(x.shape[2]):
+                real[i, :, t] = any(float(v) != 0 for v in x[i, :, t])
+    return real
+
+
+def slow_sigma(maker, x):
+    """sigma of a fixed level, sample by sample."""
+    raw = maker.network(x)
+    raw = raw[:, : raw.shape[1] // 2] if maker.learn_mean else raw
+    real, rows = real_of(x), []
+    for i in range(len(x)):
+        sigma = (nn.functional.softplus(raw[i]) + 1e-6).expand(x[i].shape)
+        total, count = 0.0, 0
+        for value, counts in zip(sigma.flatten(), real[i].flatten(), strict=True):
+            if counts:
+                total, count = total + value**2, count + 1
+        level = total / count if count else torch.tensor(1.0)
+        power = maker.random_share + (1 - maker.random_share) * sigma**2 / level
+        rows.append(maker.strength * power**0.5 * real[i])
+    return torch.stack(rows)
+
+
+@every_network
+@pytest.mark.parametrize("level", ["fixed", "free"])
+def test_every_network_starts_from_random_noise_of_the_strength(name, level):
+    x = samples(name, torch.float32)
+    maker = maker_of(name, trained=False, dtype=torch.float32, strength=0.4, level=level, learn_mean=True)
+    sigma, mean = maker.parameters_of_noise(x)
+    torch.testing.assert_close(sigma, 0.4 * real_of(x), rtol=1e-5, atol=2e-6)
+    assert sigma.shape == mean.shape == x.shape and (mean == 0).all()
+
+
+@every_network
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-4)])
+def test_a_fixed_level_is_the_loop(name, dtype, tolerance):
+    x = samples(name, dtype)
+    maker = maker_of(name, dtype=dtype, strength=0.5, random_share=0.2, learn_mean=name == "unet")
+    fast, slow = maker.parameters_of_noise(x)[0], slow_sigma(maker, x)
+    torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance)
+    weights = torch.randn(x.shape, generator=draw(9), dtype=torch.float64).to(dtype)
+    last = list(maker.network.last.parameters())
+    for one, other in zip(
+        torch.autograd.grad((weights * fast).sum(), last),
+        torch.autograd.grad((weights * slow).sum(), last),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=10 * tolerance, atol=10 * tolerance)
+        assert one.abs().max() > 0
+
+
+@every_network
+def test_a_fixed_level_holds_for_every_shape(name):
+    x = samples(name)
+    sigma, _ = maker_of(name, strength=2.0).parameters_of_noise(x)
+    real = real_of(x)
+    for i in range(len(x)):
+        if real[i].any():
+            assert sigma[i][real[i]].square().mean().sqrt().item() == pytest.approx(2.0, rel=1e-12)
+            assert sigma[i][real[i]].std() > 0.01
+
+
+@every_network
+def test_views_of_every_shape(name):
+    for dtype in (torch.float32, torch.float64):
+        x, maker = samples(name, dtype), maker_of(name, dtype=dtype, learn_mean=True, distribution="uniform")
+        one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
+        assert one.shape == x.shape and one.dtype == dtype and one.isfinite().all()
+        assert torch.equal(one, again) and not torch.equal(one, other)
+    # One draw for each entry, also where channels share a sigma.
+    eps, sigma = maker_of(name, trained=False).noise(x, draw())
+    standard = (eps / sigma)[0][real_of(x)[0]]
+    assert len(set(standard.tolist())) == standard.numel()
+
+
+@every_network
+def test_the_gradient_reaches_every_weight_that_is_the_generators(name):
+    maker, x = maker_of(name), samples(name)
+    if name == "resnet18":  # its blocks start as their shortcut
+        with torch.no_grad():
+            for module in maker.modules():
+                if isinstance(module, nn.GroupNorm):
+                    module.weight.fill_(1.0)
+    maker(x, generator=draw()).square().sum().backward()
+    assert all(p.grad.abs().max() > 0 for p in maker.parameters())
+    if name == "shared":
+        assert all(p.grad is None for p in maker.network.stem.__self__.parameters())
+
+
+@every_network
+def test_noise_reversed_for_every_shape(name):
+    x, gradients = samples(name), []
+    for adversarial in (False, True):
+        maker = maker_of(name, adversarial=adversarial)
+        gradients.append(torch.autograd.grad(maker(x, generator=draw()).pow(4).sum(), maker.network.last.weight)[0])
+    torch.testing.assert_close(gradients[0], -gradients[1], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("level", ["fixed", "free"])
+@pytest.mark.parametrize("name", ["dna", "dna, one map"])
+def test_padding_stays_free_of_noise(name, level):
+    x, maker = dna(), maker_of(name, learn_mean=True, level=level)
+    eps, sigma = maker.noise(x, draw(), draws=2)
+    real = real_of(x)
+    assert torch.equal(maker.real(x).expand_as(x), real)
+    assert torch.equal(sigma != 0, real) and torch.equal(eps != 0, real.repeat(2, 1, 1))
+    # The view says by itself where its padding is.
+    assert torch.equal(maker.real(maker(x, generator=draw())).expand_as(x), real)
+    loss = maker(x, generator=draw()).square().sum() + log_barrier(sigma, maker.real(x)).sum()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(loss, list(maker.parameters())))
+
+
+def test_noise_does_not_hang_on_how_far_a_batch_was_padded():
+    x, maker = dna()[:2], maker_of("dna", strength=0.5)
+    sigma = maker.parameters_of_noise(x)[0]
+    further = maker.parameters_of_noise(nn.functional.pad(x, (0, 6)))[0]
+    torch.testing.assert_close(further, nn.functional.pad(sigma, (0, 6)), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_penalties_of_maps_are_the_loops(dtype, tolerance):
+    x = dna(dtype)
+    real = PiNoise.real(x)
+    sigma = (torch.rand(x.shape, generator=draw(2), dtype=torch.float64).to(dtype) + 0.1) * real
+    sigma.requires_grad_()
+    rows = []
+    for i in range(3):
+        logs = [torch.log(v) for v, counts in zip(sigma[i].flatten(), real_of(x)[i].flatten(), strict=True) if counts]
+        rows.append(-sum(logs) / len(logs) if logs else 0 * sigma[i].sum())
+    assert_same(log_barrier(sigma, real), torch.stack(rows), sigma, tolerance)
+    norms = [sum(v * v for v in row.flatten()) ** 0.5 for row in sigma[:2]]
+    assert_same(inverse_norm(sigma[:2]), 2 / (norms[0] + norms[1]), sigma, tolerance)
+
+
+def test_the_barrier_by_hand_with_padding():
+    sigma = torch.tensor([[[1.0, math.e], [1.0, math.e]], [[0.5, 0.0], [0.5, 0.0]]])
+    real = torch.tensor([[[True, True]], [[True, False]]])
+    assert log_barrier(sigma, real).tolist() == pytest.approx([-0.5, math.log(2)])
+
+
+def test_a_network_without_a_last_layer_is_refused():
+    for network in (nn.Sequential(nn.Linear(3, 3), nn.ReLU()), nn.ReLU(), nn.Sequential(nn.Linear(3, 3, bias=False))):
+        with pytest.raises(ValueError, match="expected a linear or convolutional layer with a bias"):
+            PiNoise(network)
+
+
+def test_the_generator_of_vectors_keeps_its_names():
+    maker = PiNoise.for_vectors(D, hidden=(8,), learn_mean=True, strength=0.3)
+    shapes = {name: tuple(value.shape) for name, value in maker.state_dict().items()}
+    assert shapes == {
+        "network.0.weight": (8, D),
+        "network.0.bias": (8,),
+        "network.2.weight": (2 * D, 8),
+        "network.2.bias": (2 * D,),
+    }

@@ -1,21 +1,34 @@
 """View makers: fixed and learned."""
 
+from viewsmith.views.fixed.adversarial import AdversarialViews
+from viewsmith.views.fixed.conditional import ConditionalCorruption
+from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
+from viewsmith.views.fixed.images import ImageViews, image_recipe
+from viewsmith.views.fixed.representation import RepresentationNoise
 from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
-from viewsmith.views.maker import ViewMaker
+from viewsmith.views.maker import Pair, ViewMaker
 from viewsmith.views.neighbours import nearest_neighbours
-from viewsmith.views.pair import Pair, ViewPair
+from viewsmith.views.pair import ViewPair
 from viewsmith.views.pi_noise import PiNoise
 
 __all__ = [
+    "AdversarialViews",
+    "ConditionalCorruption",
     "Corruption",
+    "DNAMixup",
+    "DNANoise",
+    "DNAViews",
     "GaussianNoise",
     "Identity",
+    "ImageViews",
     "Mixup",
     "NeighbourMix",
     "Neighbours",
     "Pair",
     "PiNoise",
+    "RepresentationNoise",
     "ViewMaker",
     "ViewPair",
+    "image_recipe",
     "nearest_neighbours",
 ]

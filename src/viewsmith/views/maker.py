@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -49,6 +50,13 @@ class ViewMaker(nn.Module):
 
     def prepare(self, pool: Tensor) -> None:
         """Look at the rows to borrow from: the scaled training rows, (n, ...)."""
+
+    def release(self) -> None:
+        """Let go of the rows that `prepare` was given."""
+        self.pool = None
+
+    def bind(self, loss: Callable[[Pair], Tensor]) -> None:
+        """Take the pair loss of the framework to serve; most makers do not look at it."""
 
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
         """Make both views of a pair (the second alone when `sides` is 1); makers that treat them unlike override it."""

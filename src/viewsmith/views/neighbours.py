@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from viewsmith.losses.nt_xent import squared_distances, unit
+from viewsmith.networks.scaling import PrincipalAxes
 
 
 @torch.no_grad()
@@ -50,3 +52,30 @@ def nearest_neighbours(
             distances[here, here + start] = float("inf")
         found[start : start + block] = distances.topk(k, dim=1, largest=False).indices
     return found
+
+
+class PrincipalSpace:
+    """Where images and DNA have their neighbours: the leading principal axes of their pixels or words.
+
+    Parameters
+    ----------
+    features : callable
+        Scaled samples (n, ...) to features (n, d).
+    components : int
+        Number of axes, cut to what there is.
+    """
+
+    def __init__(self, features: Callable[[Tensor], Tensor], components: int = 50) -> None:
+        self.features, self.components = features, components
+        self.axes: PrincipalAxes | None = None
+
+    def fit(self, pool: Tensor) -> Tensor:
+        """Take the axes of the pool; returns its coordinates, (n, k)."""
+        rows = self.features(pool)
+        self.axes = PrincipalAxes(rows.shape[1], min(self.components, *rows.shape)).to(rows.device)
+        self.axes.fit(rows)
+        return self.axes(rows)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        assert self.axes is not None
+        return self.axes(self.features(x))

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from viewsmith.views.fixed.vectors import NeighbourGraph
 from viewsmith.views.maker import Pair, ViewMaker
 
 __all__ = ["Pair", "ViewPair"]
 
 
 class ViewPair(nn.Module):
-    """Applies view makers in order to both views of a pair (one-sided makers to the second alone)."""
+    """Applies view makers in order to both views of a pair (one-sided makers to the second alone).
 
-    def __init__(self, makers: Sequence[ViewMaker]) -> None:
+    Parameters
+    ----------
+    makers : sequence of ViewMaker
+    encoder : nn.Module, optional
+        Where given, neighbours are sought anew in its representations at each quarter of the training.
+    """
+
+    quarter: Tensor
+
+    def __init__(self, makers: Sequence[ViewMaker], *, encoder: nn.Module | None = None) -> None:
         super().__init__()
         self.makers: Sequence[ViewMaker] = nn.ModuleList(makers)  # type: ignore[assignment]
+        # In a list, for the encoder is the framework's and must not be saved here a second time.
+        self.followed = [] if encoder is None else [encoder]
+        if self.followed:
+            self.register_buffer("quarter", torch.tensor(0))
 
     @property
     def borrows(self) -> bool:
@@ -29,7 +43,27 @@ class ViewPair(nn.Module):
         for maker in self.makers:
             maker.prepare(pool)
 
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Pair:
+    def release(self) -> None:
+        """Let go of the training rows."""
+        for maker in self.makers:
+            maker.release()
+
+    def bind(self, loss: Callable[[Pair], Tensor]) -> None:
+        """Give the pair loss to the makers that look at it (adversarial views)."""
+        for maker in self.makers:
+            maker.bind(loss)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        index: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        progress: float = 0.0,
+    ) -> Pair:
+        if self.followed and int(4 * progress) > self.quarter:
+            self._refresh(self.followed[0])
+            self.quarter.fill_(int(4 * progress))
         pair = Pair(x, x, None if index is None else (index, index))
         for maker in self.makers:
             pair = maker.pair(pair, generator=generator)
@@ -38,3 +72,12 @@ class ViewPair(nn.Module):
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One view of each sample, made as second views are."""
         return self(x, index=index, generator=generator).second
+
+    @torch.no_grad()
+    def _refresh(self, encoder: nn.Module) -> None:
+        training = encoder.training
+        encoder.eval()
+        for maker in self.makers:
+            if isinstance(maker, NeighbourGraph):
+                maker.refresh(lambda pool: torch.cat([encoder(block).float() for block in pool.split(256)]))
+        encoder.train(training)

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from viewsmith.views.maker import Pair, ViewMaker, rand, randint, randn
-from viewsmith.views.neighbours import nearest_neighbours
+from viewsmith.views.neighbours import PrincipalSpace, nearest_neighbours
 
 Noise = Literal["gaussian", "uniform"]
+Space = Callable[[Tensor], Tensor]
 
 
 def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | None) -> Tensor:
@@ -92,19 +93,32 @@ class NeighbourGraph(ViewMaker):
 
     borrows = True
 
-    def __init__(self, k: int, space: Callable[[Tensor], Tensor] | None) -> None:
+    edges: Tensor | None
+
+    def __init__(self, k: int, space: Space | None, refreshed: bool) -> None:
         super().__init__()
         self.k, self.space = k, space
-        self.edges: Tensor | None = None
+        # Refreshed edges hang on the weights of an earlier step, so checkpoints have to hold them.
+        self.register_buffer("edges", None, persistent=refreshed)
 
     def prepare(self, pool: Tensor) -> None:
-        self.pool, self.edges = pool, nearest_neighbours(self._coordinates(pool), self.k)
+        self.pool = pool
+        places = self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool)
+        self.edges = nearest_neighbours(places, self.k)
+
+    def refresh(self, encode: Callable[[Tensor], Tensor]) -> None:
+        """Seek the neighbours of the pool anew, by what `encode` makes of it, (n, ...) to (n, d)."""
+        self.edges = nearest_neighbours(encode(self._pool()), self.k)
+
+    def release(self) -> None:
+        super().release()
+        self.edges = None
 
     def _coordinates(self, x: Tensor) -> Tensor:
         return x if self.space is None else self.space(x)
 
     def partners(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
-        """Row numbers in the pool of one random neighbour of each sample, int64 (B,)."""
+        """A random neighbour of each sample: its row number in the pool, (B,)."""
         pool = self._pool()
         if index is None:
             edges = nearest_neighbours(self._coordinates(pool), self.k, queries=self._coordinates(x))
@@ -126,13 +140,15 @@ class Neighbours(NeighbourGraph):
     k : int
         Neighbours of each row; the graph is exact and leaves out the row itself.
     space : callable, optional
-        Maps (n, d) rows to the coordinates in which neighbours are sought; default: the rows as they are.
+        Maps rows to the coordinates, (n, d), in which neighbours are sought; default: the rows as they are.
+    refreshed : bool
+        Whether `refresh` will be called during training.
     """
 
     sides = 1
 
-    def __init__(self, k: int = 5, space: Callable[[Tensor], Tensor] | None = None) -> None:
-        super().__init__(k, space)
+    def __init__(self, k: int = 5, space: Space | None = None, refreshed: bool = False) -> None:
+        super().__init__(k, space, refreshed)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.rows(self.partners(x, index, generator))
@@ -147,8 +163,8 @@ class Neighbours(NeighbourGraph):
 class NeighbourMix(NeighbourGraph):
     """The sample mixed with one of its k nearest rows: a x + (1 - a) x', a ~ U(minimum, 1); see `Neighbours`."""
 
-    def __init__(self, k: int = 10, minimum: float = 0.5, space: Callable[[Tensor], Tensor] | None = None) -> None:
-        super().__init__(k, space)
+    def __init__(self, k: int = 10, minimum: float = 0.5, space: Space | None = None, refreshed: bool = False) -> None:
+        super().__init__(k, space, refreshed)
         self.minimum = minimum
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -156,5 +172,5 @@ class NeighbourMix(NeighbourGraph):
 
 
 def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | None) -> Tensor:
-    share = minimum + (1 - minimum) * rand((len(x), 1), x, generator)
+    share = minimum + (1 - minimum) * rand((len(x), *[1] * (x.ndim - 1)), x, generator)
     return share * x + (1 - share) * other

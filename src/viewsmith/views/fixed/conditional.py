@@ -1,0 +1,125 @@
+"""Conditional corruption: features replaced by what the others say about them, learned by likelihood."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.networks.mlp import MLP
+from viewsmith.views.maker import ViewMaker, rand, randn
+
+
+class ConditionalCorruption(ViewMaker):
+    """A random share of the features is redrawn given the others, by a masked-prediction model.
+
+    A network of one hidden layer sees a row with each feature set to 0 (the mean of scaled rows) with probability
+    `rate` and predicts the features set to 0: squared error, Adam at 1e-3. A view has features masked in the same
+    way and replaced by prediction + residual, a Gaussian of the feature's own standard deviation. It is corruption
+    (SCARF) with the marginal of a feature replaced by its conditional distribution; learned by likelihood and not
+    through the contrastive loss, it cannot collapse.
+
+    `prepare` trains the network, once: what it learned is saved with the weights, and later calls keep it. The same
+    rows give the same network, whatever the seed of the run.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    rate : float
+        Probability that a feature is replaced, 0 to 1; the one thing to tune, .6 to .8 on most data.
+    hidden, steps, batch : int
+        Width of the hidden layer; steps and rows per step of its training.
+
+    Attributes
+    ----------
+    network : MLP
+    residual : Tensor, shape (d,)
+        Standard deviation of what the network leaves unexplained.
+    learned : Tensor of bool, shape ()
+    """
+
+    residual: Tensor
+    learned: Tensor
+
+    def __init__(
+        self, n_features: int, rate: float = 0.6, *, hidden: int = 512, steps: int = 250, batch: int = 256
+    ) -> None:
+        super().__init__()
+        if not 0 <= rate <= 1:
+            raise InputError(f"the corruption rate is {rate}, expected a number from 0 to 1")
+        self.n_features, self.rate = n_features, rate
+        self.steps, self.batch = steps, batch
+        self.network = MLP(n_features, [hidden, n_features])
+        # No optimiser of a method may move what was learned by likelihood.
+        self.network.requires_grad_(False)
+        self.register_buffer("residual", torch.ones(n_features))
+        self.register_buffer("learned", torch.tensor(False))
+
+    @property
+    def borrows(self) -> bool:  # type: ignore[override]
+        """Whether `prepare` must still be called: not once the network has learned."""
+        return not bool(self.learned)
+
+    def prepare(self, pool: Tensor) -> None:
+        """Learn from the scaled training rows, (n, d), unless that was done.
+
+        Raises
+        ------
+        InputError
+            The rows have another width.
+        """
+        if pool.ndim != 2 or pool.shape[1] != self.n_features:
+            raise InputError(
+                f"conditional corruption was given rows of shape {tuple(pool.shape[1:])}, expected ({self.n_features},)"
+            )
+        if self.learned:
+            return
+        generator = torch.Generator(pool.device).manual_seed(0)
+        self._start(generator)
+        self.network.requires_grad_(True)
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3, fused=True)
+        with torch.enable_grad(), torch.autocast(pool.device.type, enabled=False):
+            for _ in range(self.steps):
+                x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
+                masked = rand(tuple(x.shape), x, generator) < self.rate
+                errors = (self._predict(x, masked) - x).square().where(masked, 0)
+                optimizer.zero_grad(set_to_none=True)
+                (errors.sum() / masked.sum().clamp_min(1)).backward()
+                optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        self.network.requires_grad_(False)
+        self.residual.copy_(self._unexplained(pool, generator))
+        self.learned.fill_(True)
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        if not self.learned:
+            raise RuntimeError("ConditionalCorruption learns from the training rows: call prepare(rows) first")
+        masked = rand(tuple(x.shape), x, generator) < self.rate
+        drawn = self._predict(x, masked) + self.residual * randn(x, generator)
+        return torch.where(masked, drawn.to(x.dtype), x)
+
+    def _predict(self, x: Tensor, masked: Tensor) -> Tensor:
+        predicted: Tensor = self.network(x.masked_fill(masked, 0))
+        return predicted
+
+    def _start(self, generator: torch.Generator) -> None:
+        """Torch's usual initial weights, drawn from `generator` instead of the global stream."""
+        for layer in self.network:
+            if isinstance(layer, nn.Linear):
+                bound = 1 / math.sqrt(layer.in_features)
+                nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+    @torch.no_grad()
+    def _unexplained(self, pool: Tensor, generator: torch.Generator) -> Tensor:
+        """Root mean square error of each feature where it was masked, (d,), over 16 batches."""
+        total, count = torch.zeros_like(pool[0]), torch.zeros_like(pool[0])
+        for _ in range(16):
+            x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
+            masked = rand(tuple(x.shape), x, generator) < self.rate
+            total += (self._predict(x, masked) - x).square().where(masked, 0).sum(0)
+            count += masked.sum(0)
+        return (total / count.clamp_min(1)).sqrt()

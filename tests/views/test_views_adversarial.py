@@ -1,0 +1,231 @@
+"""Adversarial views: where they go, and what they leave as it was; noise on representations."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from viewsmith.frameworks import SimCLR
+from viewsmith.networks import MLP
+from viewsmith.views import Pair, ViewPair
+from viewsmith.views.fixed.adversarial import AdversarialViews
+from viewsmith.views.fixed.representation import RepresentationNoise, representation_noise
+
+D = 6
+
+
+def draw(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def framework(dtype=torch.float32, norm="batch"):
+    torch.manual_seed(0)
+    return SimCLR(MLP(D, [16, 8], norm=norm), MLP(8, [4]), temperature=0.2).to(dtype)
+
+
+def maker(strength=0.1, step="sign", both=False, bound=None):
+    made = AdversarialViews(strength, step, both=both)
+    made.bind(framework() if bound is None else bound)
+    return made
+
+
+def pair(rows=9, dtype=torch.float32):
+    ids = torch.arange(rows)
+    return Pair(draw(rows, D, dtype=dtype), draw(rows, D, seed=1, dtype=dtype), (ids, ids))
+
+
+class Linear(nn.Module):
+    """A loss whose gradient is known: the mean product with a fixed direction, of both views."""
+
+    def __init__(self, direction):
+        super().__init__()
+        self.direction = direction
+
+    def forward(self, pair):
+        return (pair.first * self.direction).sum(1) + 2 * (pair.second * -self.direction).sum(1)
+
+
+def test_the_step_by_hand():
+    direction = torch.tensor([3.0, -1.0, 0.0, 0.0, 0.0, 0.0])
+    given = pair()
+    moved = maker(0.5, both=True, bound=Linear(direction)).pair(given)
+    step = torch.tensor([0.5, -0.5, 0, 0, 0, 0])
+    torch.testing.assert_close(moved.first, given.first + step)
+    torch.testing.assert_close(moved.second, given.second - step)
+    moved = maker(0.5, "length", both=True, bound=Linear(direction)).pair(given)
+    # Root mean square 0.5 over six features, along (3, -1) / sqrt(10).
+    torch.testing.assert_close(moved.first - given.first, (0.5 * (6 / 10) ** 0.5 * direction).expand(9, D))
+
+
+def test_the_second_view_alone_moves_by_default():
+    given = pair()
+    moved = maker().pair(given)
+    assert moved.first is given.first
+    torch.testing.assert_close((moved.second - given.second).abs(), torch.full((9, D), 0.1))
+    assert moved.ids is given.ids
+
+
+@pytest.mark.parametrize("step", ["sign", "length"])
+def test_the_move_raises_the_loss_more_than_noise_does(step):
+    bound, given = framework().eval().requires_grad_(False), pair(40)
+    clean = bound(given).mean()
+    moved = bound(maker(0.1, step, bound=bound).pair(given)).mean()
+    noisy = [bound(Pair(given.first, given.second + 0.1 * draw(40, D, seed=s).sign())).mean() for s in range(5)]
+    assert moved > clean + 3 * max(float(n - clean) for n in noisy)
+
+
+@pytest.mark.parametrize("step", ["sign", "length"])
+def test_the_move_is_along_the_gradient(step):
+    # Finite differences of the whole batch's loss, feature by feature.
+    bound = framework(torch.float64).eval()
+    given = pair(4, torch.float64)
+    moved = maker(0.1, step, bound=bound).pair(given).second - given.second
+    slopes = torch.zeros(4, D, dtype=torch.float64)
+    for i in range(4):
+        for j in range(D):
+            ends = []
+            for sign in (1, -1):
+                other = given.second.clone()
+                other[i, j] += sign * 1e-6
+                ends.append(float(bound(Pair(given.first, other, given.ids)).sum().detach()))
+            slopes[i, j] = (ends[0] - ends[1]) / 2e-6
+    expected = slopes.sign() if step == "sign" else slopes / slopes.square().mean(1, keepdim=True).sqrt()
+    torch.testing.assert_close(moved, 0.1 * expected, rtol=1e-4, atol=1e-7)
+
+
+class Stateful(SimCLR):
+    """A framework with a queue that moves in training forwards, as MoCo's does."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.register_buffer("pointer", torch.zeros(()))
+
+    def forward(self, pair, progress=0.0):
+        if self.training:
+            self.pointer += 1
+        return super().forward(pair)
+
+
+def test_nothing_of_the_framework_changes():
+    torch.manual_seed(0)
+    bound = Stateful(MLP(D, [16, 8], norm="batch"), MLP(8, [4]))
+    bound.head.eval()  # a part that its owner keeps in eval mode
+    before, modes = copy.deepcopy(bound.state_dict()), [part.training for part in bound.modules()]
+    state = torch.get_rng_state()
+    maker(bound=bound).pair(pair())
+    assert [part.training for part in bound.modules()] == modes
+    assert all(torch.equal(bound.state_dict()[key], value) for key, value in before.items())
+    assert all(parameter.grad is None for parameter in bound.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_modes_come_back_after_a_failure():
+    bound = framework()
+    with pytest.raises(RuntimeError):
+        maker(bound=bound).pair(Pair(draw(9, D + 1), draw(9, D + 1)))
+    assert all(part.training for part in bound.modules())
+
+
+def test_no_gradient_runs_through_the_step():
+    first, second = (x.requires_grad_() for x in (draw(9, D), draw(9, D, seed=1)))
+    moved = maker(both=True).pair(Pair(first, second))
+    (moved.first.sum() + moved.second.sum()).backward()
+    torch.testing.assert_close(first.grad, torch.ones(9, D))
+    torch.testing.assert_close(second.grad, torch.ones(9, D))
+
+
+def test_without_gradients_and_under_autocast_the_step_is_the_same():
+    bound, given = framework(), pair()
+    expected = maker(bound=bound).pair(given).second
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found = maker(bound=bound).pair(given).second
+    assert torch.equal(found, expected) and not found.requires_grad
+
+
+def test_the_framework_is_not_saved_with_the_views():
+    made = maker()
+    assert not made.state_dict() and not list(made.parameters()) and not made.borrows
+    views = ViewPair([made])
+    assert views(draw(9, D)).second.shape == (9, D)
+    assert list(copy.deepcopy(made).children()) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_view_without_a_partner_climbs_away_from_a_noisy_copy(dtype):
+    made, x = maker(0.2, bound=framework(dtype)), draw(9, D, dtype=dtype)
+    one, again, other = (made(x, generator=generator(seed)) for seed in (0, 0, 1))
+    assert torch.equal(one, again) and not torch.equal(one, other)
+    assert one.shape == x.shape and one.dtype == dtype
+    torch.testing.assert_close((one - x).abs(), torch.full_like(x, 0.2))
+
+
+def test_padding_of_sequences_stays_zero():
+    x = torch.zeros(5, 4, 12)
+    x[:, :, :8] = torch.softmax(draw(5, 4, 8), 1)
+    bound = SimCLR(nn.Sequential(nn.Conv1d(4, 8, 5), nn.Flatten()), nn.Linear(64, 4))
+    for step in ("sign", "length"):
+        made = maker(0.1, step, both=True, bound=bound)
+        moved = made.pair(Pair(x, x.clone()))
+        for view in (moved.second, made(x, generator=generator())):
+            assert (view[:, :, 8:] == 0).all()
+            assert (view[:, :, :8] != x[:, :, :8]).all()
+
+
+def test_an_unbound_maker_says_what_to_do():
+    with pytest.raises(RuntimeError, match=r"call bind\(framework\) first"):
+        AdversarialViews().pair(pair())
+
+
+# --- noise on representations
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_representation_noise_has_its_length_and_keeps_signs(dtype):
+    h = draw(200, 10, dtype=dtype)
+    noise = representation_noise(h, 0.3, generator()) - h
+    torch.testing.assert_close(noise.norm(dim=1), torch.full((200,), 0.3, dtype=dtype), rtol=1e-4, atol=1e-6)
+    assert (noise.sign() == h.sign()).all()
+    # |u| / ||u|| of uniform u: features share the noise evenly, up to the factor sqrt(3) / 2 of mean over RMS.
+    assert float(noise.abs().mean()) == pytest.approx(0.3 / 10**0.5 * 3**0.5 / 2, rel=0.05)
+
+
+def test_representation_noise_by_hand():
+    u = torch.rand(1, 2, generator=generator(3))
+    h = torch.tensor([[2.0, -1.0]])
+    expected = h + 0.5 * torch.tensor([[1.0, -1.0]]) * u / u.square().sum().sqrt()
+    torch.testing.assert_close(representation_noise(h, 0.5, generator(3)), expected)
+
+
+def test_the_module_acts_in_training_alone_with_a_stream_of_its_own():
+    noise, h = RepresentationNoise(0.3, seed=1), draw(5, 4).requires_grad_()
+    state = torch.get_rng_state()
+    one, two = noise(h), noise(h)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not torch.equal(one, two)
+    assert noise.eval()(h) is h
+    again = RepresentationNoise(0.3, seed=1)
+    assert torch.equal(again(h), one)
+    resumed = RepresentationNoise(0.3, seed=7)
+    resumed.load_state_dict(again.state_dict())
+    assert torch.equal(resumed(h), two)
+    one.sum().backward()
+    torch.testing.assert_close(h.grad, torch.ones(5, 4))
+
+
+def test_the_seed_is_drawn_like_initial_weights_are():
+    made = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        made.append(RepresentationNoise()(torch.ones(2, 3)))
+    assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
+
+
+def test_a_momentum_copy_draws_other_noise():
+    student = RepresentationNoise(0.3, seed=1)
+    teacher, h = copy.deepcopy(student), draw(5, 4)
+    assert not torch.equal(student(h.clone().requires_grad_()), teacher(h))

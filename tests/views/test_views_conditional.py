@@ -1,0 +1,142 @@
+"""Corruption by a masked-prediction model: what it learns, what it replaces, and when it learns."""
+
+import copy
+
+import pytest
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.views import Corruption, ViewPair
+from viewsmith.views.fixed.conditional import ConditionalCorruption
+
+D = 8
+
+
+def draw(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def correlated(rows, seed=0, dtype=torch.float32):
+    """Two hidden causes behind eight features of standard deviation 1, of which 0.3 is noise of their own."""
+    causes = torch.randn(rows, 2, generator=draw(seed), dtype=torch.float64)
+    angles = torch.arange(D, dtype=torch.float64) * torch.pi / D
+    x = causes @ torch.stack([angles.cos(), angles.sin()]) * (1 - 0.3**2) ** 0.5
+    return (x + 0.3 * torch.randn(rows, D, generator=draw(seed + 100), dtype=torch.float64)).to(dtype)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    maker = ConditionalCorruption(D, 0.6, hidden=64)
+    maker.prepare(correlated(1000))
+    return maker
+
+
+def test_the_share_of_replaced_features_is_the_rate(learned):
+    x = correlated(4000, seed=1)
+    replaced = (learned(x, generator=draw()) != x).double()
+    assert float(replaced.mean()) == pytest.approx(0.6, abs=4 * (0.24 / replaced.numel()) ** 0.5)
+    assert (replaced.mean(0) - 0.6).abs().max() < 4 * (0.24 / 4000) ** 0.5
+    assert torch.corrcoef(replaced.T).fill_diagonal_(0).abs().max() < 0.07
+
+
+@pytest.mark.parametrize(("rate", "kept"), [(0.0, 1.0), (1.0, 0.0)])
+def test_extreme_rates(rate, kept):
+    maker, x = ConditionalCorruption(D, rate, hidden=8, steps=3), correlated(50)
+    maker.prepare(x)
+    assert float((maker(x, generator=draw()) == x).double().mean()) == kept
+
+
+def test_a_draw_can_be_replayed(learned):
+    x, state = correlated(20, seed=1), torch.get_rng_state()
+    one, again, other = (learned(x, generator=draw(seed)) for seed in (0, 0, 1))
+    assert torch.equal(one, again) and not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_masked_features_do_not_reach_their_own_prediction(learned):
+    x, masked = correlated(50, seed=1), torch.zeros(50, D, dtype=torch.bool)
+    masked[:, 2] = True
+    other = x.clone()
+    other[:, 2] = 99
+    assert torch.equal(learned._predict(x, masked), learned._predict(other, masked))
+
+
+def test_predictions_are_likelier_than_marginals(learned):
+    # Gaussian log-likelihood, in nats a feature, of masked features of new rows.
+    x = correlated(4000, seed=1)
+    masked = torch.rand(x.shape, generator=draw()) < 0.6
+    errors = (x - learned._predict(x, masked))[masked]
+    scale = learned.residual.expand(4000, D)[masked]
+    conditional = (-0.5 * (errors / scale).square() - scale.log()).mean()
+    marginal = (-0.5 * ((x - x.mean(0)) / x.std(0)).square() - x.std(0).log())[masked].mean()
+    assert conditional > marginal + 0.2
+    # The residual is the size of the error: neither too sure nor too vague.
+    assert float((errors / scale).square().mean()) == pytest.approx(1, abs=0.1)
+
+
+def test_views_keep_the_spread_and_the_correlations_that_marginal_corruption_loses(learned):
+    pool, x = correlated(1000), correlated(4000, seed=1)
+    marginal = Corruption(0.6)
+    marginal.prepare(pool)
+    true = torch.corrcoef(x.T)
+    ours, theirs = ((torch.corrcoef(maker(x, generator=draw()).T) - true).abs().mean() for maker in (learned, marginal))
+    assert ours < 0.6 * theirs
+    spread = learned(x, generator=draw()).std(0) / x.std(0)
+    assert spread.min() > 0.85 and spread.max() < 1.15
+
+
+def test_the_same_rows_teach_the_same_whatever_the_global_state():
+    weights = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        maker = ConditionalCorruption(D, 0.5, hidden=16, steps=10)
+        state = torch.get_rng_state()
+        with torch.no_grad():
+            maker.prepare(correlated(100))
+        assert torch.equal(torch.get_rng_state(), state)
+        weights.append(maker.state_dict())
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+
+
+def test_it_learns_once_and_is_saved():
+    maker = ConditionalCorruption(D, 0.5, hidden=16, steps=10)
+    assert maker.borrows and ViewPair([maker]).borrows
+    maker.prepare(correlated(100))
+    assert not maker.borrows and maker.pool is None
+    before = copy.deepcopy(maker.state_dict())
+    maker.prepare(correlated(100, seed=5))
+    loaded = ConditionalCorruption(D, 0.5, hidden=16)
+    loaded.load_state_dict(before)
+    assert not loaded.borrows
+    x = correlated(10)
+    assert torch.equal(loaded(x, generator=draw()), maker(x, generator=draw()))
+    assert set(before) >= {"residual", "learned", "network.0.weight", "network.2.bias"}
+
+
+def test_no_optimiser_of_a_method_moves_it(learned):
+    assert not any(parameter.requires_grad for parameter in learned.parameters())
+    assert all(parameter.grad is None for parameter in learned.parameters())
+    assert not learned(correlated(5), generator=draw()).requires_grad
+
+
+def test_a_second_fresh_maker_does_not_need_many_rows():
+    maker = ConditionalCorruption(1, 0.5, hidden=4, steps=5)
+    maker.prepare(torch.tensor([[1.0], [2.0]]))
+    assert maker(torch.tensor([[1.0]]), generator=draw()).isfinite().all()
+
+
+def test_double_precision(learned):
+    maker = ConditionalCorruption(D, 0.6, hidden=8, steps=5).double()
+    maker.prepare(correlated(50, dtype=torch.float64))
+    view = maker(correlated(10, dtype=torch.float64), generator=draw())
+    assert view.dtype == torch.float64 and view.isfinite().all()
+
+
+def test_refusals():
+    maker = ConditionalCorruption(D)
+    with pytest.raises(RuntimeError, match=r"call prepare\(rows\) first"):
+        maker(correlated(3))
+    with pytest.raises(InputError, match=r"rows of shape \(5,\), expected \(8,\)"):
+        maker.prepare(torch.zeros(10, 5))
+    with pytest.raises(InputError, match=r"corruption rate is 1\.5, expected a number from 0 to 1"):
+        ConditionalCorruption(D, 1.5)
