@@ -1,5 +1,14 @@
 """Self-supervised objectives with their own state; each gives one loss value per sample."""
 
+from viewsmith.frameworks.byol import BYOL
+from viewsmith.frameworks.dino import DINO
+from viewsmith.frameworks.moco import MoCo
+from viewsmith.frameworks.moco_v3 import MoCoV3
 from viewsmith.frameworks.simclr import SimCLR
+from viewsmith.frameworks.simsiam import SimSiam
+from viewsmith.frameworks.swav import SwAV
 
-__all__ = ["SimCLR"]
+#: Any of them: modules with `encoder` and `head`, called as ``framework(pair, progress)``.
+Framework = BYOL | DINO | MoCo | MoCoV3 | SimCLR | SimSiam | SwAV
+
+__all__ = ["BYOL", "DINO", "Framework", "MoCo", "MoCoV3", "SimCLR", "SimSiam", "SwAV"]

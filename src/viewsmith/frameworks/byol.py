@@ -1,0 +1,92 @@
+"""BYOL (Grill et al. 2020): each view predicts the momentum copy's embedding of the other; no negatives."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.frameworks.parts import (
+    full_precision,
+    refuse_crops,
+    require_momentum,
+    require_predictor,
+    updates_state,
+)
+from viewsmith.losses.negative_cosine import negative_cosine
+from viewsmith.networks.mlp import MLP
+from viewsmith.networks.momentum import cosine_momentum, momentum_copy, update_copy
+from viewsmith.views.pair import Pair
+
+
+def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:
+    """BYOL's head: BatchNorm in the hidden layer, a bare last layer (Grill et al. 2020, section 3.3)."""
+    return MLP(n_components, [hidden, out], norm="batch")
+
+
+def predictor(width: int = 256, hidden: int = 4096) -> MLP:
+    """BYOL's predictor, of the same layout as its head."""
+    return MLP(width, [hidden, width], norm="batch")
+
+
+class BYOL(nn.Module):
+    """An online network with a predictor follows its own moving average.
+
+    In a training forward (train mode, gradients on) the copies move first. Other forwards change nothing.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components).
+    head : nn.Module
+        Representations to embeddings z (B, d).
+    predictor : nn.Module
+        Embeddings to predictions (B, d).
+    momentum : float
+        Of the copies at the start; it rises to 1 by half a cosine over the training.
+
+    Attributes
+    ----------
+    encoder_copy, head_copy : nn.Module
+        The target network.
+
+    Raises
+    ------
+    InputError
+        A setting is out of range.
+    """
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, *, momentum: float = 0.996) -> None:
+        super().__init__()
+        require_momentum("momentum", momentum)
+        self.encoder, self.head, self.predictor = encoder, head, predictor
+        self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
+        self.momentum = momentum
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions).
+
+        Parameters
+        ----------
+        pair : Pair
+        progress : float
+            Share of training done, 0 to 1.
+
+        Raises
+        ------
+        InputError
+            The pair has local views, or the predictor's width is not the head's.
+        """
+        refuse_crops(pair, "byol")
+        momentum = cosine_momentum(self.momentum, progress)
+        if updates_state(self):
+            update_copy(self.encoder_copy, self.encoder, momentum)
+            update_copy(self.head_copy, self.head, momentum)
+        # One forward for both views: they share their BatchNorm statistics.
+        views = torch.cat([pair.first, pair.second])
+        p = full_precision(self.predictor(self.head(self.encoder(views))))
+        with torch.no_grad():
+            z = full_precision(self.head_copy(self.encoder_copy(views)))
+        require_predictor(p, z)
+        (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
+        with torch.autocast(p.device.type, enabled=False):
+            return 2 + negative_cosine(p0, z1) + negative_cosine(p1, z0)

@@ -1,0 +1,144 @@
+"""DINO (Caron et al. 2021): the student predicts what its own moving average, the teacher, says of another view."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import gather
+from viewsmith.frameworks.parts import (
+    head_width,
+    prototype_scores,
+    represent_views,
+    require,
+    require_momentum,
+    require_temperature,
+    updates_state,
+)
+from viewsmith.losses.self_distillation import self_distillation
+from viewsmith.networks.mlp import MLP
+from viewsmith.networks.momentum import cosine_momentum, momentum_copy, update_copy
+from viewsmith.views.pair import Pair
+
+
+def projector(n_components: int, hidden: int = 2048, out: int = 256, *, norm: Literal["none", "batch"] = "none") -> MLP:
+    """DINO's head up to its bottleneck: three layers with GELU; BatchNorm is for ResNets (appendix C)."""
+    return MLP(n_components, [hidden, hidden, out], norm=norm, activation="gelu")
+
+
+class DINO(nn.Module):
+    """Self-distillation: centring and sharpening of the teacher keep the two from collapsing.
+
+    In a training forward (train mode, gradients on) the copies move first, and the centre moves last, by the
+    mean over all processes. Other forwards change nothing. Takes multi-crop views: the teacher sees the two full
+    views, the student all.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components); with multi-crop views, samples of both sizes.
+    head : nn.Module
+        Representations to embeddings z (B, d).
+    prototypes : int
+        Width of the last layer, K, on length-1 embeddings, with length-1 weights.
+    temperature : float
+        tau_s of the student.
+    teacher_temperature : float
+        tau_t after the warm-up.
+    first_teacher_temperature : float
+        tau_t at the start; it rises linearly over the warm-up.
+    warmup : float
+        Share of training over which it rises, 0 to 1.
+    momentum : float
+        Of the copies at the start; it rises to 1 by half a cosine over the training.
+    centre_momentum : float
+    width : int, optional
+        d; by default ``head.n_components``.
+
+    Attributes
+    ----------
+    prototypes : nn.Linear
+        d to K without bias; its rows are used at length 1 whatever their own.
+    encoder_copy, head_copy, prototypes_copy : nn.Module
+        The teacher.
+    centre : Tensor, shape (K,)
+
+    Raises
+    ------
+    InputError
+        A setting is out of range, or `d` unknown.
+    """
+
+    centre: Tensor
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        *,
+        prototypes: int = 65536,
+        temperature: float = 0.1,
+        teacher_temperature: float = 0.07,
+        first_teacher_temperature: float = 0.04,
+        warmup: float = 0.1,
+        momentum: float = 0.996,
+        centre_momentum: float = 0.9,
+        width: int | None = None,
+    ) -> None:
+        super().__init__()
+        require(prototypes >= 2, "prototypes", prototypes, "at least 2")
+        require_temperature("temperature", temperature)
+        require_temperature("teacher_temperature", teacher_temperature)
+        require_temperature("first_teacher_temperature", first_teacher_temperature)
+        require(0 <= warmup <= 1, "warmup", warmup, "a share from 0 to 1")
+        require_momentum("momentum", momentum)
+        require_momentum("centre_momentum", centre_momentum)
+        self.encoder, self.head = encoder, head
+        self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
+        self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
+        self.prototypes_copy = momentum_copy(self.prototypes)
+        self.temperature, self.momentum, self.centre_momentum = temperature, momentum, centre_momentum
+        self.teacher_temperature, self.first_teacher_temperature = teacher_temperature, first_teacher_temperature
+        self.warmup = warmup
+        self.register_buffer("centre", torch.zeros(prototypes))
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,): mean over the teacher's view and every other view of the student.
+
+        Parameters
+        ----------
+        pair : Pair
+        progress : float
+            Share of training done, 0 to 1.
+        """
+        momentum = cosine_momentum(self.momentum, progress)
+        moves = updates_state(self)
+        if moves:
+            update_copy(self.encoder_copy, self.encoder, momentum)
+            update_copy(self.head_copy, self.head, momentum)
+            update_copy(self.prototypes_copy, self.prototypes, momentum)
+        batch = len(pair.first)
+        student = prototype_scores(self.head(represent_views(self.encoder, pair)), self.prototypes)
+        with torch.no_grad():
+            full = torch.cat([pair.first, pair.second])
+            teacher = prototype_scores(self.head_copy(self.encoder_copy(full)), self.prototypes_copy)
+        with torch.autocast(student.device.type, enabled=False):
+            losses = self_distillation(
+                student.unflatten(0, (-1, batch)),
+                teacher.unflatten(0, (2, batch)),
+                self.centre,
+                student_temperature=self.temperature,
+                teacher_temperature=self.teacher_temperature_at(progress),
+            )
+        if moves:
+            with torch.no_grad():
+                mean = gather(teacher.mean(dim=0, keepdim=True)).mean(dim=0)
+                self.centre.lerp_(mean.to(self.centre.dtype), 1 - self.centre_momentum)  # equation 4
+        return losses
+
+    def teacher_temperature_at(self, progress: float) -> float:
+        """tau_t when a share `progress` of the training is done."""
+        risen = 1.0 if progress >= self.warmup else progress / self.warmup
+        return self.first_teacher_temperature + risen * (self.teacher_temperature - self.first_teacher_temperature)

@@ -1,0 +1,140 @@
+"""MoCo v2 (He et al. 2020, Chen et al. 2020): the key of a sample's other view against a queue of earlier keys."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import gather
+from viewsmith.core.errors import InputError
+from viewsmith.frameworks.parts import (
+    full_precision,
+    head_width,
+    refuse_crops,
+    require,
+    require_momentum,
+    require_temperature,
+    updates_state,
+)
+from viewsmith.losses.nt_xent import moco_info_nce, unit
+from viewsmith.networks.mlp import MLP
+from viewsmith.networks.momentum import momentum_copy, update_copy
+from viewsmith.views.pair import Pair
+
+
+def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
+    """MoCo v2's head: Linear - ReLU - Linear (Chen et al. 2020, section 3)."""
+    return MLP(n_components, [hidden, out])
+
+
+class MoCo(nn.Module):
+    """Queries from the first views, keys from the second by a momentum copy, negatives from a queue of past keys.
+
+    In a training forward (train mode, gradients on) the copies move first, and the keys of the batch, of all
+    processes, replace the oldest of the queue last. Other forwards change nothing.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components).
+    head : nn.Module
+        Representations to embeddings z (B, d).
+    queue : int
+        Number of keys kept, K; at least a batch of all processes.
+    temperature : float
+        tau.
+    momentum : float
+        Of the copies, constant.
+    width : int, optional
+        d; by default ``head.n_components``.
+    generator : torch.Generator, optional
+        Draws the first keys, random directions; by default one with seed 0.
+
+    Attributes
+    ----------
+    encoder_copy, head_copy : nn.Module
+    keys : Tensor, shape (K, d)
+        Length-1 rows.
+    key_ids : Tensor of int64, shape (K,)
+        Row of the training set that each key shows; -1: unknown.
+    pointer : Tensor of int64, shape ()
+        Where the oldest key lies.
+
+    Raises
+    ------
+    InputError
+        A setting is out of range, or `d` unknown.
+    """
+
+    keys: Tensor
+    key_ids: Tensor
+    pointer: Tensor
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        *,
+        queue: int = 65536,
+        temperature: float = 0.2,
+        momentum: float = 0.999,
+        width: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        require(queue >= 1, "queue", queue, "at least 1")
+        require_temperature("temperature", temperature)
+        require_momentum("momentum", momentum)
+        self.encoder, self.head = encoder, head
+        self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
+        self.temperature, self.momentum = temperature, momentum
+        draws = torch.Generator().manual_seed(0) if generator is None else generator
+        keys = torch.randn(queue, head_width(head, width), generator=draws, device=draws.device)
+        self.register_buffer("keys", unit(keys))
+        self.register_buffer("key_ids", torch.full((queue,), -1))
+        self.register_buffer("pointer", torch.tensor(0))
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses of the first views, shape (B,); `progress` changes nothing.
+
+        Keys that show a row of the pair (`pair.ids`) are no negatives.
+
+        Raises
+        ------
+        InputError
+            The batch of all processes is larger than the queue, or the pair has local views.
+        """
+        refuse_crops(pair, "moco")
+        moves = updates_state(self)
+        if moves:
+            update_copy(self.encoder_copy, self.encoder, self.momentum)
+            update_copy(self.head_copy, self.head, self.momentum)
+        queries = full_precision(self.head(self.encoder(pair.first)))
+        with torch.no_grad():
+            keys = unit(full_precision(self.head_copy(self.encoder_copy(pair.second))))
+        # The loss keeps a copy of the queue for its backward pass, so that the queue may change before it.
+        losses = moco_info_nce(
+            queries,
+            keys,
+            self.keys,
+            temperature=self.temperature,
+            ids=pair.ids,
+            queue_ids=None if pair.ids is None else self.key_ids,
+        )
+        if moves:
+            self._enqueue(keys, pair)
+        return losses
+
+    @torch.no_grad()
+    def _enqueue(self, keys: Tensor, pair: Pair) -> None:
+        ids = self.key_ids.new_full((len(keys),), -1) if pair.ids is None else pair.ids[1]
+        keys, ids = gather(keys), gather(ids)
+        length = len(self.keys)
+        if len(keys) > length:
+            raise InputError(
+                f"the queue has {length} keys and the batch {len(keys)}: expected a queue of a batch or more"
+            )
+        places = (self.pointer + torch.arange(len(keys), device=keys.device)) % length
+        self.keys[places] = keys.to(self.keys.dtype)
+        self.key_ids[places] = ids
+        self.pointer.add_(len(keys)).remainder_(length)

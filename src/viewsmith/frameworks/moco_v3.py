@@ -1,0 +1,121 @@
+"""MoCo v3 (Chen et al. 2021): predictions of each view against the momentum keys of all other views of the batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import gather, local_rows
+from viewsmith.frameworks.parts import (
+    full_precision,
+    refuse_crops,
+    require_momentum,
+    require_predictor,
+    require_temperature,
+    updates_state,
+)
+from viewsmith.losses.nt_xent import nt_xent
+from viewsmith.networks.mlp import MLP
+from viewsmith.networks.momentum import cosine_momentum, momentum_copy, update_copy
+from viewsmith.views.pair import Pair
+
+
+def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:
+    """MoCo v3's head for ResNets: BatchNorm in both layers, the last without scale, shift and activation."""
+    return MLP(n_components, [hidden, out], norm="batch", last="normed")
+
+
+def predictor(width: int = 256, hidden: int = 4096) -> MLP:
+    """MoCo v3's predictor for ResNets: BatchNorm in the hidden layer, a bare last layer."""
+    return MLP(width, [hidden, width], norm="batch")
+
+
+class MoCoV3(nn.Module):
+    """Both views predict the other one's key; the other samples' keys of the batch are the negatives.
+
+    In a training forward (train mode, gradients on) the copies move first. Other forwards change nothing.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components).
+    head : nn.Module
+        Representations to embeddings z (B, d).
+    predictor : nn.Module
+        Embeddings to queries (B, d).
+    temperature : float
+        tau; the paper uses 1 for ResNets, 0.2 for vision transformers.
+    momentum : float
+        Of the copies at the start; it rises to 1 by half a cosine over the training.
+
+    Attributes
+    ----------
+    encoder_copy, head_copy : nn.Module
+
+    Raises
+    ------
+    InputError
+        A setting is out of range.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        predictor: nn.Module,
+        *,
+        temperature: float = 1.0,
+        momentum: float = 0.99,
+    ) -> None:
+        super().__init__()
+        require_temperature("temperature", temperature)
+        require_momentum("momentum", momentum)
+        self.encoder, self.head, self.predictor = encoder, head, predictor
+        self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
+        self.temperature, self.momentum = temperature, momentum
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).
+
+        Keys come from all processes; those that show a row of the pair (`pair.ids`) are no negatives.
+
+        Parameters
+        ----------
+        pair : Pair
+        progress : float
+            Share of training done, 0 to 1.
+
+        Raises
+        ------
+        InputError
+            The pair has local views, or the predictor's width is not the head's.
+        """
+        refuse_crops(pair, "moco-v3")
+        momentum = cosine_momentum(self.momentum, progress)
+        if updates_state(self):
+            update_copy(self.encoder_copy, self.encoder, momentum)
+            update_copy(self.head_copy, self.head, momentum)
+        views = torch.cat([pair.first, pair.second])
+        queries = full_precision(self.predictor(self.head(self.encoder(views))))
+        with torch.no_grad():
+            keys = full_precision(self.head_copy(self.encoder_copy(views)))
+        require_predictor(queries, keys)
+        q, k = queries.chunk(2), keys.chunk(2)
+        everywhere = gather(k[0]), gather(k[1])
+        ids = pair.ids
+        all_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
+        with torch.autocast(queries.device.type, enabled=False):
+            directions = [
+                nt_xent(
+                    q[side],
+                    k[1 - side],
+                    temperature=self.temperature,
+                    negatives="cross",
+                    ids=None if ids is None else (ids[side], ids[1 - side]),
+                    gathered=(everywhere[side], everywhere[1 - side]),
+                    gathered_ids=None if all_ids is None else (all_ids[side], all_ids[1 - side]),
+                    offset=local_rows(len(q[0])).start,
+                )
+                for side in (0, 1)
+            ]
+            return self.temperature * (directions[0] + directions[1])

@@ -1,0 +1,99 @@
+"""What frameworks share: small functions, each used by two or more of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.losses.nt_xent import unit
+from viewsmith.views.pair import Pair
+
+
+def refuse_crops(pair: Pair, framework: str) -> None:
+    """Refuse multi-crop views where nothing is defined for them.
+
+    Raises
+    ------
+    InputError
+        `pair` has local views.
+    """
+    if pair.local is not None:
+        raise InputError(f"multi-crop views need framework swav or dino, got {framework}")
+
+
+def require(holds: bool, setting: str, given: object, expected: str) -> None:
+    """Refuse a setting: an InputError with what was given and what was expected unless it `holds`."""
+    if not holds:
+        raise InputError(f"{setting} is {given}, expected {expected}")
+
+
+def require_temperature(setting: str, given: float) -> None:
+    """Refuse temperatures that are not above 0 and finite."""
+    require(0 < given < float("inf"), setting, given, "a number above 0")
+
+
+def require_momentum(setting: str, given: float) -> None:
+    """Refuse momenta outside 0 to 1."""
+    require(0 <= given <= 1, setting, given, "a number from 0 to 1")
+
+
+def require_predictor(p: Tensor, z: Tensor) -> None:
+    """Refuse predictions of another width than the embeddings they predict."""
+    require(p.shape == z.shape, "the predictor's output width", p.shape[-1], f"that of the embeddings, {z.shape[-1]}")
+
+
+def head_width(head: nn.Module, width: int | None) -> int:
+    """Width of the embeddings that `head` gives: `width` where given, else what the head says of itself.
+
+    Raises
+    ------
+    InputError
+        Neither says it.
+    """
+    found = getattr(head, "n_components", None) if width is None else width
+    if not isinstance(found, int):
+        raise InputError(f"the head, a {type(head).__name__}, has no attribute n_components: give its output width")
+    return found
+
+
+def updates_state(framework: nn.Module) -> bool:
+    """Whether a forward is a training step; all others leave copies, queues and centres as they are."""
+    return framework.training and torch.is_grad_enabled()
+
+
+def full_precision(z: Tensor) -> Tensor:
+    """`z` in float32 at least; float64 stays."""
+    return z if z.dtype == torch.float64 else z.float()
+
+
+def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
+    """Representations of all views, ((2 + V) * B, n): first views, second views, then crop by crop.
+
+    Views of one size go through one forward, so that they share their BatchNorm statistics.
+
+    Raises
+    ------
+    InputError
+        `pair.local` is not (B, V, ...).
+    """
+    full = torch.cat([pair.first, pair.second])
+    if pair.local is None:
+        return encoder(full)
+    local = pair.local
+    require(
+        local.ndim == full.ndim + 1 and len(local) == len(pair.first),
+        "the shape of the multi-crop views",
+        tuple(local.shape),
+        f"({len(pair.first)}, views, ...) with samples of {full.ndim - 1} dimensions",
+    )
+    crops = local.transpose(0, 1).flatten(0, 1)
+    if crops.shape[1:] == full.shape[1:]:
+        return encoder(torch.cat([full, crops]))
+    return torch.cat([encoder(full), encoder(crops)])
+
+
+def prototype_scores(z: Tensor, prototypes: nn.Linear) -> Tensor:
+    """Cosines of embeddings (n, d) and prototypes (K, d), shape (n, K), in float32 at least."""
+    with torch.autocast(z.device.type, enabled=False):
+        return unit(full_precision(z)) @ unit(full_precision(prototypes.weight)).T

@@ -1,0 +1,57 @@
+"""SimSiam (Chen and He 2021): each view predicts the other's embedding, through which no gradient flows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.frameworks.parts import full_precision, refuse_crops, require_predictor
+from viewsmith.losses.negative_cosine import negative_cosine
+from viewsmith.networks.mlp import MLP
+from viewsmith.views.pair import Pair
+
+
+def projector(n_components: int, hidden: int = 2048, out: int = 2048) -> MLP:
+    """SimSiam's head: three layers with BatchNorm, the last without scale, shift and activation (section 3)."""
+    return MLP(n_components, [hidden, hidden, out], norm="batch", last="normed")
+
+
+def predictor(width: int = 2048, hidden: int = 512) -> MLP:
+    """SimSiam's predictor, a bottleneck: BatchNorm in the hidden layer, a bare last layer (section 3)."""
+    return MLP(width, [hidden, width], norm="batch")
+
+
+class SimSiam(nn.Module):
+    """BYOL without a momentum copy: the stopped gradient alone keeps it from collapsing. It has no state.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components).
+    head : nn.Module
+        Representations to embeddings z (B, d).
+    predictor : nn.Module
+        Embeddings to predictions (B, d); the paper keeps its learning rate constant.
+    """
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head, self.predictor = encoder, head, predictor
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,): mean of the two directions (equation 4); `progress` changes nothing.
+
+        Raises
+        ------
+        InputError
+            The pair has local views, or the predictor's width is not the head's.
+        """
+        refuse_crops(pair, "simsiam")
+        # One forward for both views: they share their BatchNorm statistics.
+        z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
+        p = full_precision(self.predictor(z))
+        z = full_precision(z.detach())
+        require_predictor(p, z)
+        (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
+        with torch.autocast(p.device.type, enabled=False):
+            return (negative_cosine(p0, z1) + negative_cosine(p1, z0)) / 2

@@ -1,0 +1,82 @@
+"""Small frameworks and pairs for the tests of this room; importable from there, also in other processes."""
+
+import torch
+
+from viewsmith.frameworks import BYOL, DINO, MoCo, MoCoV3, SimCLR, SimSiam, SwAV
+from viewsmith.networks import MLP
+from viewsmith.views import Pair
+
+B, D, WIDTH = 6, 4, 3
+FIRST = torch.tensor([4, 1, 0, 9, 3, 2])
+
+
+def networks(norm="none"):
+    # GELU, because with ReLU a small network gives some samples no gradient at all.
+    return MLP(D, [8, 5], norm=norm, activation="gelu"), MLP(5, [WIDTH])
+
+
+def predictor(norm="none"):
+    return MLP(WIDTH, [7, WIDTH], norm=norm, activation="gelu")
+
+
+FRAMEWORKS = {
+    "simclr": lambda norm, **o: SimCLR(*networks(norm), **o),
+    "moco": lambda norm, **o: MoCo(*networks(norm), **{"queue": 14, "momentum": 0.7} | o),
+    "moco-v3": lambda norm, **o: MoCoV3(*networks(norm), predictor(norm), **{"temperature": 0.3, "momentum": 0.7} | o),
+    "byol": lambda norm, **o: BYOL(*networks(norm), predictor(norm), **{"momentum": 0.7} | o),
+    "simsiam": lambda norm, **o: SimSiam(*networks(norm), predictor(norm), **o),
+    "swav": lambda norm, **o: SwAV(*networks(norm), **{"prototypes": 5} | o),
+    "dino": lambda norm, **o: DINO(*networks(norm), **{"prototypes": 5, "momentum": 0.7} | o),
+}
+MULTICROP = ("swav", "dino")
+
+
+def build(name, dtype=torch.float64, norm="none", **options):
+    """A framework of fixed weights; its copies differ from their sources, as after some training."""
+    torch.manual_seed(0)
+    framework = FRAMEWORKS[name](norm, **options).double()
+    for weight in framework.parameters():
+        if not weight.requires_grad:
+            weight.add_(0.1 * torch.randn_like(weight))
+    return framework.to(dtype)
+
+
+def pair(dtype=torch.float64, ids=True, crops=0, seed=1, batch=B):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(2 + crops, batch, D, generator=generator, dtype=torch.float64).to(dtype)
+    rows = torch.arange(batch) + 20 if batch != B else FIRST
+    return Pair(x[0], x[1], (rows, rows.roll(1)) if ids else None, x[2:].transpose(0, 1) if crops else None)
+
+
+def part(whole, rows):
+    """Some samples of a pair."""
+    ids = None if whole.ids is None else (whole.ids[0][rows], whole.ids[1][rows])
+    return Pair(whole.first[rows], whole.second[rows], ids, None if whole.local is None else whole.local[rows])
+
+
+def state(framework):
+    return {name: value.clone() for name, value in framework.state_dict().items()}
+
+
+def trainable(framework):
+    return [p for p in framework.parameters() if p.requires_grad]
+
+
+def length_one(a):
+    """Loops divide by the length on their own, not by the library's function."""
+    return a / (a * a).sum() ** 0.5
+
+
+def assert_value_and_gradient(framework, losses, slow, rtol=1e-9):
+    """Losses of a framework against those of a loop over its networks, in value and in every trainable weight."""
+    slow = torch.stack(slow)
+    assert losses.shape == slow.shape
+    torch.testing.assert_close(losses, slow, rtol=rtol, atol=1e-12)
+    # Unequal weights, so that a loss in the wrong place shows.
+    weights = torch.arange(1, len(slow) + 1, dtype=slow.dtype)
+    parameters = trainable(framework)
+    fast_gradients = torch.autograd.grad((weights * losses).sum(), parameters)
+    slow_gradients = torch.autograd.grad((weights * slow).sum(), parameters)
+    for fast, expected in zip(fast_gradients, slow_gradients, strict=True):
+        torch.testing.assert_close(fast, expected, rtol=1e-8, atol=1e-11)
+        assert fast.abs().max() > 0

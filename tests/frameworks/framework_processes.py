@@ -1,0 +1,42 @@
+"""What tests let other processes do; importable from there."""
+
+import datetime
+
+import torch
+from framework_cases import FRAMEWORKS, MULTICROP, build, pair, part, trainable
+
+BATCH, STEPS = 8, 3
+
+
+def steps(name, rows=None):
+    """Train on whole batches, or on the rows of one process: gradients of every step, and the state left.
+
+    Eight samples and a queue of 20: the third step passes the queue's end.
+    """
+    module = framework = build(name, **({"queue": 20} if name == "moco" else {}))
+    if rows is not None:
+        module = torch.nn.parallel.DistributedDataParallel(framework, broadcast_buffers=False)
+    optimizer = torch.optim.SGD(trainable(framework), lr=0.1)
+    found = {}
+    for step in range(STEPS):
+        whole = pair(batch=BATCH, seed=step, crops=2 if name in MULTICROP else 0)
+        optimizer.zero_grad()
+        module(whole if rows is None else part(whole, rows), step / STEPS).mean().backward()
+        for key, p in framework.named_parameters():
+            if p.requires_grad:
+                found[f"step {step}, gradient of {key}"] = p.grad.clone()
+        optimizer.step()
+    return found | {f"state {key}": value.clone() for key, value in framework.state_dict().items()}
+
+
+def work(rank, meet, out):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", f"file://{meet}", datetime.timedelta(seconds=40), world_size=2, rank=rank
+    )
+    try:
+        half = BATCH // 2
+        rows = slice(rank * half, (rank + 1) * half)
+        torch.save({name: steps(name, rows) for name in FRAMEWORKS}, f"{out}/{rank}.pt")
+    finally:
+        torch.distributed.destroy_process_group()

@@ -1,0 +1,80 @@
+"""BYOL and SimSiam against loops over samples and directions."""
+
+import pytest
+import torch
+from framework_cases import assert_value_and_gradient, build, length_one, pair, state
+from torch import nn
+
+from viewsmith.frameworks import BYOL, byol, simsiam
+
+
+def slow_byol(framework, batch):
+    losses = []
+    for first, second in zip(batch.first, batch.second, strict=True):
+        directions = []
+        for here, there in ((first, second), (second, first)):
+            p = framework.predictor(framework.head(framework.encoder(here[None])))[0]
+            with torch.no_grad():
+                z = framework.head_copy(framework.encoder_copy(there[None]))[0]
+            distance = length_one(p) - length_one(z)
+            directions.append((distance * distance).sum())
+        losses.append((directions[0] + directions[1]) / 2)
+    return losses
+
+
+def slow_simsiam(framework, batch):
+    losses = []
+    for first, second in zip(batch.first, batch.second, strict=True):
+        z = [framework.head(framework.encoder(x[None]))[0] for x in (first, second)]
+        p = [length_one(framework.predictor(row[None])[0]) for row in z]
+        with torch.no_grad():
+            targets = [length_one(row) for row in z]
+        losses.append(-(p[0] * targets[1]).sum() / 2 - (p[1] * targets[0]).sum() / 2)
+    return losses
+
+
+@pytest.mark.parametrize(("name", "slow"), [("byol", slow_byol), ("simsiam", slow_simsiam)])
+def test_byol_and_simsiam_are_the_loops(name, slow):
+    framework, batch = build(name), pair()
+    losses = framework(batch)
+    assert_value_and_gradient(framework, losses, slow(framework, batch))
+
+
+@pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
+def test_the_copies_follow_more_slowly_as_training_goes_on(progress, momentum):
+    framework = build("byol")
+    before = state(framework)
+    framework(pair(), progress=progress)
+    for name, value in framework.state_dict().items():
+        if "_copy" in name:
+            source = before[name.replace("_copy", "")]
+            torch.testing.assert_close(value, momentum * before[name] + (1 - momentum) * source)
+
+
+def test_by_hand():
+    # Predictions at right angles to the target and along it: 2 - 2 cos is 2 and 0.
+    class Fixed(nn.Module):
+        def forward(self, z):
+            return torch.tensor([[0.0, 3.0], [5.0, 0.0]], dtype=z.dtype)
+
+    framework = BYOL(nn.Identity(), nn.Identity(), Fixed())
+    x = torch.tensor([[1.0, 0.0]])
+    batch = type(pair())(x, 4 * x)
+    assert framework(batch).tolist() == [1.0]
+
+
+def layout(network):
+    return [(m.in_features, m.out_features) for m in network if isinstance(m, nn.Linear)]
+
+
+def norms(network):
+    return [m.affine for m in network if isinstance(m, nn.BatchNorm1d)]
+
+
+def test_published_heads():
+    assert layout(byol.projector(16)) == [(16, 4096), (4096, 256)] and norms(byol.projector(16)) == [True]
+    assert layout(byol.predictor()) == [(256, 4096), (4096, 256)] and norms(byol.predictor()) == [True]
+    assert layout(simsiam.projector(16)) == [(16, 2048), (2048, 2048), (2048, 2048)]
+    assert norms(simsiam.projector(16)) == [True, True, False]
+    assert layout(simsiam.predictor()) == [(2048, 512), (512, 2048)] and norms(simsiam.predictor()) == [True]
+    assert BYOL(nn.Identity(), nn.Identity(), nn.Identity()).momentum == 0.996

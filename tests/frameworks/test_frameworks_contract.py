@@ -1,0 +1,252 @@
+"""What every framework promises: a value per sample, state that moves in training alone and survives, refusals."""
+
+import pytest
+import torch
+from framework_cases import FRAMEWORKS, MULTICROP, WIDTH, B, D, build, pair, part, state, trainable
+from torch import nn
+
+from refusals import refusal
+from viewsmith.networks import MLP
+from viewsmith.views import Pair
+
+every_framework = pytest.mark.parametrize("name", list(FRAMEWORKS))
+COPYING = ("moco", "moco-v3", "byol", "dino")
+# Here a sample's loss is made of its own views alone (and of state).
+SEPARATE = ("moco", "byol", "simsiam", "dino")
+
+
+def views(name, **options):
+    return pair(crops=2 if name in MULTICROP else 0, **options)
+
+
+def train(framework, batches, rate=0.1):
+    """A user's own loop: nothing else to call."""
+    optimizer = torch.optim.SGD(trainable(framework), lr=rate)
+    losses = []
+    for number, batch in enumerate(batches):
+        loss = framework(batch, progress=number / len(batches)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@every_framework
+def test_losses_keep_the_order_of_the_batch(name):
+    order = torch.tensor([3, 5, 0, 2, 4, 1])
+    losses, moved = build(name)(views(name)), build(name)(part(views(name), order))
+    assert losses.shape == (B,) and len(losses.unique()) == B
+    torch.testing.assert_close(moved, losses[order], rtol=1e-10, atol=1e-12)
+
+
+@every_framework
+def test_a_loss_belongs_to_its_sample(name):
+    whole = views(name)
+    whole.first.requires_grad_()
+    whole.second.requires_grad_()
+    for i, loss in enumerate(build(name)(whole)):
+        first, second = torch.autograd.grad(loss, (whole.first, whole.second), retain_graph=True, allow_unused=True)
+        assert first[i].abs().max() > 0
+        assert (second is None) == (name == "moco")  # its second views are keys
+        assert second is None or second[i].abs().max() > 0
+        if name in SEPARATE:
+            others = torch.arange(B) != i
+            assert first[others].abs().max() == 0 and (second is None or second[others].abs().max() == 0)
+
+
+@every_framework
+def test_weights_act_on_samples(name):
+    framework = build(name).eval()
+    parameters, losses = trainable(framework), framework(views(name))
+    ones = torch.ones_like(losses)
+    doubled = ones.clone()
+    doubled[2] = 2
+    plain = torch.autograd.grad(losses.mean(), parameters, retain_graph=True)
+    weighted = torch.autograd.grad((ones * losses).mean(), parameters, retain_graph=True)
+    assert all(torch.equal(one, other) for one, other in zip(plain, weighted, strict=True))
+    more = torch.autograd.grad((doubled * losses).mean(), parameters, retain_graph=True)
+    share = torch.autograd.grad(losses[2] / B, parameters)
+    for a, b, c in zip(more, plain, share, strict=True):
+        torch.testing.assert_close(a, b + c, rtol=1e-9, atol=1e-13)
+        assert c.abs().max() > 0
+
+
+@every_framework
+def test_only_training_moves_state(name):
+    framework = build(name, norm="batch")
+    before = state(framework)
+    framework.eval()(views(name)).mean().backward()
+    assert all(torch.equal(value, before[key]) for key, value in framework.state_dict().items())
+    framework.train()
+    with torch.no_grad():
+        framework(views(name))
+    still = {key for key in before if "running" not in key and "tracked" not in key}
+    assert all(torch.equal(framework.state_dict()[key], before[key]) for key in still)
+    framework(views(name))
+    moved = {key for key in still if not torch.equal(framework.state_dict()[key], before[key])}
+    expected = {key for key in still if "_copy" in key}
+    expected |= {"keys", "key_ids", "pointer"} if name == "moco" else {"centre"} if name == "dino" else set()
+    assert moved == expected
+
+
+@every_framework
+def test_training_goes_on_from_a_saved_state(name):
+    batches = [views(name, seed=seed) for seed in range(5)]
+    framework = build(name, norm="batch")
+    train(framework, batches[:3])
+    resumed = FRAMEWORKS[name]("batch").double()
+    resumed.load_state_dict(state(framework))
+    one, other = framework(batches[3]), resumed(batches[3])
+    assert torch.equal(one, other)
+    assert torch.equal(framework(batches[4]), resumed(batches[4]))
+
+
+@every_framework
+def test_no_gradient_reaches_copies(name):
+    framework = build(name)
+    framework(views(name)).mean().backward()
+    copies = {key: p for key, p in framework.named_parameters() if "_copy" in key}
+    assert bool(copies) == (name in COPYING)
+    assert all(not p.requires_grad and p.grad is None for p in copies.values())
+    assert all(p.grad is not None for key, p in framework.named_parameters() if key not in copies)
+
+
+@every_framework
+def test_copies_have_their_own_batch_norm(name):
+    framework = build(name, norm="batch")
+    framework(views(name))
+    own = {key: value for key, value in framework.state_dict().items() if key.startswith("encoder.1.")}
+    assert int(own["encoder.1.num_batches_tracked"]) == 1
+    if name in COPYING:
+        copied = {key.replace("encoder", "encoder_copy"): value for key, value in own.items()}
+        found = framework.state_dict()
+        assert int(found["encoder_copy.1.num_batches_tracked"]) == 1
+        assert not torch.equal(found["encoder_copy.1.running_mean"], copied["encoder_copy.1.running_mean"])
+
+
+@pytest.mark.parametrize("name", [name for name in FRAMEWORKS if name != "moco"])
+def test_views_share_their_batch_norm_statistics(name):
+    framework, batch = build(name, norm="batch"), pair()
+    framework(batch)
+    norm = framework.encoder[1]
+    assert isinstance(norm, nn.BatchNorm1d) and int(norm.num_batches_tracked) == 1
+    seen = framework.encoder[0](torch.cat([batch.first, batch.second])).mean(0)
+    torch.testing.assert_close(norm.running_mean, 0.1 * seen)
+
+
+@every_framework
+def test_the_contrast_is_taken_in_float32_under_autocast(name):
+    def without_networks(dtype):
+        """The samples are the embeddings."""
+        framework = build(name, dtype)
+        for part_of_it in ("encoder", "head", "predictor", "encoder_copy", "head_copy"):
+            if hasattr(framework, part_of_it):
+                setattr(framework, part_of_it, nn.Identity())
+        return framework
+
+    def embeddings(dtype):
+        """What networks give under autocast, (B, WIDTH), in a dtype that holds it exactly."""
+        batch = views(name, dtype=torch.bfloat16)
+        local = None if batch.local is None else batch.local[..., :WIDTH].to(dtype)
+        return Pair(batch.first[:, :WIDTH].to(dtype), batch.second[:, :WIDTH].to(dtype), batch.ids, local)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        losses = without_networks(torch.float32)(embeddings(torch.bfloat16))
+    exact = without_networks(torch.float64)(embeddings(torch.float64))
+    assert losses.dtype == torch.float32 and exact.dtype == torch.float64
+    # In bfloat16 it would be off by 1e-3 and more.
+    torch.testing.assert_close(losses.double(), exact, rtol=1e-4, atol=1e-5)
+
+
+@every_framework
+def test_float32_is_close_to_float64(name):
+    one, other = build(name), build(name)
+    single = other.float()(views(name, dtype=torch.float32))
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), one(views(name)), rtol=2e-4, atol=1e-5)
+
+
+@every_framework
+def test_multicrop_views(name):
+    batch = pair(crops=2)
+    if name in MULTICROP:
+        assert build(name)(batch).shape == (B,)
+        said = refusal(build(name), Pair(batch.first, batch.second, None, batch.local[:3]))
+        assert said.startswith("the shape of the multi-crop views is (3, 2, 4), expected (6, views, ...)")
+    else:
+        assert refusal(build(name), batch) == f"multi-crop views need framework swav or dino, got {name}"
+
+
+@every_framework
+def test_samples_of_zeros_are_legal(name):
+    framework = build(name)
+    batch = pair()
+    losses = framework(Pair(torch.zeros_like(batch.first), batch.second))
+    losses.mean().backward()
+    assert losses.isfinite().all() and all(p.grad.isfinite().all() for p in trainable(framework))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("moco", {"queue": 0}, "queue is 0, expected at least 1"),
+        ("moco", {"temperature": 0}, "temperature is 0, expected a number above 0"),
+        ("moco", {"momentum": 1.1}, "momentum is 1.1, expected a number from 0 to 1"),
+        ("moco-v3", {"temperature": -1}, "temperature is -1, expected a number above 0"),
+        ("moco-v3", {"momentum": float("nan")}, "momentum is nan, expected a number from 0 to 1"),
+        ("byol", {"momentum": -0.1}, "momentum is -0.1, expected a number from 0 to 1"),
+        ("swav", {"prototypes": 1}, "prototypes is 1, expected at least 2"),
+        ("swav", {"epsilon": 0}, "epsilon is 0, expected a number above 0"),
+        ("swav", {"temperature": float("inf")}, "temperature is inf, expected a number above 0"),
+        ("swav", {"iterations": 0}, "iterations is 0, expected at least 1"),
+        ("dino", {"prototypes": 1}, "prototypes is 1, expected at least 2"),
+        ("dino", {"temperature": 0}, "temperature is 0, expected a number above 0"),
+        ("dino", {"teacher_temperature": 0}, "teacher_temperature is 0, expected a number above 0"),
+        ("dino", {"first_teacher_temperature": 0}, "first_teacher_temperature is 0, expected a number above 0"),
+        ("dino", {"warmup": 2}, "warmup is 2, expected a share from 0 to 1"),
+        ("dino", {"momentum": 2}, "momentum is 2, expected a number from 0 to 1"),
+        ("dino", {"centre_momentum": 2}, "centre_momentum is 2, expected a number from 0 to 1"),
+    ],
+)
+def test_settings_out_of_range_are_refused(name, options, said):
+    assert refusal(build, name, **options) == said
+
+
+@pytest.mark.parametrize("name", ["moco-v3", "byol", "simsiam"])
+def test_a_predictor_of_another_width_is_refused(name):
+    framework = build(name)
+    framework.predictor = MLP(3, [1]).double()
+    assert refusal(framework, pair()) == "the predictor's output width is 1, expected that of the embeddings, 3"
+
+
+@pytest.mark.parametrize("name", ["moco", "swav", "dino"])
+def test_the_width_of_any_head_can_be_given(name):
+    cls = type(build(name))
+    encoder, head = MLP(D, [5]), nn.Linear(5, 3)
+    assert "no attribute n_components" in refusal(cls, encoder, head)
+    options = {"queue": 8} if name == "moco" else {"prototypes": 4}
+    assert cls(encoder, head, width=3, **options)(pair(torch.float32)).shape == (B,)
+
+
+@pytest.mark.parametrize("name", ["moco-v3", "byol", "dino"])
+def test_progress_beyond_its_range_is_refused(name):
+    assert "expected the share of training done, 0 to 1" in refusal(build(name), pair(), progress=1.5)
+
+
+@every_framework
+def test_training_lowers_the_loss(name):
+    """Views jitter 32 samples: a network learns to tell the samples apart, or to predict one view from the other."""
+    generator = torch.Generator().manual_seed(3)
+    samples = 2 * torch.randn(32, D, generator=generator, dtype=torch.float64)
+
+    def batch():
+        ids = torch.randperm(32, generator=generator)
+        jitter = 0.1 * torch.randn(2, 32, D, generator=generator, dtype=torch.float64)
+        return Pair(samples[ids] + jitter[0], samples[ids] + jitter[1], (ids, ids))
+
+    # Of DINO a teacher at rest: the entropy of a moving one's targets is part of the loss, and wanders.
+    options = {"moco": {"queue": 64}, "dino": {"momentum": 1, "centre_momentum": 1}}.get(name, {})
+    losses = train(build(name, norm="batch", **options), [batch() for _ in range(120)], rate=0.2)
+    early, late = sum(losses[1:10]) / 9, sum(losses[-10:]) / 10
+    assert late < early - 0.05 * abs(early)

@@ -1,0 +1,111 @@
+"""MoCo against a loop over queries and keys; the queue by hand."""
+
+import pytest
+import torch
+from framework_cases import B, assert_value_and_gradient, build, length_one, pair, part
+from torch import nn
+
+from refusals import refusal
+from viewsmith.frameworks import MoCo, moco
+from viewsmith.views import Pair
+
+TAU = 0.2
+
+
+def slow_moco(framework, batch, keys, key_ids):
+    losses = []
+    for i in range(len(batch.first)):
+        q = length_one(framework.head(framework.encoder(batch.first[i : i + 1]))[0])
+        with torch.no_grad():
+            k = length_one(framework.head_copy(framework.encoder_copy(batch.second[i : i + 1]))[0])
+        mine = total = torch.exp((q * k).sum() / TAU)
+        for j in range(len(keys)):
+            shown = () if batch.ids is None else (int(batch.ids[0][i]), int(batch.ids[1][i]))
+            if int(key_ids[j]) not in shown:
+                total = total + torch.exp((q * length_one(keys[j])).sum() / TAU)
+        losses.append(-torch.log(mine / total))
+    return losses
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_moco_is_the_loop(ids):
+    framework = build("moco")
+    for seed in (1, 2, 3):  # three batches of 6 pass the end of 14 keys
+        batch = pair(ids=ids, seed=seed)
+        keys, key_ids = framework.keys.clone(), framework.key_ids.clone()
+        losses = framework(batch)
+        assert_value_and_gradient(framework, losses, slow_moco(framework, batch, keys, key_ids))
+    assert (framework.key_ids == -1).all() != ids
+
+
+def test_keys_that_show_the_row_of_a_pair_are_no_negatives():
+    framework = build("moco").eval()
+    batch = part(pair(), torch.tensor([0]))  # shows row 4 first and row 2 second
+    alone = framework(batch)
+    for row, counts in ((7, True), (-1, True), (4, False), (2, False)):
+        framework.keys[5] = framework.head(framework.encoder(batch.first))[0].detach()
+        framework.keys[5] /= framework.keys[5].norm()
+        framework.key_ids[5] = row
+        found = framework(batch)
+        assert (found > alone + 0.1).item() == counts
+
+
+def identity_moco(queue):
+    framework = MoCo(nn.Linear(2, 2, bias=False), nn.Identity(), queue=queue, momentum=1.0, width=2)
+    framework.encoder_copy.weight.copy_(torch.eye(2))
+    return framework
+
+
+def test_the_queue_by_hand():
+    framework = identity_moco(5)
+    assert framework.keys.shape == (5, 2) and framework.key_ids.tolist() == [-1] * 5
+    torch.testing.assert_close(framework.keys.norm(dim=1), torch.ones(5))
+    last = framework.keys[3:].clone()
+    x = torch.tensor([[3.0, 4.0], [0.0, 2.0], [-1.0, 0.0]])
+    unit = torch.tensor([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
+    ids = torch.tensor([10, 11, 12])
+    framework(Pair(x, x, (ids, ids + 10)))
+    assert torch.equal(framework.keys, torch.cat([unit, last]))
+    assert framework.key_ids.tolist() == [20, 21, 22, -1, -1] and int(framework.pointer) == 3
+    framework(Pair(x, x, (ids, ids)))
+    assert torch.equal(framework.keys, unit[[2, 1, 2, 0, 1]])
+    assert framework.key_ids.tolist() == [12, 21, 22, 10, 11] and int(framework.pointer) == 1
+    framework(Pair(x, x))
+    assert framework.key_ids.tolist() == [12, -1, -1, -1, 11] and int(framework.pointer) == 4
+
+
+def test_a_batch_may_fill_the_queue_but_not_more():
+    framework = identity_moco(3)
+    x = torch.randn(4, 2)
+    framework(Pair(x[:3], x[:3])).mean().backward()
+    assert int(framework.pointer) == 0
+    said = refusal(framework, Pair(x, x))
+    assert said == "the queue has 3 keys and the batch 4: expected a queue of a batch or more"
+
+
+def test_the_first_keys_are_replayed():
+    def keys(generator=None):
+        return MoCo(nn.Identity(), nn.Identity(), queue=6, width=4, generator=generator).keys
+
+    assert torch.equal(keys(), keys())
+    other = keys(torch.Generator().manual_seed(1))
+    assert torch.equal(other, keys(torch.Generator().manual_seed(1))) and not torch.equal(other, keys())
+
+
+def test_the_copies_move_before_the_keys_are_made():
+    framework = build("moco", momentum=0.0)
+    framework(pair())
+    for copy, source in ((framework.encoder_copy, framework.encoder), (framework.head_copy, framework.head)):
+        for one, other in zip(copy.parameters(), source.parameters(), strict=True):
+            assert torch.equal(one, other)
+    z = framework.head(framework.encoder(pair().second))
+    torch.testing.assert_close(framework.keys[:B], torch.stack([length_one(row) for row in z]).detach())
+
+
+def test_published_heads():
+    head = moco.projector(16)
+    assert [(m.in_features, m.out_features) for m in head if isinstance(m, nn.Linear)] == [(16, 2048), (2048, 128)]
+    assert not any(isinstance(m, nn.BatchNorm1d) for m in head)
+    framework = MoCo(nn.Identity(), head)
+    assert framework.keys.shape == (65536, 128)
+    assert (framework.temperature, framework.momentum) == (0.2, 0.999)

@@ -1,0 +1,60 @@
+"""MoCo v3 against a loop over queries and keys of both directions."""
+
+import pytest
+import torch
+from framework_cases import assert_value_and_gradient, build, length_one, pair, state
+from torch import nn
+
+from viewsmith.frameworks import MoCoV3, moco_v3
+
+TAU = 0.3
+
+
+def slow_moco_v3(framework, batch):
+    x = (batch.first, batch.second)
+    q, k = [], []
+    for side in (0, 1):
+        q.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[side])))])
+        with torch.no_grad():
+            k.append([length_one(row) for row in framework.head_copy(framework.encoder_copy(x[side]))])
+    losses = []
+    for i in range(len(x[0])):
+        directions = []
+        for side in (0, 1):
+            other, total = 1 - side, 0
+            for j in range(len(x[0])):
+                if j != i and batch.ids is not None and int(batch.ids[other][j]) in [int(n[i]) for n in batch.ids]:
+                    continue
+                total = total + torch.exp((q[side][i] * k[other][j]).sum() / TAU)
+            mine = torch.exp((q[side][i] * k[other][i]).sum() / TAU)
+            directions.append(-2 * TAU * torch.log(mine / total))
+        losses.append((directions[0] + directions[1]) / 2)
+    return losses
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_moco_v3_is_the_loop(ids):
+    framework, batch = build("moco-v3"), pair(ids=ids)
+    losses = framework(batch)
+    assert_value_and_gradient(framework, losses, slow_moco_v3(framework, batch))
+
+
+@pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
+def test_the_copies_follow_more_slowly_as_training_goes_on(progress, momentum):
+    framework = build("moco-v3")
+    before = state(framework)
+    framework(pair(), progress=progress)
+    for name, value in framework.state_dict().items():
+        if "_copy" in name:
+            source = before[name.replace("_copy", "")]
+            torch.testing.assert_close(value, momentum * before[name] + (1 - momentum) * source)
+
+
+def test_published_heads():
+    head, predictor = moco_v3.projector(16), moco_v3.predictor()
+    for network, widths in ((head, [(16, 4096), (4096, 256)]), (predictor, [(256, 4096), (4096, 256)])):
+        assert [(m.in_features, m.out_features) for m in network if isinstance(m, nn.Linear)] == widths
+    assert [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True, False]
+    assert [m.affine for m in predictor if isinstance(m, nn.BatchNorm1d)] == [True]
+    framework = MoCoV3(nn.Identity(), head, predictor)
+    assert (framework.temperature, framework.momentum) == (1.0, 0.99)

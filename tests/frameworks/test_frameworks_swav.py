@@ -1,0 +1,89 @@
+"""SwAV against loops over samples, views and Sinkhorn's turns."""
+
+import pytest
+import torch
+from framework_cases import B, assert_value_and_gradient, build, length_one, pair
+from torch import nn
+
+from viewsmith.frameworks import SwAV, swav
+from viewsmith.views import Pair
+
+
+def slow_sinkhorn(scores, epsilon, iterations):
+    """Masses turn by turn, prototypes first, as in the paper's listing."""
+    rows, columns = scores.shape
+    q = torch.exp(scores / epsilon)
+    for _ in range(iterations):
+        for k in range(columns):
+            q[:, k] = q[:, k] / sum(q[:, k].tolist()) / columns
+        for i in range(rows):
+            q[i] = q[i] / sum(q[i].tolist()) / rows
+    return q * rows
+
+
+def scores_of(framework, x):
+    z = torch.stack([length_one(row) for row in framework.head(framework.encoder(x))])
+    return z @ torch.stack([length_one(row) for row in framework.prototypes.weight]).T
+
+
+def slow_swav(framework, batch, tau=0.1, epsilon=0.05, iterations=3):
+    views = [batch.first, batch.second]
+    if batch.local is not None:
+        views += [batch.local[:, v] for v in range(batch.local.shape[1])]
+    scores = [scores_of(framework, x) for x in views]
+    targets = [slow_sinkhorn(scores[t].detach(), epsilon, iterations) for t in (0, 1)]
+    losses = []
+    for i in range(len(batch.first)):
+        terms = []
+        for t in (0, 1):
+            for s in range(len(views)):
+                if s != t:
+                    p = torch.exp(scores[s][i] / tau)
+                    terms.append(-(targets[t][i] * torch.log(p / p.sum())).sum())
+        losses.append(sum(terms) / len(terms))
+    return losses
+
+
+@pytest.mark.parametrize("crops", [0, 1, 3])
+def test_swav_is_the_loop(crops):
+    framework, batch = build("swav"), pair(crops=crops)
+    losses = framework(batch)
+    assert_value_and_gradient(framework, losses, slow_swav(framework, batch))
+
+
+def test_crops_of_another_size_go_through_one_forward():
+    calls = []
+
+    class AnySize(nn.Module):
+        """The leading features of samples of any width."""
+
+        def forward(self, x):
+            calls.append(tuple(x.shape))
+            return x[:, :3]
+
+    framework = SwAV(AnySize(), nn.Linear(3, 3), prototypes=4, width=3)
+    whole = torch.randn(2, B, 5)
+    small = torch.randn(B, 3, 4)
+    losses = framework(Pair(whole[0], whole[1], local=small))
+    assert calls == [(2 * B, 5), (3 * B, 4)]
+    for expected, found in zip(slow_swav(framework, Pair(whole[0], whole[1], local=small)), losses, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    calls.clear()
+    framework(Pair(whole[0], whole[1], local=torch.randn(B, 3, 5)))
+    assert calls == [(5 * B, 5)]
+
+
+def test_only_the_direction_of_prototypes_counts():
+    framework, batch = build("swav"), pair()
+    before = framework(batch)
+    framework.prototypes.weight.data *= torch.arange(1, 6, dtype=torch.float64)[:, None]
+    torch.testing.assert_close(framework(batch), before)
+
+
+def test_published_settings():
+    head = swav.projector(16)
+    assert [(m.in_features, m.out_features) for m in head if isinstance(m, nn.Linear)] == [(16, 2048), (2048, 128)]
+    assert [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True]
+    framework = SwAV(nn.Identity(), head)
+    assert framework.prototypes.weight.shape == (3000, 128) and framework.prototypes.bias is None
+    assert (framework.temperature, framework.epsilon, framework.iterations) == (0.1, 0.05, 3)
