@@ -100,7 +100,9 @@ def test_unknown_extension_lists_what_is_known(tmp_path):
     assert "no existing file" in refusal(load_dataset, tmp_path / "b.npz")
     (tmp_path / "c.npz").mkdir()
     assert "is a folder" in refusal(load_dataset, tmp_path / "c.npz")
-    assert "no extension" in refusal(load_dataset, tmp_path)
+    (tmp_path / "d").write_text("")
+    assert "no extension" in refusal(load_dataset, tmp_path / "d")
+    assert "'.csv.gz'" in refusal(load_dataset, tmp_path / "e.csv.gz")
 
 
 # --- npz and npy
@@ -133,6 +135,24 @@ def test_labels_make_a_stratified_split(npz):
     assert data.split == "stratified" and data.y.dtype == np.int64
     np.testing.assert_array_equal(data.test_index, split_indices(Y)[1])
     assert load_dataset(npz(X=X)).split == "none"
+
+
+def test_texts_are_dna(npz, npy):
+    data = load_dataset(npz(X=["ACGT", "nN", "acgta"], y=[0, 1, 0]), domain="dna", schema=load_dataset(npy(DNA)).schema)
+    assert data.domain == "dna" and data.x.tolist() == [[*b"ACGT\0"], [*b"nN\0\0\0"], [*b"acgta"]]
+    given = load_dataset(npz(X_train=[b"ACGT", b"A"], X_test=[b"ACGTA"]))
+    assert given.split == "given" and given.x_train.shape == (2, 5) and given.x_test.tolist() == [[*b"ACGTA"]]
+    np.testing.assert_array_equal(load_dataset(npy(np.array(["AC", "G"]))).x, [[*b"AC"], [ord("G"), 0]])
+
+
+def test_padded_dna_is_dna_of_any_length(npy):
+    padded = np.concatenate([DNA, np.zeros_like(DNA)], axis=1)
+    data = load_dataset(npy(padded))
+    assert data.domain == "dna" and data.schema["row_shape"] == [None]
+    np.testing.assert_array_equal(data.x, padded)
+    schema = json.loads(json.dumps(data.schema))
+    assert load_dataset(npy(DNA), schema=schema).x.shape == DNA.shape
+    assert "row 0, position 0" in refusal(load_dataset, npy(padded[:, ::-1]), schema=schema)
 
 
 def test_images_and_dna_stay_bytes(npz, npy):
@@ -218,6 +238,11 @@ def test_object_labels_say_how_to_save_them(npz):
         ({"X": np.where(X > 1, np.inf, X)}, "infinity"),
         ({"X": X.astype(float) * 1e39}, "too large for float32"),
         ({"X": IMAGES / 255}, "expected images as uint8"),
+        ({"X": ["ACGT", "ACRT"]}, "X in"),
+        ({"X": ["ACGT", "ACRT"]}, "row 1, position 2 (counted from 0) is 'R', expected A C G T N"),
+        ({"X": ["ACGT", ""]}, "row 1 (counted from 0) is an empty text"),
+        ({"X_train": ["ACGT", "ACUT"], "X_test": [b"A"]}, "is 'U', expected A C G T N in either case; this is RNA"),
+        ({"X_train": ["ACGT", "AC"], "X_test": X}, "expected numbers"),
     ],
 )
 def test_npz_refused(npz, arrays, part):
@@ -240,6 +265,10 @@ def test_missing_values_are_left_for_the_model_to_fill(npz):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
+        ({"labels": "names.tsv"}, "is not a FASTA file, so labels=names.tsv has no use; leave labels out"),
+        ({"layer": "counts"}, "is not an .h5ad file, so layer=counts has no use"),
+        ({"image_size": 32}, "is not a folder of images, so image_size=32 has no use"),
+        ({"image_size": 3}, "image_size is 3, expected a side of at least 4 pixels"),
         ({"label": "y"}, "is not a table, so label=y"),
         ({"drop": ["a"]}, "leave drop out"),
         ({"one_hot": ["a"]}, "leave one_hot out"),
@@ -298,6 +327,8 @@ def test_schema_of_arrays_is_plain_json_and_holds_the_row_shape(npy):
         load_dataset, npy(IMAGES[:, :, :4]), schema=schema
     )
     assert "images are uint8" in refusal(load_dataset, npy(X), schema=schema)
+    assert load_dataset(npy(IMAGES[..., None]), schema=schema).x.shape == (6, 4, 5, 1)
+    assert "rows of shape (4, 5, 3)" in refusal(load_dataset, npy(np.stack([IMAGES] * 3, axis=-1)), schema=schema)
 
 
 def test_schema_of_vectors(npz, npy, recwarn):

@@ -21,7 +21,8 @@ DNA = np.frombuffer(b"ACGTNacgtn", dtype=np.uint8).reshape(2, 5)
 
 def test_importing_the_room_leaves_heavy_packages_alone():
     code = (
-        "import sys, viewsmith.data; print([m for m in ('pandas', 'pyarrow', 'sklearn', 'scipy') if m in sys.modules])"
+        "HEAVY = ('pandas', 'pyarrow', 'sklearn', 'scipy', 'PIL', 'anndata', 'h5py'); "
+        "import sys, viewsmith.data; print([m for m in HEAVY if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -162,6 +163,10 @@ def test_objects_that_are_no_numbers_are_a_type_error_too():
         (DNA, "dna"),
         (np.where(np.isin(DNA, ord("N")), ord("X"), DNA), "vectors"),
         (DNA.astype(np.int64), "vectors"),
+        (np.concatenate([DNA, np.zeros((2, 3), np.uint8)], axis=1), "dna"),
+        (np.concatenate([np.zeros((2, 1), np.uint8), DNA], axis=1), "vectors"),
+        (np.concatenate([DNA, np.zeros((1, 5), np.uint8)]), "vectors"),
+        (np.zeros((3, 5), np.uint8), "vectors"),
     ],
 )
 def test_domain_by_shape_and_dtype(x, domain):
@@ -173,6 +178,16 @@ def test_domain_by_shape_and_dtype(x, domain):
 @pytest.mark.parametrize(
     ("x", "domain", "part"),
     [
+        (BYTES.astype(np.float32), None, "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or"),
+        (BYTES.astype(np.float32), None, "domain='vectors' (--domain vectors)"),
+        (BYTES.astype(np.int64), None, "cast values of 0 to 255 with X.astype(np.uint8)"),
+        (np.moveaxis(BYTES, 3, 1), None, "put the channels last: X.transpose(0, 2, 3, 1)"),
+        (np.moveaxis(BYTES, 3, 1) / 255, "images", "X.transpose(0, 2, 3, 1); multiply values"),
+        (BYTES.repeat(2, axis=3)[..., :4], None, "leave out the alpha channel: X[..., :3]"),
+        (BYTES.repeat(2, axis=3)[..., :2], None, "keep 1 or 3 channels"),
+        (BYTES[:, :3], None, "the sides are at least 4 pixels"),
+        (BYTES[..., 0, 0], "images", "reshape them"),
+        (np.zeros((3, 5), np.uint8), "dna", "row 0 (counted from 0) holds no letter"),
         (BYTES.astype(np.float32), None, "float32 of shape (5, 4, 4, 3); expected images as uint8"),
         (np.moveaxis(BYTES, 3, 1), None, "shape (5, 3, 4, 4)"),
         (FLOATS, "images", "images are uint8"),
@@ -185,6 +200,14 @@ def test_domain_by_shape_and_dtype(x, domain):
 )
 def test_domain_refused(x, domain, part):
     assert part in refusal(find_domain, x, domain)
+
+
+def test_letters_that_are_not_all_of_dna_are_vectors_with_a_warning(recwarn):
+    assert find_domain(np.where(ord("T") == DNA, ord("U"), DNA)) == "vectors"
+    (warning,) = recwarn
+    assert "ASCII letters, but not of A C G T N alone" in str(warning.message)
+    find_domain(np.full((3, 4), 7, dtype=np.uint8))
+    assert len(recwarn) == 1
 
 
 def test_vectors_are_float32_and_contiguous():

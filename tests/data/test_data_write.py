@@ -84,11 +84,12 @@ def test_the_prefix_names_arrays_in_capitals(data, tmp_path):
 @pytest.mark.parametrize(
     ("name", "rows", "part"),
     [
-        ("o.txt", H, "expected one of .npz .npy .csv .parquet"),
+        ("o.txt", H, "expected one of .npz .npy .csv .parquet .h5ad"),
         ("o", H, "no extension"),
         ("none/o.npz", H, "does not exist; create it first"),
         ("in.npz", H, "it is a folder"),
         ("o.npz", H[:5], "5 representations for 20 rows"),
+        ("o.h5ad", H, "a copy of the .h5ad file that the rows come from, and they come from"),
         ("o.csv", H[:, None], "shape (20, 1, 4), a table takes (n, d)"),
     ],
 )

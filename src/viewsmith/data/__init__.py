@@ -1,7 +1,9 @@
-"""Data in and out: arrays, tables and built-in sets become one `Dataset`; representations become a file."""
+"""Data in and out: arrays, tables, images, DNA, single-cell files become one `Dataset`; representations a file."""
 
 from viewsmith.data.check import DOMAINS, as_vectors, check_finite, check_labels, find_domain, to_rows, warn_columns
 from viewsmith.data.dataset import Dataset, Domain, Impute, split_indices
+from viewsmith.data.dna import dna_rows, kmer_frequencies
+from viewsmith.data.images import image_rows
 from viewsmith.data.sources import READERS, load_dataset
 from viewsmith.data.write import write_representations
 
@@ -14,7 +16,10 @@ __all__ = [
     "as_vectors",
     "check_finite",
     "check_labels",
+    "dna_rows",
     "find_domain",
+    "image_rows",
+    "kmer_frequencies",
     "load_dataset",
     "split_indices",
     "to_rows",

@@ -10,6 +10,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.data.check import check_array
+from viewsmith.data.dna import dna_rows
 from viewsmith.data.messages import name_list
 from viewsmith.data.reading import Found, Request, reading
 
@@ -17,14 +18,15 @@ _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
 def read_npy(path: Path, request: Request) -> Found:
-    """One array, shape (n, ...), without labels."""
+    """One array, shape (n, ...), or texts of DNA, shape (n,), without labels."""
     request.refuse_table_options(str(path))
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
-        return Found(np.load(file, allow_pickle=False))
+        rows = np.load(file, allow_pickle=False)
+    return Found(_letters(rows, str(path)))
 
 
 def read_npz(path: Path, request: Request) -> Found:
-    """``X_train`` and ``X_test``, or ``X``; their labels and ``feature_names`` where present."""
+    """``X_train`` and ``X_test``, or ``X``, numbers or texts of DNA; labels and ``feature_names`` where present."""
     request.refuse_table_options(str(path))
     # The file is opened here because numpy forgets to close one that turns out to be damaged.
     with _open(path, b"PK", "an .npz archive") as file:
@@ -37,7 +39,8 @@ def read_npz(path: Path, request: Request) -> Found:
         if keys & {"X_train", "X_test"}:
             found = _given_split(path, archive, keys)
         elif "X" in keys:
-            found = Found(_load(path, archive, "X"), _load(path, archive, "y") if "y" in keys else None)
+            x = _letters(_load(path, archive, "X"), f"X in {path}")
+            found = Found(x, _load(path, archive, "y") if "y" in keys else None)
         else:
             held = name_list(archive.files) or "nothing"
             raise InputError(f"{path} holds {held}; expected X_train and X_test (y_train, y_test), or X (y)")
@@ -51,6 +54,10 @@ def _given_split(path: Path, archive: Any, keys: set[str]) -> Found:
             lone = "; name the array X if there is no split" if one == "X_train" else ""
             raise InputError(f"{path} holds {one} without {other}; expected both{lone}")
     train, test = (_load(path, archive, key) for key in ("X_train", "X_test"))
+    if _is_text(train) and _is_text(test) and len(train):
+        # Padded as one, both parts are as wide as the longest sequence of either.
+        letters = _letters(np.concatenate([train, test]), f"X_train, X_test in {path}")
+        train, test = letters[: len(train)], letters[len(train) :]
     check_array(train, f"X_train in {path}")
     check_array(test, f"X_test in {path}")
     if train.shape[1:] != test.shape[1:]:
@@ -70,6 +77,14 @@ def _given_split(path: Path, archive: Any, keys: set[str]) -> Found:
             raise InputError(f"{path}: y_train is {y_train.dtype} and y_test is {y_test.dtype}; expected the same")
         y = np.concatenate([y_train, y_test])
     return Found(np.concatenate([train, test]), y, n_train=len(train))
+
+
+def _is_text(x: np.ndarray) -> bool:
+    return x.dtype.kind in "US" and x.ndim == 1
+
+
+def _letters(x: np.ndarray, what: str) -> np.ndarray:
+    return dna_rows(x, what) if _is_text(x) else x
 
 
 def _load(path: Path, archive: Any, key: str) -> np.ndarray:

@@ -10,12 +10,11 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.data.dataset import Domain, Impute
+from viewsmith.data.dna import is_dna, is_text, refuse_rows
+from viewsmith.data.images import image_advice, is_images, refuse_arrays
 from viewsmith.data.messages import counted, known_names, name_list, one_line, repeated
 
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
-
-_IS_DNA_LETTER = np.zeros(256, dtype=np.bool_)
-_IS_DNA_LETTER[list(b"ACGTNacgtn")] = True
 
 
 class _NotNumbers(InputError, TypeError):
@@ -99,8 +98,9 @@ def find_domain(x: np.ndarray, domain: str | None = None, what: str = "the data"
     Parameters
     ----------
     x : ndarray, shape (n, ...)
-        uint8 (n, H, W) or (n, H, W, 1 or 3) are images; uint8 (n, L) whose values are all ASCII letters of A C G T N,
-        in either case, is DNA; other numbers (n, d) are vectors.
+        uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels are images; uint8 (n, L) whose values are
+        all ASCII letters of A C G T N, in either case, with zeros after the end of a sequence, is DNA; other numbers
+        (n, d) are vectors.
     domain : {"vectors", "images", "dna"}, optional
         ``vectors`` takes any array and means its rows laid flat.
     what : str
@@ -112,26 +112,15 @@ def find_domain(x: np.ndarray, domain: str | None = None, what: str = "the data"
         When no domain, or not the one asked for, has such arrays.
     """
     check_array(x, what)
-    given = f"{what}: {x.dtype} of shape {x.shape}"
-    is_image = x.dtype == np.uint8 and (x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3)))
     if domain is None:
-        if x.ndim == 2:
-            return "dna" if _is_dna(x) else "vectors"
-        if not is_image:
-            raise InputError(
-                f"{given}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), values 0 to 255, "
-                "or vectors (n, d); convert them, or take every row as a flat vector with domain='vectors'"
-            )
-        return "images"
+        return _seen_domain(x, what)
     if domain == "vectors":
         return "vectors"
     if domain == "images":
-        if not is_image:
-            raise InputError(f"{given}; images are uint8 (n, H, W) or (n, H, W, 1 or 3), values 0 to 255")
+        refuse_arrays(x, what)
         return "images"
     if domain == "dna":
-        if not _is_dna(x):
-            raise InputError(f"{given}; DNA is uint8 (n, L), every value an ASCII letter of A C G T N")
+        refuse_rows(x, what)
         return "dna"
     raise InputError(f"unknown domain {one_line(domain, 60)!r}; {known_names(str(domain), DOMAINS, 'known')}")
 
@@ -238,9 +227,24 @@ def _columns(marked: np.ndarray, names: list[str] | None, noun: str = "column") 
     return f"{counted(len(found), noun)}{where}: {name_list([i if names is None else names[i] for i in found])}"
 
 
-def _is_dna(x: np.ndarray) -> bool:
-    # One row first: most arrays of bytes that are not DNA are told by it.
-    return x.dtype == np.uint8 and x.ndim == 2 and bool(_IS_DNA_LETTER[x[0]].all() and _IS_DNA_LETTER[x].all())
+def _seen_domain(x: np.ndarray, what: str) -> Domain:
+    if x.ndim > 2 and not is_images(x):
+        raise InputError(
+            f"{what}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), "
+            f"values 0 to 255, or vectors (n, d); {image_advice(x)}"
+        )
+    if x.ndim > 2:
+        return "images"
+    if is_dna(x):
+        return "dna"
+    if is_text(x):
+        warnings.warn(
+            f"{what}: ASCII letters, but not of A C G T N alone, so they are taken as vectors; domain='dna' "
+            "(--domain dna) says which letter is at fault",
+            UserWarning,
+            stacklevel=4,
+        )
+    return "vectors"
 
 
 def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:

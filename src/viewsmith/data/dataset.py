@@ -26,7 +26,7 @@ class Dataset:
     ----------
     x : ndarray, shape (n, ...)
         All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
-        images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L).
+        images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence.
     y : ndarray, shape (n,), or None
         Labels of the same rows: integers, booleans or text.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split
@@ -35,7 +35,7 @@ class Dataset:
         Given by the file, drawn here (80/20, seed 0), or all rows for training.
     domain : {"vectors", "images", "dna"}
     source : str
-        The file or built-in name as the user gave it.
+        The file, folder or built-in name as the user gave it.
     feature_names : list of str, or None
         Names of the columns of `x` where they are known.
     schema : dict
@@ -117,8 +117,8 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     if n_test < max(n_shared_classes, 1):
         raise InputError(
             f"cannot split {counted(len(y), 'labelled row')} of {counted(len(counts), 'class', 'classes')} 80/20 by "
-            f"class: the test part would have {counted(n_test, 'row')}; give X_train and X_test, "
-            "or leave the labels out (a continuous target is not a label)"
+            f"class: the test part would have {counted(n_test, 'row')}; give the split (X_train and X_test, folders "
+            "train and test), or leave the labels out (a continuous target is not a label)"
         )
     train, test = train_test_split(shared, test_size=TEST_SHARE, random_state=seed, stratify=codes[shared])
     alone = np.flatnonzero(counts[codes] == 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,14 @@ class Request:
     one_hot: tuple[str, ...] = ()
     impute: Impute = "none"
     schema: dict[str, Any] | None = None
+    labels: Path | None = None
+    layer: str | None = None
+    image_size: int | None = None
+
+    def remembered(self, option: str) -> Any:
+        """An option of the file as given or, without that, as it was for the data that the run was fitted on."""
+        given = getattr(self, option)
+        return given if given is not None or self.schema is None else self.schema.get(option)
 
     def refuse_table_options(self, source: str) -> None:
         """Arrays have no named columns, so options that name some cannot be meant for them."""
@@ -49,6 +58,8 @@ class Found:
         Names of the columns of `x`.
     table : dict
         The table's part of the schema: ``columns``, ``one_hot``, ``drop``, ``label``. Empty for arrays.
+    options : dict
+        Options that a later file has to be read with, for the schema: ``layer``, ``image_size`` where they were given.
     """
 
     x: np.ndarray
@@ -56,6 +67,7 @@ class Found:
     n_train: int | None = None
     names: list[str] | None = None
     table: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 Reader = Callable[[Path, Request], Found]
@@ -86,3 +98,21 @@ def reading(what: str, kind: str) -> Iterator[None]:
             ) from error
         reason = one_line(f"{type(error).__name__}: {error}", 200)
         raise InputError(f"cannot read {what} as {kind}; is it damaged, or another format? ({reason})") from error
+
+
+def refuse_oversize(n_bytes: int, what: str, advice: str) -> None:
+    """Raise InputError before an array is made that `memory_limit` does not leave room for."""
+    limit = memory_limit()
+    if limit is not None and n_bytes > limit:
+        raise InputError(
+            f"{what} would take {n_bytes / 2**30:,.1f} GiB in memory, more than the {limit / 2**30:,.1f} GiB that are "
+            f"half of this machine's; {advice}"
+        )
+
+
+def memory_limit() -> int | None:
+    """Bytes that the rows may take: half of the machine's memory, for training works on a copy; None if unknown."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,10 @@ from viewsmith.data.arrays import read_npy, read_npz
 from viewsmith.data.builtin import BUILTIN, read_builtin
 from viewsmith.data.check import as_vectors, check_labels, find_domain, warn_columns
 from viewsmith.data.dataset import Dataset, Impute, Split, split_indices
+from viewsmith.data.fasta import read_fasta
+from viewsmith.data.folders import read_folder
+from viewsmith.data.h5ad import read_h5ad
+from viewsmith.data.images import SMALLEST_SIDE
 from viewsmith.data.messages import counted, known_names, name_list, one_line
 from viewsmith.data.reading import Found, Reader, Request
 from viewsmith.data.tables import read_csv, read_parquet, read_tsv
@@ -24,7 +29,20 @@ READERS: dict[str, Reader] = {
     ".csv": read_csv,
     ".tsv": read_tsv,
     ".parquet": read_parquet,
+    ".h5ad": read_h5ad,
+    ".fa": read_fasta,
+    ".fasta": read_fasta,
+    ".fna": read_fasta,
+    ".fa.gz": read_fasta,
+    ".fasta.gz": read_fasta,
+    ".fna.gz": read_fasta,
 }
+# Options that a single kind of source has.
+_OWN_OPTIONS = (
+    ("labels", read_fasta, "a FASTA file"),
+    ("layer", read_h5ad, "an .h5ad file"),
+    ("image_size", read_folder, "a folder of images"),
+)
 
 
 def load_dataset(
@@ -36,16 +54,21 @@ def load_dataset(
     one_hot: Sequence[str] = (),
     impute: Impute = "none",
     schema: dict[str, Any] | None = None,
+    labels: str | Path | None = None,
+    layer: str | None = None,
+    image_size: int | None = None,
 ) -> Dataset:
-    """Rows, labels and split from a built-in name or a file.
+    """Rows, labels and split from a built-in name, a file or a folder of images.
 
     Parameters
     ----------
     source : str or Path
         ``digits``, ``breast_cancer``, ``wine``, or a file with an extension in `READERS`. An ``.npz`` holds
-        ``X_train`` and ``X_test`` (``y_train``, ``y_test``) or ``X`` (``y``).
+        ``X_train`` and ``X_test`` (``y_train``, ``y_test``) or ``X`` (``y``). A folder holds ``CLASS/*.png``, or
+        ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or images without labels. Headers of a FASTA file may have
+        ``label=VALUE`` and ``split=train`` or ``split=test``.
     label : str, optional
-        Column of a table that holds the labels; never a feature.
+        Column of a table, or of ``obs`` in an .h5ad file, that holds the labels; never a feature.
     domain : {"vectors", "images", "dna"}, optional
         Instead of the domain that `find_domain` sees.
     drop, one_hot : sequence of str
@@ -54,7 +77,15 @@ def load_dataset(
         Missing values: refused, or left as NaN in `Dataset.x` for the model, which holds the medians.
     schema : dict, optional
         ``Dataset.schema`` of the data that a run was fitted on: this file has to give the same columns, whatever
-        their order. Labels are optional then, a single row is enough, and rows too few to split stay unsplit.
+        their order. Labels are optional then, a single row is enough, and rows too few to split stay unsplit. Images
+        have to be of the same shape; DNA may be of any length. Where `layer` or `image_size` was given for those data,
+        it holds here too unless another one is given.
+    labels : str or Path, optional
+        Labels of the records of a FASTA file: lines of name and label, separated by a tab or a comma.
+    layer : str, optional
+        Layer of an .h5ad file to take in place of its ``X``.
+    image_size : int, optional
+        Have the middle of every image of a folder cropped to a square and resized to this many pixels a side.
 
     Returns
     -------
@@ -65,11 +96,22 @@ def load_dataset(
     InputError
         One line: what was given, what was expected, what to do.
     MissingExtra
-        Parquet without pyarrow.
+        Parquet without pyarrow, .h5ad without anndata, a folder of images without pillow.
     """
     request, domain = _request(label, domain, drop, one_hot, impute, schema)
+    request = dataclasses.replace(
+        request,
+        labels=None if labels is None else Path(labels),
+        layer=layer,
+        image_size=_checked_size(image_size),
+    )
     name = str(source)
-    found = _read(name, request)
+    return _dataset(_read(name, request), request, domain, name)
+
+
+def _dataset(found: Found, request: Request, domain: str | None, name: str) -> Dataset:
+    """What a reader found, held to the rules for every source."""
+    schema = request.schema
     kind = find_domain(found.x, domain, name)
     names = found.names if kind == "vectors" else None
     x = as_vectors(found.x, names, request.impute, name) if kind == "vectors" else np.ascontiguousarray(found.x)
@@ -77,8 +119,10 @@ def load_dataset(
         **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
         "domain": kind,
         "impute": request.impute,
-        "row_shape": list(x.shape[1:]),
+        # DNA may have any length: sequences are padded to a common one.
+        "row_shape": [None] if kind == "dna" else list(x.shape[1:]),
         "feature_names": names,
+        **found.options,
     }
     if schema is not None:
         _check_schema(x, names, schema, name)
@@ -129,28 +173,56 @@ def _request(
     return Request(label, impute=schema["impute"], schema=schema), schema["domain"]
 
 
+def _checked_size(image_size: int | None) -> int | None:
+    if image_size is not None and image_size < SMALLEST_SIDE:
+        raise InputError(f"image_size is {image_size}, expected a side of at least {SMALLEST_SIDE} pixels")
+    return image_size
+
+
 def _read(name: str, request: Request) -> Found:
     if name in BUILTIN:
+        _refuse_options_of_others(name, request, None)
         return read_builtin(name, request)
     path = Path(name)
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        if not path.suffix and not path.exists():
-            hint = known_names(name, BUILTIN, "built-in")
-            raise InputError(f"unknown data set {one_line(name, 100)!r}; {hint}, or give a file: {' '.join(READERS)}")
-        given = f"the extension {path.suffix!r}" if path.suffix else "no extension"
-        raise InputError(f"{name} has {given}; known are {' '.join(READERS)} and the built-in {', '.join(BUILTIN)}")
-    if not path.is_file():
-        raise InputError(
-            f"{name} is {'a folder' if path.is_dir() else 'no existing file'}; expected a {path.suffix} file"
-        )
+    reader = read_folder if path.is_dir() else _reader(path)
+    _refuse_options_of_others(name, request, reader)
     return reader(path, request)
+
+
+def _reader(path: Path) -> Reader:
+    """The reader of a file, by its extension."""
+    # The extension of a compressed file is its last two: reads.fa.gz
+    extension = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+    reader = READERS.get(extension.lower())
+    if reader is None:
+        known = " ".join(READERS)
+        if not path.suffix and not path.exists():
+            hint = known_names(str(path), BUILTIN, "built-in")
+            raise InputError(
+                f"unknown data set {one_line(path, 100)!r}; {hint}, or give a file, {known}, or a folder of images"
+            )
+        given = f"the extension {extension!r}" if extension else "no extension"
+        raise InputError(
+            f"{path} has {given}; known are {known}, folders of images and the built-in {', '.join(BUILTIN)}"
+        )
+    if not path.is_file():
+        raise InputError(f"{path} is no existing file; expected a {extension} file")
+    return reader
+
+
+def _refuse_options_of_others(name: str, request: Request, reader: Reader | None) -> None:
+    for option, owner, kind in _OWN_OPTIONS:
+        value = getattr(request, option)
+        if value is not None and reader is not owner:
+            raise InputError(f"{name} is not {kind}, so {option}={one_line(value, 60)} has no use; leave {option} out")
 
 
 def _check_schema(x: np.ndarray, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
     """Refuse rows of another shape than the run was fitted on, and columns of other names."""
     expected = tuple(schema["row_shape"])
-    if x.shape[1:] != expected:
+    # One channel of grey and none are the same image.
+    plain = [shape[:2] if shape[2:] == (1,) else shape for shape in (x.shape[1:], expected)]
+    if schema["domain"] != "dna" and plain[0] != plain[1]:
         if len(expected) == 1:
             raise InputError(
                 f"{what} has {counted(x.shape[1], 'feature')} a row, but the run was fitted on {expected[0]}"

@@ -11,6 +11,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
 from viewsmith.data.dataset import Dataset
+from viewsmith.data.h5ad import write_h5ad
 from viewsmith.data.messages import counted
 
 
@@ -23,6 +24,8 @@ def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, 
         ``.npz``: ``H_train``, ``H_test``, ``y_train``, ``y_test`` for a given split, else ``H``, ``y`` and, for a
         split drawn by us, ``split`` with ``train`` or ``test`` for every row. ``.npy``: the array alone. ``.csv``,
         ``.parquet``: columns ``h0`` .., ``split``, ``label``. What is not known (labels, split) is left out.
+        ``.h5ad``, for rows of an ``.h5ad`` file: a copy of that file with ``obsm["X_viewsmith"]``, or
+        ``obsm["X_viewsmith_PREFIX"]`` for another prefix than ``h``.
     dataset : Dataset
         The rows that `H` belongs to.
     H : ndarray, shape (n, ...)
@@ -35,7 +38,7 @@ def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, 
     InputError
         Another extension, a folder that does not exist, or a shape that does not fit.
     MissingExtra
-        Parquet without pyarrow.
+        Parquet without pyarrow, .h5ad without anndata.
     OSError
         As the disk raises it; an old file stays intact.
     """
@@ -100,6 +103,10 @@ def _write_table(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> No
             frame.to_csv(temporary, index=False)
 
 
+def _write_h5ad(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
+    write_h5ad(path, dataset.source, H, "X_viewsmith" if prefix == "h" else f"X_viewsmith_{prefix}")
+
+
 def _split_names(dataset: Dataset) -> np.ndarray:
     names = np.full(len(dataset.x), "train")
     if dataset.test_index is not None:
@@ -112,4 +119,5 @@ _WRITERS: dict[str, Callable[[Path, Dataset, np.ndarray, str], None]] = {
     ".npy": _write_npy,
     ".csv": _write_table,
     ".parquet": _write_table,
+    ".h5ad": _write_h5ad,
 }

@@ -1,0 +1,159 @@
+"""Reader of FASTA files, plain or gzip: records of letters, with labels and a split from headers or a second file."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.data.dna import first_other_letter, letter_fault, pad_rows
+from viewsmith.data.messages import counted, name_list, one_line
+from viewsmith.data.reading import Found, Request, reading
+
+_GZIP = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_fasta(path: Path, request: Request) -> Found:
+    """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends.
+
+    Labels come from the file given as ``labels``, else from ``label=VALUE`` in the headers; ``split=train`` and
+    ``split=test`` in the headers give a split, the train records first.
+    """
+    request.refuse_table_options(str(path))
+    headers, letters, starts = _records(path)
+    lengths = np.diff(starts, append=len(letters))
+    if not lengths.all():
+        raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} holds no sequence; leave it out")
+    fault = first_other_letter(letters, starts)
+    if fault is not None:
+        record, position = fault
+        letter = letter_fault(chr(letters[starts[record] + position]))
+        raise InputError(f"{path}: {_record(headers, record)}, position {position + 1} is {letter}")
+    y = _labels(headers, path, request.labels)
+    is_test = _given_split(headers, path, fresh=request.schema is None)
+    if is_test is None:
+        return Found(pad_rows(letters, starts, lengths, str(path)), y)
+    order = np.argsort(is_test, kind="stable")
+    rows = pad_rows(letters, starts[order], lengths[order], str(path))
+    return Found(rows, None if y is None else y[order], n_train=int((~is_test).sum()))
+
+
+def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Headers without their mark, all letters one after another, and where each record begins in them."""
+    headers: list[str] = []
+    letters = bytearray()
+    starts: list[int] = []
+    with reading(str(path), "a FASTA file"):
+        with path.open("rb") as raw:
+            compressed = raw.read(2) == _GZIP
+        with gzip.open(path) if compressed else path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                text = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
+                if text.startswith(b">"):
+                    headers.append(text[1:].decode("utf-8", "replace"))
+                    starts.append(len(letters))
+                elif text and not headers:
+                    raise InputError(
+                        f"{path}: line {number} is {one_line(repr(text[:40].decode('utf-8', 'replace')))}, expected a "
+                        "FASTA file, where a line of '>' and a name begins each record"
+                    )
+                else:
+                    letters += text
+    if not headers:
+        raise InputError(f"{path} is empty; expected a FASTA file: lines of '>' and a name, then the sequence")
+    return headers, np.frombuffer(letters, dtype=np.uint8), np.array(starts, dtype=np.int64)
+
+
+def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray | None:
+    if labels is None:
+        found = _fields(headers, "label")
+        if not any(found):
+            return None
+        source, advice = "its header has no label=VALUE", "label every record, or none"
+    else:
+        known = _label_file(labels)
+        names = [_name(header) for header in headers]
+        found = [known.get(name) for name in names]
+        source, advice = f"{labels} does not name it", "write a line with its name and label"
+        unused = sorted(known.keys() - set(names))
+        if unused and all(found):
+            warnings.warn(
+                f"{labels}: {counted(len(unused), 'name')} that {path} does not hold, ignored: {name_list(unused)}",
+                UserWarning,
+                stacklevel=5,
+            )
+    missing = [i for i, label in enumerate(found) if not label]
+    if missing:
+        raise InputError(
+            f"{path}: {counted(len(missing), 'record')} of {len(headers):,} without a label, first "
+            f"{_record(headers, missing[0])}: {source}; {advice}"
+        )
+    return np.array(found, dtype=np.str_)
+
+
+def _label_file(path: Path) -> dict[str, str]:
+    """Labels by name, from lines of two columns separated by a tab or a comma."""
+    if not path.is_file():
+        raise InputError(f"labels: {path} is {'a folder' if path.is_dir() else 'no existing file'}; expected a file")
+    with reading(str(path), "a file of names and labels in UTF-8"):
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    labels: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        fields = [field.strip() for field in line.split("\t" if "\t" in line else ",")]
+        if len(fields) != 2 or not all(fields):
+            raise InputError(
+                f"{path}: line {number} is {one_line(repr(line.strip()), 60)}, expected a name and its label with "
+                "a tab or a comma between"
+            )
+        name, label = fields
+        if labels.setdefault(name, label) != label:
+            raise InputError(
+                f"{path}: line {number} labels {one_line(name, 60)} {one_line(label, 60)}, and a line before it "
+                f"{one_line(labels[name], 60)}; keep one of them"
+            )
+    return labels
+
+
+def _given_split(headers: list[str], path: Path, fresh: bool) -> np.ndarray | None:
+    """Which records are for testing, bool (n,); None without a split."""
+    found = _fields(headers, "split")
+    if not any(found):
+        return None
+    for i, side in enumerate(found):
+        if side not in ("train", "test"):
+            given = f"split={one_line(side, 60)}" if side else "no split"
+            raise InputError(
+                f"{path}: {_record(headers, i)} has {given}; expected split=train or split=test "
+                "on every record, or none"
+            )
+    is_test = np.array([side == "test" for side in found])
+    if is_test.any() and not is_test.all():
+        return is_test
+    given = f"{path}: every record has split={found[0]}"
+    if fresh:
+        raise InputError(f"{given}; expected both split=train and split=test, or neither")
+    warnings.warn(f"{given}, so there is no split to go by", UserWarning, stacklevel=5)
+    return None
+
+
+def _fields(headers: list[str], key: str) -> list[str | None]:
+    """The values of ``key=VALUE`` in each header."""
+    pattern = re.compile(rf"(?:^|\s){key}=(\S+)")
+    return [match[1] if (match := pattern.search(header)) else None for header in headers]
+
+
+def _name(header: str) -> str:
+    return header.split(maxsplit=1)[0] if header.strip() else ""
+
+
+def _record(headers: list[str], i: int) -> str:
+    """How messages call a record: by its name, or its number, counted from 1."""
+    name = one_line(_name(headers[i]), 60)
+    return f"record {name!r}" if name else f"record number {i + 1} (without a name)"

@@ -1,0 +1,200 @@
+"""Reader of folders of image files: the names of subfolders are the labels."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.data.images import SMALLEST_SIDE
+from viewsmith.data.messages import counted, name_list
+from viewsmith.data.reading import Found, Request, reading, refuse_oversize
+
+if TYPE_CHECKING:
+    from PIL.ImageFile import ImageFile
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+
+_LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*.png, or FOLDER/*.png"
+
+
+@dataclass
+class _Images:
+    """Image files in order, their labels where subfolders give some, and what was left aside."""
+
+    files: list[Path] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    ignored: list[Path] = field(default_factory=list)
+
+
+def read_folder(path: Path, request: Request) -> Found:
+    """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in colour, in the order of their names."""
+    request.refuse_table_options(str(path))
+    if importlib.util.find_spec("PIL") is None:
+        raise MissingExtra("pillow", "image", "reading folders of images")
+    with reading(str(path), "a folder of images"):
+        images, n_train = _listed(path)
+    if not images.files:
+        raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
+    if images.ignored:
+        names = [str(entry.relative_to(path)) for entry in images.ignored]
+        warnings.warn(
+            f"{path}: {counted(len(names), 'entry', 'entries')} taken for no image, ignored: {name_list(names)}",
+            UserWarning,
+            stacklevel=4,
+        )
+    size = request.remembered("image_size")
+    fitted = request.schema["row_shape"] if request.schema else []
+    x = _pixels(images.files, size, colour=len(fitted) == 3 and fitted[2] == 3)
+    y = np.array(images.labels, dtype=np.str_) if images.labels else None
+    return Found(x, y, n_train, options={} if size is None else {"image_size": size})
+
+
+def _listed(root: Path) -> tuple[_Images, int | None]:
+    """All images below a folder, and how many of them are for training where train and test are given."""
+    folders = {folder.name.lower(): folder for folder in _entries(root)[1]}
+    if not {"train", "test"} <= folders.keys():
+        for name, other in (("train", "test"), ("test", "train")):
+            # Class folders inside, or nothing beside it: this is one side of a split and not a class of that name.
+            if name in folders and (len(folders) == 1 or not _entries(folders[name])[0]):
+                raise InputError(f"{root} holds {folders[name].name} without {other}; expected both, or class folders")
+        return _labelled(root), None
+    train, test = _labelled(folders["train"]), _labelled(folders["test"])
+    for side, images in (("train", train), ("test", test)):
+        if not images.files:
+            raise InputError(f"{folders[side]} is a folder without images; expected {_LAYOUT}")
+    if bool(train.labels) != bool(test.labels):
+        bare = folders["test" if train.labels else "train"]
+        raise InputError(f"{bare} has no class folders, but the other part of {root} has; expected them in both")
+    loose, others, rest = _entries(root)
+    beside = loose + [folder for folder in others if folder.name.lower() not in ("train", "test")] + rest
+    merged = _Images(train.files + test.files, train.labels + test.labels, beside + train.ignored + test.ignored)
+    return merged, len(train.files)
+
+
+def _labelled(folder: Path) -> _Images:
+    """Images of class folders with their labels, or those that lie in the folder itself, without."""
+    loose, classes, other = _entries(folder)
+    found = _Images(ignored=other)
+    for inner in classes:
+        files, deeper, rest = _entries(inner)
+        found.files += files
+        found.labels += [inner.name] * len(files)
+        found.ignored += (deeper + rest) if files else [inner]
+    if loose and found.files:
+        raise InputError(
+            f"{folder} holds images ({loose[0].name}) beside class folders ({found.labels[0]}); expected one or the "
+            "other: move the images into a class folder, or out"
+        )
+    found.files += loose
+    return found
+
+
+def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
+    """Image files, folders and other files of a folder, each by name; hidden ones are left out."""
+    images: list[Path] = []
+    folders: list[Path] = []
+    other: list[Path] = []
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            folders.append(entry)
+        else:
+            (images if entry.suffix.lower() in SUFFIXES else other).append(entry)
+    return images, folders, other
+
+
+def _pixels(files: list[Path], side: int | None, colour: bool) -> np.ndarray:
+    """Pixels of all files, uint8 (n, H, W, 1 or 3); cropped and resized to (side, side) where that is given.
+
+    Headers are read first: the array is made once, and whatever is refused is refused before the long part.
+    """
+    from PIL import Image
+
+    first: tuple[int, int] | None = None
+    for file in files:
+        with reading(str(file), "an image"), Image.open(file) as image:
+            colour = _is_colour(image, file) or colour
+            shape = _upright_size(image)
+        if min(shape) < SMALLEST_SIDE:
+            raise InputError(f"{file} is {_sides(shape)}, expected at least {SMALLEST_SIDE} a side; leave it out")
+        first = first or shape
+        if side is None and shape != first:
+            raise InputError(
+                f"{file} is {_sides(shape)} and {files[0].name} is {_sides(first)}, expected images of one size; "
+                "resize them, or have the middle of each cropped and resized with image_size (--image-size)"
+            )
+    assert first is not None
+    width, height = first if side is None else (side, side)
+    channels = 3 if colour else 1
+    refuse_oversize(
+        len(files) * height * width * channels, counted(len(files), "image"), "give a smaller image_size (--image-size)"
+    )
+    x = np.empty((len(files), height, width, channels), dtype=np.uint8)
+    for row, file in zip(x, files, strict=True):
+        with reading(str(file), "an image"), Image.open(file) as image:
+            row[:] = _decoded(image, "RGB" if colour else "L", side).reshape(row.shape)
+    return x
+
+
+def _is_colour(image: ImageFile, file: Path) -> bool:
+    """Whether an image is in colour, by its header; raise InputError if it is more than 8 bits of grey or RGB."""
+    frames = getattr(image, "n_frames", 1)
+    # MPO is a photo with a preview; anything else is an animation or several pages.
+    if frames > 1 and image.format != "MPO":
+        raise InputError(
+            f"{file} has {counted(frames, 'frame')}, expected one; save the one to use as an image of its own"
+        )
+    stored = image.tile[0][3] if image.tile else ""
+    stored = stored[0] if isinstance(stored, tuple) and stored else stored
+    if image.mode[0] in "IF" or "16" in str(stored):
+        # Pillow would cut colours of 16 bits to their upper 8 in silence.
+        raise InputError(
+            f"{file} has more than 8 bits a channel, expected 8; scale the values to 0 to 255 and save it again"
+        )
+    if image.has_transparency_data:
+        raise InputError(
+            f"{file} has transparency (mode {image.mode}), expected grey or RGB; paste it on a background and save it "
+            "again"
+        )
+    if image.mode not in ("1", "L", "P", "RGB"):
+        raise InputError(f"{file} has the colour mode {image.mode}, expected grey or RGB; convert it to RGB")
+    return image.mode in ("P", "RGB")
+
+
+def _upright_size(image: ImageFile) -> tuple[int, int]:
+    """Width and height as the picture is shown."""
+    width, height = image.size
+    turned = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
+    return (height, width) if turned else (width, height)
+
+
+def _is_photo(image: ImageFile) -> bool:
+    # Cameras write which side is up into JPEG; to look for it in a PNG would decode all of it.
+    return image.format in ("JPEG", "MPO")
+
+
+def _decoded(image: ImageFile, mode: str, side: int | None) -> np.ndarray:
+    from PIL import Image as pillow
+    from PIL import ImageOps
+
+    upright = ImageOps.exif_transpose(image) if _is_photo(image) else image
+    pixels = upright.convert(mode)
+    if side is not None:
+        width, height = pixels.size
+        square = min(width, height)
+        left, top = (width - square) // 2, (height - square) // 2
+        # Cropped first: resize(box=...) would mix pixels from beyond the square into its edges.
+        middle = pixels.crop((left, top, left + square, top + square))
+        pixels = middle.resize((side, side), pillow.Resampling.BILINEAR)
+    return np.asarray(pixels)
+
+
+def _sides(shape: tuple[int, int]) -> str:
+    return f"{shape[0]} x {shape[1]} pixels"

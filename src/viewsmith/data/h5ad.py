@@ -1,0 +1,186 @@
+"""Single-cell files, .h5ad: rows are read block by block straight into one float32 array; the file is not densified."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.files import atomic_path
+from viewsmith.data.check import check_numbers
+from viewsmith.data.messages import counted, known_names, name_list, one_line, repeated
+from viewsmith.data.reading import Found, Request, reading, refuse_oversize
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KIND = "an .h5ad file"
+# Values of a block in the file's own dtype: small beside the array it goes into.
+_BLOCK = 4_000_000
+
+
+def read_h5ad(path: Path, request: Request) -> Found:
+    """``X`` or a layer as float32 (n, d); ``var_names`` name the features, a column of ``obs`` is the label."""
+    dataclasses.replace(request, label=None).refuse_table_options(str(path))
+    _require_anndata(f"reading {_KIND}")
+    import h5py  # type: ignore[import-untyped]
+    from anndata.io import read_elem
+
+    from viewsmith.data import frames
+
+    layer = request.remembered("layer")
+    with reading(str(path), _KIND), h5py.File(path, "r") as file:
+        values, where = _values(file, layer, str(path))
+        obs, var = read_elem(file["obs"]), read_elem(file["var"])
+        _check_frames(obs, var, values.shape, f"{where} in {path}")
+        names = [str(name) for name in var.index]
+        order = _order(names, request.schema, str(path))
+        label = _label(obs, request, str(path))
+        x = _dense(values, order, f"{where} in {path}")
+    kept = names if order is None else [names[i] for i in order]
+    y = None if label is None else frames.labels(obs[label], str(path))
+    table: dict[str, Any] = {"columns": kept, "one_hot": {}, "drop": [], "label": label}
+    return Found(x, y, names=kept, table=table, options={} if layer is None else {"layer": layer})
+
+
+def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:
+    """Write a copy of the .h5ad file `source` with `H`, shape (n, k), as ``obsm[key]``; the rest is not touched."""
+    if Path(source).suffix.lower() != ".h5ad" or not Path(source).is_file():
+        raise InputError(
+            f"cannot write {path}: .h5ad is written as a copy of the .h5ad file that the rows come from, and they come "
+            f"from {source}; use .npz, .csv or .parquet"
+        )
+    if H.ndim != 2:
+        raise InputError(f"cannot write {path}: the representations have shape {H.shape}, obsm takes (n, k); use .npz")
+    _require_anndata(f"writing {_KIND}")
+    import h5py
+    from anndata.io import read_elem, write_elem
+
+    with atomic_path(path) as temporary:
+        # Without its permissions: the copy of a read-only file has to be written to.
+        shutil.copyfile(source, temporary)
+        with h5py.File(temporary, "r+") as file:
+            rows = len(read_elem(file["obs"]))
+            if rows != len(H):
+                raise InputError(
+                    f"cannot write {path}: {counted(len(H), 'representation')} for {counted(rows, 'row')} of {source}"
+                )
+            if "obsm" not in file:
+                write_elem(file, "obsm", {})
+            write_elem(file["obsm"], key, H)
+
+
+def _require_anndata(purpose: str) -> None:
+    if importlib.util.find_spec("anndata") is None:
+        raise MissingExtra("anndata", "omics", purpose)
+
+
+def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
+    """The matrix in the file, sliced on demand, and how messages call it."""
+    import h5py
+    from anndata.io import sparse_dataset
+
+    missing = [key for key in ("obs", "var") if key not in file]
+    if missing:
+        raise InputError(f"{what} holds no {' and no '.join(missing)}; expected {_KIND} written by anndata")
+    layers = list(file["layers"]) if "layers" in file else []
+    if layer is None:
+        if "X" not in file:
+            known = f"give one of its layers with layer (--layer): {name_list(layers)}" if layers else "nor any layers"
+            raise InputError(f"{what} has no X; {known}")
+        values, where = file["X"], "X"
+    else:
+        if layer not in layers:
+            known = known_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
+            raise InputError(f"{what} has no layer {one_line(layer, 60)!r}; {known}")
+        values, where = file["layers"][layer], f"layer {one_line(layer, 60)}"
+    if isinstance(values, h5py.Group):
+        values = sparse_dataset(values)
+    check_numbers(values, f"{where} in {what}")
+    return values, where
+
+
+def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], what: str) -> None:
+    if not (hasattr(obs, "columns") and hasattr(var, "columns")):
+        raise InputError(f"{what}: obs or var is no data frame; open and save it with anndata 0.7 or later")
+    if shape != (len(obs), len(var)):
+        raise InputError(f"{what} has shape {shape}, expected ({len(obs)}, {len(var)}) as obs and var have")
+    if 0 in shape:
+        raise InputError(f"{what} has {counted(shape[0], 'row')} and {counted(shape[1], 'feature')}; it is empty")
+
+
+def _order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.ndarray | None:
+    """Columns of the file in the order of an earlier run; None for all as they are."""
+    twice = repeated(names)
+    if twice:
+        raise InputError(
+            f"{what} has var_names of the same name: {name_list(twice)}; rename them with var_names_make_unique()"
+        )
+    if schema is None or schema["columns"] is None:
+        return None
+    if schema["one_hot"]:
+        raise InputError(
+            f"{what} has no text columns, but the run was fitted on some that were one-hot encoded: "
+            f"{name_list(list(schema['one_hot']))}; give a table"
+        )
+    fitted: list[str] = schema["columns"]
+    position = {name: i for i, name in enumerate(names)}
+    missing = [name for name in fitted if name not in position]
+    if missing:
+        raise InputError(
+            f"{what} lacks {counted(len(missing), 'feature')} that the run was fitted on: {name_list(missing)}; "
+            f"it has {name_list(names)}"
+        )
+    known = {*fitted, *schema["drop"]}
+    extra = [name for name in names if name not in known]
+    if extra:
+        warnings.warn(
+            f"{what}: {counted(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}",
+            UserWarning,
+            stacklevel=5,
+        )
+    return None if names == fitted else np.array([position[name] for name in fitted])
+
+
+def _label(obs: pd.DataFrame, request: Request, what: str) -> str | None:
+    columns = [str(column) for column in obs.columns]
+    if request.label is not None and request.label not in columns:
+        known = known_names(request.label, columns, "its columns are") if columns else "it has no columns"
+        raise InputError(f"{what}: obs has no column {one_line(request.label, 60)!r}, given as label; {known}")
+    label = request.label or (request.schema or {}).get("label")
+    return label if label in columns else None
+
+
+def _dense(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
+    """The matrix as float32, its columns in `order`; beside the result only a block is in memory."""
+    n, d = values.shape[0], values.shape[1] if order is None else len(order)
+    refuse_oversize(4 * n * d, f"{what}, {n:,} x {d:,} values,", "keep fewer genes (the most variable) or fewer cells")
+    x = np.empty((n, d), dtype=np.float32)
+    # Beyond the range of float32 is infinite, which is refused with its column later.
+    with np.errstate(over="ignore"):
+        if getattr(values, "format", None) == "csc":
+            columns = np.arange(d) if order is None else order
+            for part in _blocks(values.shape[1], n):
+                here = np.flatnonzero((columns >= part.start) & (columns < part.stop))
+                if len(here):
+                    block = values[:, part].astype(np.float32)
+                    x[:, here] = block[:, columns[here] - part.start].toarray()
+            return x
+        for part in _blocks(n, values.shape[1]):
+            block = values[part]
+            block = block if order is None else block[:, order]
+            x[part] = block.astype(np.float32).toarray() if hasattr(block, "toarray") else block
+    return x
+
+
+def _blocks(length: int, width: int) -> Iterator[slice]:
+    step = max(1, _BLOCK // width)
+    for begin in range(0, length, step):
+        yield slice(begin, min(begin + step, length))

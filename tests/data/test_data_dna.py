@@ -1,0 +1,291 @@
+"""DNA: text and letters as rows, words, and FASTA files with their labels and split."""
+
+import gzip
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refusals import refusal
+from viewsmith.data import dna, dna_rows, kmer_frequencies, load_dataset, reading
+
+rng = np.random.default_rng(0)
+RECORDS = {"a": "ACGTN", "b two": "acgtnACG", "c": "TT"}
+
+
+@pytest.fixture
+def fasta(tmp_path):
+    def write(text, name="reads.fa"):
+        content = text if isinstance(text, bytes) else text.encode()
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+        return path
+
+    return write
+
+
+def texts(x):
+    return [bytes(row).rstrip(b"\0").decode() for row in x]
+
+
+# --- rows
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["ACGT", "n", "tac"],
+        ("ACGT", "n", "tac"),
+        [b"ACGT", "n", b"tac"],
+        np.array(["ACGT", "n", "tac"]),
+        np.array([b"ACGT", b"n", b"tac"]),
+        np.array(["ACGT", "n", "tac"], dtype=object),
+        pd.Series(["ACGT", "n", "tac"]),
+        np.array([[*b"ACGT"], [*b"n\0\0\0"], [*b"tac\0"]], dtype=np.uint8),
+    ],
+    ids=["list", "tuple", "bytes", "U", "S", "object", "series", "uint8"],
+)
+def test_rows_of_letters_padded_at_the_end(given):
+    rows = dna_rows(given)
+    assert rows.dtype == np.uint8 and rows.flags.c_contiguous
+    assert rows.tolist() == [[*b"ACGT"], [*b"n\0\0\0"], [*b"tac\0"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ("ACGT", "put it into a list"),
+        ([], "no sequences"),
+        (np.zeros((0, 4), np.uint8), "no sequences"),
+        (["ACGT", ""], "row 1 (counted from 0) is an empty text"),
+        (["ACGT", None], "row 1 (counted from 0) is None, expected the text of a sequence"),
+        (["ACGT", "ACUT"], "row 1, position 2 (counted from 0) is 'U', expected A C G T N in either case; this is RNA"),
+        (["ACRT"], "row 0, position 2 (counted from 0) is 'R', expected A C G T N in either case; write N for"),
+        ([b"AC-T"], "position 2 (counted from 0) is '-', expected A C G T N in either case; take gaps"),
+        (["ACG\u00e9T"], "position 3 (counted from 0) is '\u00e9'"),
+        (["A\u4e2d\u4e2d", "C"], "row 0, position 1 (counted from 0) is '\u4e2d'"),
+        (["MKEL"], "position 0 (counted from 0) is 'M'"),
+        (["AC\nGT"], "position 2 (counted from 0) is the code 10"),
+        (["EL"], "is it a protein"),
+        (np.array([["A"], ["C"]]), "text of shape (2, 1), expected one text a row"),
+        (np.array([[65, 67], [65, 82]], np.uint8), "row 1, position 1 (counted from 0) is 'R'"),
+        (np.array([[65, 67], [65, 3]], np.uint8), "row 1, position 1 (counted from 0) is the code 3"),
+        (np.array([[65, 67], [0, 0]], np.uint8), "row 1 (counted from 0) holds no letter"),
+        (np.array([[65, 0, 67], [65, 0, 0]], np.uint8), "row 0, position 1 (counted from 0) is 0, which is padding"),
+        (np.array([[65, 67]]), "int64 of shape (1, 2); DNA is uint8 (n, L)"),
+        (np.zeros((2, 3, 4), np.uint8), "DNA is uint8 (n, L)"),
+    ],
+)
+def test_rows_refused(given, part):
+    message = refusal(dna_rows, given, "mine")
+    assert part in message and message.startswith("mine: ")
+
+
+def test_faults_are_found_in_any_block(monkeypatch):
+    monkeypatch.setattr(dna, "_BLOCK", 7)
+    letters = ["ACGTACGT"] * 9
+    letters[5] = "ACGTACXT"
+    assert "row 5, position 6" in refusal(dna_rows, letters)
+    assert "row 5, position 6" in refusal(dna_rows, np.array([[*text.encode()] for text in letters], np.uint8))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.text("ACGTNacgtn\0R", min_size=3, max_size=3), min_size=1, max_size=4))
+def test_an_array_is_dna_when_every_row_is_letters_then_zeros(rows):
+    x = np.array([[*row.encode()] for row in rows], dtype=np.uint8)
+    expected = all(row.rstrip("\0") and not set(row.rstrip("\0")) - set("ACGTNacgtn") for row in rows)
+    assert dna.is_dna(x) == expected
+    if not expected:
+        refusal(dna_rows, x)
+
+
+# --- words
+
+
+def slow_frequencies(text, k):
+    words = ["".join(letters) for letters in itertools.product("ACGT", repeat=k)]
+    found = [text[i : i + k].upper() for i in range(len(text) - k + 1)]
+    counts = np.array([found.count(word) for word in words], dtype=float)
+    return counts / max(counts.sum(), 1)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("block", [1, 4_000_000])
+def test_words_against_a_loop(monkeypatch, k, block):
+    monkeypatch.setattr(dna, "_BLOCK", block)
+    given = ["".join(rng.choice([*"ACGTNacgtn"], size=rng.integers(1, 30))) for _ in range(20)] + ["N", "ACGT" * 5]
+    frequencies = kmer_frequencies(dna_rows(given), k)
+    assert frequencies.dtype == np.float32 and frequencies.shape == (22, 4**k)
+    np.testing.assert_allclose(frequencies, [slow_frequencies(text, k) for text in given], rtol=1e-6)
+    assert set(np.unique(frequencies.sum(axis=1).round(5))) == {0.0, 1.0}
+
+
+def test_words_by_hand():
+    x = dna_rows(["AACNAA", "GG"])
+    frequencies = kmer_frequencies(x, 2)  # AA AC | AA, GG; CN and NA are not counted
+    assert frequencies[0, :2] == pytest.approx([2 / 3, 1 / 3]) and frequencies[1, 10] == 1
+    assert not kmer_frequencies(x, 7).any()
+    assert "k is 0, expected the length of a word" in refusal(kmer_frequencies, x, 0)
+
+
+# --- FASTA
+
+
+@pytest.mark.parametrize("name", ["r.fa", "r.fasta", "r.fna", "r.FA", "r.fa.gz", "r.fasta.gz", "r.fna.gz", "r.FA.GZ"])
+def test_records_plain_and_compressed(fasta, name):
+    path = fasta("".join(f">{header}\n{sequence}\n" for header, sequence in RECORDS.items()), name.lower())
+    data = load_dataset(path.rename(path.with_name(name)))
+    assert (data.domain, data.split, data.y, data.schema["row_shape"]) == ("dna", "none", None, [None])
+    assert data.x.shape == (3, 8) and texts(data.x) == list(RECORDS.values())
+
+
+def test_compressed_is_told_by_content(fasta):
+    assert texts(load_dataset(fasta(gzip.compress(b">a\nAC\n>b\nG\n"), "plain.fa")).x) == ["AC", "G"]
+    assert texts(load_dataset(fasta(b">a\nAC\n>b\nG\n", "x.fa").rename(fasta("", "x.fa.gz"))).x) == ["AC", "G"]
+
+
+def test_files_as_they_come(fasta):
+    text = "\ufeff>a\r\nACG \t\r\n\r\n  TAC\r\n\r\n>a\r\nG\r\n>\r\nNN"
+    assert texts(load_dataset(fasta(text)).x) == ["ACGTAC", "G", "NN"]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(
+    sequences=st.lists(st.text("ACGTNacgtn", min_size=1, max_size=40), min_size=2, max_size=8),
+    width=st.integers(1, 50),
+    end=st.sampled_from(["\n", "\r\n", " \n", "\n\n"]),
+    last=st.booleans(),
+    compressed=st.booleans(),
+)
+def test_any_sequences_survive_any_wrapping(tmp_path_factory, sequences, width, end, last, compressed):
+    lines = []
+    for i, text in enumerate(sequences):
+        lines += [f">r{i}", *(text[at : at + width] for at in range(0, len(text), width))]
+    content = (end.join(lines) + end * last).encode()
+    path = tmp_path_factory.mktemp("f") / ("r.fa.gz" if compressed else "r.fa")
+    path.write_bytes(gzip.compress(content) if compressed else content)
+    data = load_dataset(path)
+    assert texts(data.x) == sequences and data.x.shape[1] == max(map(len, sequences))
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "is empty; expected a FASTA file"),
+        ("\n \n", "is empty"),
+        ("ACGT\n", "line 1 is 'ACGT', expected a FASTA file"),
+        ("\n@r1\nACGT\n+\n!!!!\n", "line 2 is '@r1'"),
+        (">a\nACGT\n>b b\n>c\nA\n", "record 'b' holds no sequence"),
+        (">a\nACGT\n>\n", "record number 2 (without a name) holds no sequence"),
+        (">a\nACGT\n>b x\nAC\nGR\n", "record 'b', position 4 is 'R', expected A C G T N in either case; write N"),
+        (">a\nACGU\n>b\nA\n", "record 'a', position 4 is 'U', expected A C G T N in either case; this is RNA"),
+        (">a\nAC GT\n>b\nA\n", "record 'a', position 3 is ' '"),
+        (">a\nAC-T\n>b\nA\n", "take gaps"),
+        (">a\nAC\0T\n>b\nA\n", "record 'a', position 3 is the code 0"),
+        (">a\nACGT\n", "n_samples=1"),
+        (">a label=x\nA\n>b\nC\n", "1 record of 2 without a label, first record 'b': its header has no label=VALUE"),
+        (">a label=x\nA\n>b label=\nC\n>c\nG\n", "2 records of 3 without a label, first record 'b'"),
+        (">a split=train\nA\n>b\nC\n", "record 'b' has no split; expected split=train or split=test on every record"),
+        (">a split=train\nA\n>b split=val\nC\n", "record 'b' has split=val; expected"),
+        (">a split=train\nA\n>b split=train\nC\n", "every record has split=train; expected both"),
+        (">a split=test\nA\n>b split=test\nC\n>c split=train\nG\n", "n_samples=1"),
+        (">a label=x\nA\n>b label=y\nC\n", "cannot split 2 labelled rows"),
+    ],
+)
+def test_fasta_refused(fasta, text, part):
+    message = refusal(load_dataset, fasta(text))
+    assert part in message and "reads.fa" in message
+
+
+def test_fasta_that_is_damaged_or_not_there(fasta, tmp_path):
+    whole = gzip.compress(b">a\nACGT\n>b\n" + bytes(rng.choice([*b"ACGT"], 5000).tolist()))
+    (tmp_path / "cut.fa.gz").write_bytes(whole[:-200])
+    assert "cut.fa.gz as a FASTA file; is it damaged" in refusal(load_dataset, tmp_path / "cut.fa.gz")
+    assert "is no existing file; expected a .fa.gz file" in refusal(load_dataset, tmp_path / "none.fa.gz")
+    path = fasta(">a\nA\n>b\nC\n")
+    for option in ({"label": "x"}, {"drop": ["x"]}):
+        assert "is not a table" in refusal(load_dataset, path, **option)
+    assert "images are uint8" in refusal(load_dataset, path, domain="images")
+
+
+def test_one_long_sequence_among_short_ones_is_refused_before_it_fills_the_memory(fasta, monkeypatch):
+    monkeypatch.setattr(reading, "memory_limit", lambda: 2500)
+    path = fasta(">a\nA\n>b\nC\n>c\n" + "G" * 1000)
+    message = refusal(load_dataset, path)
+    assert "3 sequences, padded to the longest of 1,000 letters" in message and "cut long sequences" in message
+    monkeypatch.setattr(reading, "memory_limit", lambda: 3000)
+    assert load_dataset(path).x.shape == (3, 1000)
+
+
+def labelled(n=20):
+    return "".join(f">r{i} length=4 label={'up' if i % 2 else 'down'} label=not-this\nACGT\n" for i in range(n))
+
+
+def test_labels_in_headers_make_a_stratified_split(fasta):
+    data = load_dataset(fasta(labelled()))
+    assert data.split == "stratified" and data.y.tolist() == ["down", "up"] * 10
+    assert sorted(data.y_test) == ["down", "down", "up", "up"]
+
+
+def test_a_split_in_headers_puts_the_train_records_first(fasta):
+    sides = ["test", "train", "train", "test", "train"]
+    text = "".join(f">r{i} split={side} label=k{i}\n{'ACGTN'[i] * (i + 1)}\n" for i, side in enumerate(sides))
+    data = load_dataset(fasta(text))
+    assert data.split == "given" and texts(data.x) == ["CC", "GGG", "NNNNN", "A", "TTTT"]
+    assert data.y_train.tolist() == ["k1", "k2", "k4"] and data.y_test.tolist() == ["k0", "k3"]
+
+
+@pytest.mark.parametrize("between", ["\t", ",", " , ", "\t "])
+def test_labels_in_a_second_file(fasta, tmp_path, between):
+    path = fasta(">a x\nA\n>b\nC\n>a y\nG\n" + labelled(8))
+    names = {"a": "one kind", "b": "other", **{f"r{i}": "other" for i in range(8)}}
+    (tmp_path / "l.tsv").write_text("\n\n".join(f"{k}{between}{v}" for k, v in names.items()) + "\r\n")
+    data = load_dataset(path, labels=str(tmp_path / "l.tsv"))
+    assert data.y.tolist() == ["one kind", "other", "one kind"] + ["other"] * 8
+    (tmp_path / "l.tsv").write_text((tmp_path / "l.tsv").read_text() + f"name{between}label\n")
+    with pytest.warns(UserWarning, match="1 name that .*reads.fa does not hold, ignored: name"):
+        load_dataset(path, labels=tmp_path / "l.tsv")
+
+
+def test_a_label_after_a_tab_may_hold_commas(fasta, tmp_path):
+    (tmp_path / "l.tsv").write_text("a\tx, y\nb\tx, y\nc\tx, y\n")
+    path = fasta(">a\nA\n>b\nC\n>c\nG\n")
+    assert load_dataset(path, labels=tmp_path / "l.tsv").y.tolist() == ["x, y"] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("a\tx\n", "1 record of 2 without a label, first record 'b'"),
+        ("a\tx\n", "l.tsv does not name it"),
+        ("", "2 records of 2 without a label"),
+        ("a\tx\nb x\n", "line 2 is 'b x', expected a name and its label with a tab or a comma between"),
+        ("a\tx\nb\t\n", "line 2 is"),
+        ("a,x,1\n", "line 1 is 'a,x,1'"),
+        ("a\tx\nb\tx\na\ty\n", "line 3 labels a y, and a line before it x"),
+        (b"\xff\xfea\0", "as a file of names and labels in UTF-8"),
+    ],
+)
+def test_label_files_refused(fasta, tmp_path, text, part):
+    (tmp_path / "l.tsv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert part in refusal(load_dataset, fasta(">a\nA\n>b\nC\n"), labels=tmp_path / "l.tsv")
+
+
+def test_label_file_that_is_not_there(fasta, tmp_path):
+    path = fasta(">a\nA\n>b\nC\n")
+    assert "none.tsv is no existing file" in refusal(load_dataset, path, labels=tmp_path / "none.tsv")
+    assert "is a folder" in refusal(load_dataset, path, labels=tmp_path)
+
+
+def test_a_later_file_may_have_any_length_and_one_side_only(fasta):
+    first = load_dataset(fasta(labelled()))
+    schema = json.loads(json.dumps(first.schema))
+    assert load_dataset(fasta(">x\nACGTACGTAC\n"), schema=schema).x.shape == (1, 10)
+    with pytest.warns(UserWarning, match="every record has split=test"):
+        assert load_dataset(fasta(">x split=test\nA\n>y split=test\nC\n"), schema=schema).split == "none"
+    vectors = load_dataset(fasta(">x\nAC\n>y\nGT\n"), domain="vectors")
+    assert vectors.schema["row_shape"] == [2] and vectors.x.dtype == np.float32

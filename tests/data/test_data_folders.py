@@ -1,0 +1,363 @@
+"""Folders of images: labels from folders, channels, sizes, and files that are no such images; arrays as images."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image, features
+
+from refusals import refusal
+from viewsmith.core.errors import MissingExtra
+from viewsmith.data import folders, image_rows, load_dataset, reading
+
+rng = np.random.default_rng(0)
+
+
+def pixels(*shape):
+    return rng.integers(0, 256, size=shape, dtype=np.uint8)
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Save pixels as an image below the folder."""
+
+    def save(name, image=None, **options):
+        path = tmp_path / "set" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image = pixels(6, 5) if image is None else image
+        (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(path, **options)
+        return image
+
+    (tmp_path / "set").mkdir()
+    return save
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "set"
+
+
+# --- arrays
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 6), (5, 4, 6, 1), (5, 4, 6, 3)])
+def test_images_have_channels_last(shape):
+    given = pixels(*shape)
+    rows = image_rows(given)
+    assert rows.shape == (*shape[:3], 3 if shape[3:] == (3,) else 1) and rows.flags.c_contiguous
+    np.testing.assert_array_equal(rows.reshape(shape), given)
+    np.testing.assert_array_equal(image_rows(list(given)), rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        (pixels(5, 8, 8) / 255, "float64 of shape (5, 8, 8); images are uint8"),
+        (pixels(5, 3, 8, 8), "put the channels last"),
+        (pixels(5, 8, 8, 4), "alpha channel"),
+        (pixels(5, 3, 8), "at least 4 pixels"),
+        (pixels(8, 8, 3), "at least 4 pixels"),
+        (pixels(5, 64), "reshape them"),
+        (pixels(0, 8, 8), "no images"),
+        (np.uint8(3), "images are uint8"),
+        ([pixels(8, 8), pixels(9, 8)], "images of several shapes"),
+    ],
+)
+def test_image_arrays_refused(given, part):
+    message = refusal(image_rows, given, "mine")
+    assert part in message and message.startswith("mine: ")
+
+
+# --- layouts
+
+
+def test_class_folders_are_labels_in_the_order_of_names(put, folder, recwarn):
+    made = {}
+    for name in ("b a/2.png", "b a/10.PNG", "b a/3.bmp", "ünï/z.tif", "ünï/a.pgm", "ünï/b.png"):
+        made[name] = put(name)
+    for hidden in (".hidden/x.png", "b a/.y.png", ".z.png"):
+        put(hidden)
+    data = load_dataset(str(folder) + "/")
+    order = ["b a/10.PNG", "b a/2.png", "b a/3.bmp", "ünï/a.pgm", "ünï/b.png", "ünï/z.tif"]
+    assert data.domain == "images" and data.x.shape == (6, 6, 5, 1) and data.x.dtype == np.uint8
+    np.testing.assert_array_equal(data.x[..., 0], [made[name] for name in order])
+    assert data.y.tolist() == ["b a"] * 3 + ["ünï"] * 3 and data.split == "stratified"
+    assert not recwarn.list and data.schema["row_shape"] == [6, 5, 1]
+
+
+@pytest.mark.parametrize("train", ["train", "Train"])
+def test_train_and_test_folders_are_a_given_split(put, folder, train):
+    for name in (f"{train}/x/1.png", f"{train}/y/2.png", f"{train}/y/3.png", "test/y/1.png", "test/x/2.png"):
+        put(name)
+    data = load_dataset(folder)
+    assert data.split == "given" and data.y_train.tolist() == ["x", "y", "y"] and data.y_test.tolist() == ["x", "y"]
+
+
+def test_flat_folders_have_no_labels(put, folder):
+    first, second = put("b.png"), put("a.png")
+    data = load_dataset(folder)
+    assert data.y is None and data.split == "none"
+    np.testing.assert_array_equal(data.x[..., 0], [second, first])
+
+
+def test_flat_train_and_test_folders(put, folder):
+    for name in ("train/1.png", "train/2.png", "test/1.png"):
+        put(name)
+    data = load_dataset(folder)
+    assert data.split == "given" and data.y is None and len(data.x_train) == 2
+
+
+def test_train_may_be_a_class(put, folder):
+    for i in range(5):
+        put(f"train/{i}.png")
+        put(f"bus/{i}.png")
+    assert load_dataset(folder).y.tolist() == ["bus"] * 5 + ["train"] * 5
+
+
+def test_a_folder_named_like_a_file(put, folder, tmp_path):
+    put("1.png")
+    put("2.png")
+    assert load_dataset(folder.rename(tmp_path / "set.v2")).x.shape == (2, 6, 5, 1)
+
+
+def test_other_files_are_ignored_in_one_warning(put, folder):
+    for name in ("train/x/1.png", "train/x/2.png", "train/x/deeper/3.png", "test/x/1.png", "val/x/1.png"):
+        put(name)
+    (folder / "README.md").write_text("")
+    (folder / "test" / "empty").mkdir()
+    (folder / "train" / "x" / "labels.csv").write_text("")
+    with pytest.warns(UserWarning) as caught:
+        data = load_dataset(folder)
+    assert len(data.x) == 3 and len(caught) == 1
+    expected = "5 entries taken for no image, ignored: val, README.md, train/x/deeper, train/x/labels.csv, test/empty"
+    assert expected in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    ("names", "part"),
+    [
+        ([], "is a folder without images (.jpg .jpeg .png"),
+        (["x/deep/1.png", "x/deep/2.png"], "is a folder without images"),
+        ([".hidden.png"], "is a folder without images"),
+        (["1.png"], "n_samples=1"),
+        (["x/1.png", "2.png"], "holds images (2.png) beside class folders (x)"),
+        (["train/x/1.png", "train/y/1.png"], "holds train without test; expected both"),
+        (["train/1.png", "train/2.png"], "holds train without test"),
+        (["test/x/1.png", "val/x/1.png"], "holds test without train"),
+        (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other part"),
+        (["train/1.png", "train/2.png", "test/x/1.png"], "train has no class folders"),
+        (["train/1.png", "train/2.png", "test/x/y/1.png"], "test is a folder without images"),
+        (["x/1.png", "y/1.png"], "cannot split 2 labelled rows"),
+    ],
+)
+def test_layouts_refused(put, folder, names, part):
+    for name in names:
+        put(name)
+    assert part in refusal(load_dataset, folder)
+
+
+def test_options_that_do_not_fit_a_folder(put, folder):
+    put("1.png")
+    put("2.png")
+    assert "is not a table" in refusal(load_dataset, folder, label="x")
+    assert "is not a FASTA file" in refusal(load_dataset, folder, labels="x")
+    assert "is not an .h5ad file" in refusal(load_dataset, folder, layer="x")
+    assert load_dataset(folder, domain="vectors").x.shape == (2, 30)
+
+
+# --- what is in a file
+
+
+@pytest.mark.parametrize("suffix", sorted(set(folders.SUFFIXES) - {".webp"}))
+def test_every_format_in_grey(put, folder, suffix):
+    smooth = np.add.outer(np.arange(6, dtype=np.uint8) * 9, np.arange(5, dtype=np.uint8) * 9)
+    put(f"1{suffix}", smooth)
+    put(f"2{suffix}", smooth)
+    data = load_dataset(folder)
+    # A GIF has a palette, which counts as colour.
+    assert data.x.shape == (2, 6, 5, 3 if suffix == ".gif" else 1)
+    np.testing.assert_allclose(data.x[1, ..., 0].astype(int), smooth, atol=6 if "j" in suffix else 0)
+
+
+@pytest.mark.skipif(not features.check("webp"), reason="pillow was built without webp")
+def test_webp(put, folder):
+    colour = pixels(6, 5, 3)
+    put("1.webp", colour, lossless=True)
+    put("2.webp", colour, lossless=True)
+    np.testing.assert_array_equal(load_dataset(folder).x[0], colour)
+
+
+def test_one_image_in_colour_makes_all_rgb(put, folder):
+    grey, colour, palette = pixels(6, 5), pixels(6, 5, 3), Image.fromarray(pixels(6, 5, 3)).quantize(16)
+    bits = Image.fromarray(pixels(6, 5) // 128 * 255).convert("1")
+    put("1.png", grey)
+    put("4.png", bits)
+    assert load_dataset(folder).x.shape == (2, 6, 5, 1)
+    put("2.png", colour)
+    put("3.png", palette)
+    data = load_dataset(folder)
+    expected = [np.stack([grey] * 3, -1), colour, palette.convert("RGB"), bits.convert("RGB")]
+    np.testing.assert_array_equal(data.x, [np.asarray(image) for image in expected])
+
+
+def sixteen_bit_colour(path):
+    """A PNG with 16 bits a channel, which Pillow reads but does not write."""
+    import struct
+    import zlib
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", 5, 6, 16, 2, 0, 0, 0)
+    lines = zlib.compress((b"\0" + bytes(5 * 3 * 2)) * 6)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", lines) + chunk(b"IEND", b""))
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "options", "part"),
+    [
+        ("rgba.png", Image.fromarray(pixels(6, 5, 4)), {}, "has transparency (mode RGBA), expected grey or RGB; paste"),
+        ("la.png", Image.fromarray(pixels(6, 5)).convert("LA"), {}, "has transparency (mode LA)"),
+        ("key.png", Image.fromarray(pixels(6, 5, 3)), {"transparency": (1, 2, 3)}, "has transparency (mode RGB)"),
+        ("p.png", Image.fromarray(pixels(6, 5, 3)).quantize(8), {"transparency": 3}, "has transparency (mode P)"),
+        ("deep.png", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "more than 8 bits a channel"),
+        ("deep.tif", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "expected 8; scale the values"),
+        ("float.tiff", Image.fromarray(pixels(6, 5) / np.float32(255)), {}, "more than 8 bits a channel"),
+        ("ink.jpg", Image.fromarray(pixels(6, 5, 4), mode="CMYK"), {}, "has the colour mode CMYK"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_kinds_of_images_refused(put, folder, name, image, options, part):
+    put("0.png")
+    put(name, image, **options)
+    message = refusal(load_dataset, folder)
+    assert part in message and name in message
+
+
+def test_colours_of_16_bits_are_not_cut_in_silence(put, folder):
+    put("0.png")
+    sixteen_bit_colour(folder / "deep.png")
+    with Image.open(folder / "deep.png") as image:
+        assert image.mode == "RGB"
+    assert "deep.png has more than 8 bits a channel" in refusal(load_dataset, folder)
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".tif", ".png", ".webp"])
+def test_animations_and_pages_are_refused(put, folder, suffix):
+    if suffix == ".webp" and not features.check("webp"):
+        pytest.skip("pillow was built without webp")
+    put("0.png")
+    more = [Image.fromarray(pixels(6, 5)) for _ in range(2)]
+    put(f"1{suffix}", Image.fromarray(pixels(6, 5)), save_all=True, append_images=more)
+    assert f"1{suffix} has 3 frames, expected one" in refusal(load_dataset, folder)
+
+
+def test_broken_files_are_named(put, folder):
+    put("0.png", pixels(60, 50))
+    put("1.png", pixels(60, 50))
+    whole = (folder / "1.png").read_bytes()
+    for content in (b"", b"no image", whole[:30], whole[: len(whole) // 2]):
+        (folder / "1.png").write_bytes(content)
+        message = refusal(load_dataset, folder)
+        assert "1.png as an image; is it damaged" in message
+    (folder / "1.png").unlink()
+    (folder / "1.png").symlink_to(folder / "gone.png")
+    assert "1.png as an image" in refusal(load_dataset, folder)
+
+
+def test_photos_are_turned_upright(put, folder):
+    image = Image.fromarray(np.repeat(np.repeat(pixels(3, 2), 8, 0), 8, 1))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees to the right to show it
+    put("1.jpg", image, exif=exif, quality=95)
+    put("2.jpg", image.rotate(-90, expand=True), quality=95)
+    data = load_dataset(folder)
+    assert data.x.shape == (2, 16, 24, 1)
+    np.testing.assert_allclose(data.x[0].astype(int), data.x[1], atol=8)
+
+
+# --- sizes
+
+
+def test_mixed_sizes_are_refused_with_both(put, folder):
+    put("1.png", pixels(6, 5))
+    put("2.png", pixels(6, 5))
+    put("3.png", pixels(7, 5))
+    put("4.png", pixels(8, 5))
+    message = refusal(load_dataset, folder)
+    assert "3.png is 5 x 7 pixels and 1.png is 5 x 6 pixels" in message and "--image-size" in message
+
+
+def test_small_images_are_refused(put, folder):
+    put("1.png", pixels(8, 8))
+    put("2.png", pixels(3, 8))
+    for size in (None, 8):
+        assert "2.png is 8 x 3 pixels, expected at least 4" in refusal(load_dataset, folder, image_size=size)
+
+
+def test_image_size_crops_the_middle_and_resizes(put, folder):
+    wide = np.zeros((8, 24), dtype=np.uint8)
+    wide[:, 8:16] = 200
+    put("1.png", wide)
+    put("2.png", wide.T)
+    data = load_dataset(folder, image_size=4)
+    assert data.x.shape == (2, 4, 4, 1) and (data.x == 200).all()
+    assert data.schema["image_size"] == 4
+
+
+def test_folders_larger_than_memory_are_refused_before_they_are_read(put, folder, monkeypatch):
+    put("1.png", pixels(10, 10))
+    put("2.png", pixels(10, 10))
+    monkeypatch.setattr(reading, "memory_limit", lambda: 199)
+    assert "2 images would take" in refusal(load_dataset, folder)
+    assert load_dataset(folder, image_size=9).x.shape == (2, 9, 9, 1)
+
+
+# --- a later folder
+
+
+def test_a_later_folder_has_the_shape_of_the_first(put, folder, tmp_path):
+    put("1.png", pixels(6, 5, 3))
+    put("2.png", pixels(6, 5, 3))
+    schema = json.loads(json.dumps(load_dataset(folder).schema))
+    assert "image_size" not in schema
+    grey = put("1.png", pixels(6, 5))
+    put("2.png", pixels(6, 5))
+    later = load_dataset(folder, schema=schema)
+    np.testing.assert_array_equal(later.x[0], np.stack([grey] * 3, -1))
+    put("1.png", pixels(8, 5))
+    put("2.png", pixels(8, 5))
+    assert "rows of shape (8, 5, 3), but the run was fitted on (6, 5, 3)" in refusal(
+        load_dataset, folder, schema=schema
+    )
+    np.save(tmp_path / "x.npy", pixels(3, 6, 5, 3))
+    assert load_dataset(tmp_path / "x.npy", schema=schema).x.shape == (3, 6, 5, 3)
+
+
+def test_colour_for_a_run_on_grey_is_refused(put, folder):
+    put("1.png")
+    put("2.png")
+    schema = load_dataset(folder).schema
+    put("2.png", pixels(6, 5, 3))
+    assert "(6, 5, 3), but the run was fitted on (6, 5, 1)" in refusal(load_dataset, folder, schema=schema)
+
+
+def test_the_image_size_of_a_run_is_remembered(put, folder, tmp_path):
+    put("1.png", pixels(9, 9))
+    put("2.png", pixels(12, 10))
+    schema = json.loads(json.dumps(load_dataset(folder, image_size=8).schema))
+    put("2.png", pixels(7, 30))
+    assert load_dataset(folder, schema=schema).x.shape == (2, 8, 8, 1)
+    assert "fitted on (8, 8, 1)" in refusal(load_dataset, folder, schema=schema, image_size=9)
+    np.save(tmp_path / "x.npy", pixels(3, 8, 8))
+    schema_of_arrays = load_dataset(tmp_path / "x.npy").schema
+    assert load_dataset(tmp_path / "x.npy", schema=schema).x.shape == (3, 8, 8)
+    assert load_dataset(folder, schema=schema_of_arrays, image_size=8).x.shape == (2, 8, 8, 1)
+
+
+def test_without_pillow(put, folder, monkeypatch):
+    put("1.png")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(MissingExtra, match=r"viewsmith\[image\]"):
+        load_dataset(folder)
