@@ -35,7 +35,7 @@ def pinda(hidden: list[int], two_sided: bool) -> Method:
     return PiNDAMethod(
         framework(),
         ViewPair([Identity()]),
-        PiNoise(FEATURES, hidden=hidden, strength=1.0),
+        PiNoise.for_vectors(FEATURES, hidden=hidden, strength=1.0),
         two_sided=two_sided,
         penalty="log_barrier",
         penalty_weight=1.0,

@@ -126,13 +126,13 @@ def load(name: str, max_train: int | None = None, max_test: int | None = 5000) -
     with np.load(data_folder() / f"{name}.npz") as archive:
         x, y, x_test, y_test = (archive[key] for key in ("X_train", "y_train", "X_test", "y_test"))
     order = np.random.default_rng(0)
-    x, y = _limit(x, y, max_train, order)
-    x_test, y_test = _limit(x_test, y_test, max_test, order)
+    x, y = limited(x, y, max_train, order)
+    x_test, y_test = limited(x_test, y_test, max_test, order)
     flat = [part.reshape(len(part), -1).astype(np.float32) for part in (x, x_test)]
     return {"x": flat[0], "y": y.astype(int), "x_test": flat[1], "y_test": y_test.astype(int)}
 
 
-def _limit(
+def limited(
     x: np.ndarray, y: np.ndarray, limit: int | None, order: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     if limit is None or len(x) <= limit:

@@ -8,19 +8,27 @@ CATALOGUE: dict[str, Any] = {
     "methods": {
         "contrastive": {
             "estimator": "Contrastive",
-            "domains": ["vectors"],
-            "learns": "nothing: fixed views, by default the neighbour recipe",
+            "domains": ["vectors", "images", "dna"],
+            "learns": "nothing: fixed views, by default the neighbour recipe, SimCLR's crops and colours, DNA edits",
             "paper": "SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
         },
         "pinda": {
             "estimator": "PiNDA",
-            "domains": ["vectors"],
-            "learns": "the noise of every feature of every sample",
+            "domains": ["vectors", "images", "dna"],
+            "learns": "the noise of every feature, pixel or base of every sample",
             "paper": "PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating "
             "positive-incentive noise (arXiv 2408.09929)",
         },
     },
-    "frameworks": {"simclr": "two views attract, all others of the batch repel; kernels cosine and cauchy"},
+    "frameworks": {
+        "simclr": "two views attract, all others of the batch repel; kernels cosine and cauchy (Chen et al. 2020)",
+        "moco": "MoCo v2: keys of a slow copy, negatives from a queue (Chen, Fan et al. 2020)",
+        "moco-v3": "a predictor and a slow copy, negatives of the batch, both directions (Chen, Xie et al. 2021)",
+        "byol": "predict the embedding of a slow copy, no negatives (Grill et al. 2020)",
+        "simsiam": "predict the other view's embedding, no gradient through it (Chen and He 2021)",
+        "swav": "predict the other view's cluster among prototypes; takes multicrop (Caron et al. 2020)",
+        "dino": "match a centred, sharpened slow copy; takes multicrop (Caron et al. 2021)",
+    },
     "view makers": {
         "vectors": {
             "identity": "the sample itself",
@@ -29,9 +37,55 @@ CATALOGUE: dict[str, Any] = {
             "mixup": "mixed with a random row (DACL: Verma et al. 2021)",
             "neighbour-mix": "mixed with one of the nearest rows",
             "neighbours": "the other end of an edge of the nearest-neighbour graph",
-        }
+            "adversarial": "a step that raises the loss (CLAE: Ho and Vasconcelos 2020)",
+            "conditional": "a share of the features drawn from a masked-prediction model",
+        },
+        "images": {
+            "simclr": "random crop, flip, colour jitter, grey (Chen et al. 2020)",
+            "byol": "two unlike sides: blur and solarisation too (Grill et al. 2020)",
+            "moco": "MoCo v2's crops, colours and blur (Chen, Fan et al. 2020)",
+            "multicrop": "two full and several small crops, for swav and dino (Caron et al. 2020)",
+            "identity": "the image itself",
+            "noise": "Gaussian or uniform noise of one strength on every pixel",
+            "mixup": "mixed with a random image",
+            "neighbours": "one of the nearest images, by principal axes of the pixels or by the encoder",
+            "neighbour-mix": "mixed with one of the nearest images",
+            "adversarial": "a step that raises the loss (CLAE: Ho and Vasconcelos 2020)",
+        },
+        "dna": {
+            "dna": "one or more edits of a list and perhaps the other strand (EvoAug: Lee et al. 2023)",
+            "reverse-complement": "the other strand, half of the time",
+            "mutation": "a share of the letters redrawn",
+            "insertion": "random letters put in",
+            "deletion": "a stretch taken out",
+            "translocation": "the sequence rolled round",
+            "inversion": "a stretch replaced by its reverse complement",
+            "identity": "the sequence itself",
+            "noise": "Gaussian noise on the encoded letters",
+            "mixup": "mixed with a random sequence",
+            "neighbours": "one of the nearest sequences, by words of four letters or by the encoder",
+            "adversarial": "a step that raises the loss (CLAE: Ho and Vasconcelos 2020)",
+        },
     },
-    "domains": {"vectors": "tables, sensors, omics: float or integer features"},
+    "encoders": {
+        "vectors": {"mlp": "fully connected layers"},
+        "images": {
+            "cnn": "a small convolutional network for CPUs",
+            "resnet18": "ResNet-18, with a 3x3 stem for small images (He et al. 2016)",
+            "resnet50": "ResNet-50, likewise",
+            "crl-cnn": "the small network of CRL-TAC (Koyama et al. 2021)",
+            "timm:NAME": "any network of timm (extra timm)",
+        },
+        "dna": {
+            "cnn": "a small convolutional network for CPUs",
+            "hyena": "long convolutions in the shape of hyenadna-tiny-1k (Nguyen et al. 2023)",
+        },
+    },
+    "domains": {
+        "vectors": "tables, sensors, omics: float or integer features",
+        "images": "uint8 pixels, grey or colour: arrays, folders of image files",
+        "dna": "letters A C G T N: arrays, texts, FASTA",
+    },
 }
 
 
@@ -41,7 +95,7 @@ def as_text() -> str:
     for name, entry in CATALOGUE["methods"].items():
         lines += [f"{name}  ({', '.join(entry['domains'])})", f"    learns {entry['learns']}", f"    {entry['paper']}"]
     lines += ["", "frameworks", *(f"    {name}: {text}" for name, text in CATALOGUE["frameworks"].items())]
-    for domain, makers in CATALOGUE["view makers"].items():
-        lines += ["", f"views of {domain} (--views, joined by +)"]
-        lines += [f"    {name}: {text}" for name, text in makers.items()]
+    for kind, hint in (("view makers", "--views, joined by +"), ("encoders", "--encoder")):
+        for domain, entries in CATALOGUE[kind].items():
+            lines += ["", f"{kind} of {domain} ({hint})", *(f"    {name}: {text}" for name, text in entries.items())]
     return "\n".join(lines)

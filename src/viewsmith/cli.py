@@ -29,10 +29,19 @@ app = typer.Typer(
 )
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="digits, breast_cancer, wine, or a file: npz npy csv tsv parquet")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="digits, breast_cancer, wine; a file: npz npy csv tsv parquet h5ad fasta fasta.gz; or a folder of images",
+    ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
-Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Label column of a table; never used by fit.")]
+Label = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); never used by fit.")
+]
+Labels = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -42,7 +51,12 @@ def fit(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
     method: Annotated[str | None, typer.Option(help="contrastive (the default) or pinda")] = None,
-    framework: Annotated[str | None, typer.Option(help="simclr")] = None,
+    framework: Annotated[
+        str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="mlp; cnn, resnet18, resnet50, crl-cnn, timm:NAME; cnn, hyena")
+    ] = None,
     views: Annotated[str | None, typer.Option(help="View makers joined by +.")] = None,
     epochs: Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop training at this age.")] = None,
@@ -57,6 +71,11 @@ def fit(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     label: Label = None,
+    labels: Labels = None,
+    layer: Annotated[str | None, typer.Option(metavar="NAME", help="Layer of an h5ad file instead of X.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")
+    ] = None,
     domain: Annotated[str | None, typer.Option(help="vectors, images or dna; default: from the data")] = None,
     drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
     one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
@@ -73,6 +92,7 @@ def fit(
 
     flags = {
         "framework": framework,
+        "encoder": encoder,
         "view_maker": views,
         "epochs": epochs,
         "minutes": minutes,
@@ -87,13 +107,16 @@ def fit(
     model = _estimator(method, preset, config, set_ or [], given)
     _set_threads(threads)
     dataset = load_dataset(
-        data, label=label, domain=domain, drop=_names(drop), one_hot=_names(one_hot), impute=model.impute
+        data,
+        label=label,
+        domain=domain if domain is not None or model.domain == "auto" else model.domain,
+        drop=_names(drop),
+        one_hot=_names(one_hot),
+        impute=model.impute,
+        labels=labels,
+        layer=layer,
+        image_size=image_size,
     )
-    if dataset.domain != "vectors":
-        raise InputError(
-            f"{data} holds {dataset.domain}, and {model.name} serves vectors so far: "
-            "give --domain vectors to treat every pixel or letter as a feature"
-        )
     record = data_record(dataset, transductive)
     if already_finished(model, out, record, resume=resume):
         typer.echo(str(out))
@@ -114,8 +137,9 @@ def fit(
 def embed(
     run: Run,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", help=".npz .npy .csv or .parquet")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help=".npz .npy .csv .parquet, or .h5ad of an .h5ad")],
     label: Label = None,
+    labels: Labels = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -125,7 +149,7 @@ def embed(
 
     _set_threads(threads)
     model = load_run(run)
-    dataset = load_for(model, data, label)
+    dataset = load_for(model, data, label, labels)
     with _writing(out):
         write_representations(out, dataset, model.transform(dataset.x))
     typer.echo(str(out))
@@ -139,6 +163,7 @@ def evaluate(
     umap: Annotated[bool, typer.Option("--umap", help="Compare with UMAP too (extra viz).")] = False,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
     label: Label = None,
+    labels: Labels = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -150,7 +175,7 @@ def evaluate(
 
     _set_threads(threads)
     model = load_run(run)
-    dataset = load_for(model, data, label)
+    dataset = load_for(model, data, label, labels)
     result = compare(model, dataset, umap=umap, protocols=_names(protocols) if protocols else None)
     with _writing(RunFolder(run).evaluation):
         write_json_atomic(RunFolder(run).evaluation, result)
@@ -171,7 +196,7 @@ def views(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write augmented views of DATA, in its own units."""
+    """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample."""
     import numpy as np
 
     from viewsmith.core.files import atomic_path
@@ -186,9 +211,12 @@ def views(
     dataset = load_for(model, data, None)
     rows, index = part(dataset, split)
     pool = None if split == "train" else dataset.x_train
-    made = model.views(rows, n, random_state=seed, pool=pool)
+    arrays: dict[str, Any] = {"views": model.views(rows, n, random_state=seed, pool=pool), "index": index}
+    if hasattr(model, "noise_parts"):
+        noise = model.noise_parts(rows, random_state=seed)
+        arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}
     with _writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, views=made, index=index)
+        np.savez_compressed(file, **arrays)
     typer.echo(str(out))
 
 
@@ -197,12 +225,13 @@ def report(
     run: Run,
     data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
     label: Label = None,
+    labels: Labels = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
     """Write RUN/report.html: curves, diagnostics, comparison, maps."""
     _set_threads(threads)
-    typer.echo(str(_write_report(run, data=data, label=label, pictures=True)))
+    typer.echo(str(_write_report(run, data=data, label=label, labels=labels, pictures=True)))
 
 
 @app.command()
@@ -375,7 +404,14 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
     return values
 
 
-def _write_report(run: Path, *, data: str | None = None, label: str | None = None, pictures: bool = False) -> Path:
+def _write_report(
+    run: Path,
+    *,
+    data: str | None = None,
+    label: str | None = None,
+    labels: Path | None = None,
+    pictures: bool = False,
+) -> Path:
     from viewsmith.core import distributed
     from viewsmith.estimators.sessions import report_content
     from viewsmith.reports import write_report
@@ -384,5 +420,5 @@ def _write_report(run: Path, *, data: str | None = None, label: str | None = Non
     folder = RunFolder(run)
     folder.require()
     if distributed.rank() == 0:
-        write_report(folder.report, report_content(folder, data=data, label=label, pictures=pictures))
+        write_report(folder.report, report_content(folder, data=data, label=label, labels=labels, pictures=pictures))
     return folder.report

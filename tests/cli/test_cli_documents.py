@@ -12,12 +12,12 @@ from viewsmith.cli import app
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
-    "fit": "method out framework views epochs minutes batch-size preset seed device precision config set resume label "
-    "domain drop one-hot impute transductive threads checkpoint-every debug",
-    "embed": "out label threads debug",
-    "evaluate": "json umap protocols label threads debug",
+    "fit": "method out framework encoder views epochs minutes batch-size preset seed device precision config set "
+    "resume label labels layer image-size domain drop one-hot impute transductive threads checkpoint-every debug",
+    "embed": "out label labels threads debug",
+    "evaluate": "json umap protocols label labels threads debug",
     "views": "n out split seed threads debug",
-    "report": "data label threads debug",
+    "report": "data label labels threads debug",
     "methods": "json debug",
 }
 

@@ -129,11 +129,11 @@ def test_labels_are_never_read_by_fit(tmp_path, data):
 
 
 def test_images_as_vectors(tmp_path):
-    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (12, 3, 3)).astype(np.uint8))
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (12, 9, 9)).astype(np.uint8))
     given = ("fit", tmp_path / "images.npy", "--out", tmp_path / "run", *EPOCHS)
-    assert call(*given).refused("holds images", "--domain vectors")
     good(*given, "--domain", "vectors")
-    assert config(tmp_path / "run")["fitted"]["n_features"] == 9
+    assert config(tmp_path / "run")["fitted"]["row_shape"] == [81]
+    assert config(tmp_path / "run")["fitted"]["domain"] == "vectors"
 
 
 # ---- where options come from ----------------------------------------------------------------------------------------

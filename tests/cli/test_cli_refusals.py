@@ -61,8 +61,10 @@ DATA = [
     ("names.npz", (), "holds features", "expected X_train and X_test"),
     ("infinite.npy", (), "1 infinite value", "1 column (counted from 0): 1"),
     ("missing.npy", (), "1 missing value", "--impute median"),
-    ("images.npy", (), "holds images", "--domain vectors"),
-    ("dna.npy", (), "holds dna", "--domain vectors"),
+    ("images.npy", (), "(12, 3, 3)", "at least 4 pixels", "--domain vectors"),
+    ("images.npy", ("--domain", "vectors", "--encoder", "cnn"), "encoder is 'cnn'", "mlp"),
+    ("dna.npy", ("--views", "simclr"), "unknown view maker 'simclr'", "reverse-complement"),
+    ("dna.npy", ("--image-size", "8"), "image_size"),
     ("images.npy", ("--domain", "dna"), "DNA is uint8 (n, L)"),
     ("images.npy", ("--domain", "pictures"), "unknown domain 'pictures'", "vectors, images, dna"),
     ("truncated.npz", (), "cannot read", "damaged"),
@@ -73,8 +75,8 @@ DATA = [
     ("ragged.csv", (), "cannot read", "ragged.csv"),
     ("broken.parquet", (), "cannot read", "parquet"),
     ("data.txt", (), "extension '.txt'", ".npz .npy .csv .tsv .parquet", "digits"),
-    ("folder.npz", (), "is a folder", "expected a .npz file"),
-    (".", (), "no extension"),
+    ("folder.npz", (), "is a folder without images", "FOLDER/CLASS/*.png"),
+    (".", (), "is a folder without images"),
     ("nowhere.csv", (), "no existing file", "expected a .csv file"),
 ]
 

@@ -11,7 +11,7 @@ from cli_tools import call, files, good
 
 import viewsmith
 from viewsmith.estimators import ESTIMATORS, PiNDA
-from viewsmith.estimators.parts import FRAMEWORKS, VECTOR_VIEWS
+from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith.evaluation import PROTOCOLS
 
 ISSUE = {"linear", "knn", "svm", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct"}
@@ -261,9 +261,9 @@ def test_methods_are_those_there_are():
         assert ESTIMATORS[name].__name__ == entry["estimator"] and hasattr(viewsmith, entry["estimator"])
         assert entry["paper"] and set(entry["domains"]) <= set(listed["domains"])
     assert list(listed["frameworks"]) == list(FRAMEWORKS)
-    assert list(listed["view makers"]["vectors"]) == list(VECTOR_VIEWS)
+    assert {domain: tuple(makers) for domain, makers in listed["view makers"].items()} == VIEWS
     text = good("methods").out
-    for name in (*ESTIMATORS, *FRAMEWORKS, *VECTOR_VIEWS):
+    for name in (*ESTIMATORS, *FRAMEWORKS, *sum(VIEWS.values(), ()), *sum(ENCODERS.values(), ())):
         assert name in text
 
 

@@ -1,5 +1,7 @@
 """Options: checked when fit is called, converted where that is safe, refused by name."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,27 @@ from viewsmith.estimators.options import check_options, schema
 
 # Option, given, what the message says was expected. Those of the first block belong to both estimators.
 REFUSED = [
-    ("framework", "byol", "'simclr'"),
-    ("kernel", "gauss", "'cauchy' or 'cosine'"),
+    ("domain", "text", "'auto', 'vectors', 'images' or 'dna'"),
+    ("framework", "barlow", "'simclr', 'moco', 'moco-v3', 'byol', 'simsiam', 'swav' or 'dino'"),
+    ("kernel", "gauss", "'auto', 'cauchy' or 'cosine'"),
+    ("momentum", 1.5, "less than or equal to 1"),
+    ("queue_size", 0, "greater than or equal to 1"),
+    ("prototypes", -3, "greater than or equal to 1"),
+    ("encoder", "resnet18", "auto, mlp for vectors"),
+    ("encoder", 3, "string"),
+    ("encoder_weights", 3, "string"),
+    ("stem", "large", "'auto', 'small' or 'standard'"),
+    ("prediction", 8, "tuple"),
+    ("representation_noise", -1, "greater than or equal to 0"),
+    ("neighbour_space", "pixels", "'input' or 'encoder'"),
+    ("adversarial_strength", 0, "greater than 0"),
+    ("crop_minimum", 2, "less than or equal to 1"),
+    ("crop_minimum", 0, "greater than 0"),
+    ("flip", -0.5, "greater than or equal to 0"),
+    ("colour_strength", -1, "greater than or equal to 0"),
+    ("local_crops", 0, "greater than or equal to 1"),
+    ("max_edits", 0, "greater than or equal to 1"),
+    ("mutation_rate", 1.1, "less than or equal to 1"),
     ("temperature", 0, "greater than 0"),
     ("temperature", -1.0, "greater than 0"),
     ("temperature", float("nan"), "a finite number"),
@@ -72,6 +93,7 @@ REFUSED_BY_PINDA = [
     ("penalty_weight", -1, "greater than or equal to 0"),
     ("objective", "hostile", "'cooperative' or 'adversarial'"),
     ("random_share", 1.01, "less than or equal to 1"),
+    ("generator", "transformer", "'auto', 'mlp', 'low-resolution', 'unet', 'resnet18', 'shared' or 'sequence'"),
     ("generator_hidden", "wide", "tuple"),
 ]
 CASES = [(cls, *case) for cls in (Contrastive, PiNDA) for case in REFUSED]
@@ -152,11 +174,11 @@ def test_defaults_pass_their_own_check_and_are_filled_in():
         for preset in cls.presets.values():
             options = check_options(cls, preset)
             assert all(getattr(options, name) == value for name, value in preset.items())
-        assert list(schema(cls).model_fields) == list(cls.__init__.__kwdefaults__)
+        assert list(schema(cls).model_fields) == list(inspect.signature(cls).parameters)
 
 
 def test_unknown_options_are_refused_with_the_known_ones():
-    with pytest.raises(InputError, match="Contrastive has no option 'lr': its options are framework, view_maker"):
+    with pytest.raises(InputError, match="Contrastive has no option 'lr': its options are domain, framework, view"):
         check_options(Contrastive, {"lr": 1})
 
 

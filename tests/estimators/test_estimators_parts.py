@@ -7,7 +7,7 @@ import torch
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core import Optimizer
 from viewsmith.estimators import ESTIMATORS
-from viewsmith.estimators.parts import default_epochs
+from viewsmith.estimators.settings import default_epochs
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
 
@@ -95,6 +95,7 @@ def test_neighbours_are_sought_where_the_encoder_looks_first(digits, view_maker)
     nearest = torch.cdist(places, places).fill_diagonal_(torch.inf).argmin(1)
     elsewhere = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf).argmin(1)
     assert (nearest != elsewhere).any()
+    model.method_.prepare(scaled, 0)
     assert torch.equal(model.method_.views.makers[0].edges[:, 0], nearest)
     # The projection is the encoder's: it is saved once.
     assert sum(key.endswith(".axes") for key in model._weights()) == 1

@@ -74,7 +74,7 @@ def test_the_configuration_is_the_constructor(saved):
     assert config["parameters"]["hidden"] == [16] and config["parameters"]["temperature"] == "none"
     left_out = {"verbose", "minutes", "device", "checkpoint_every"}
     assert config["parameters"].keys() == Contrastive().get_params().keys() - left_out
-    assert config["fitted"]["n_features"] == 13
+    assert config["fitted"]["row_shape"] == [13]
 
 
 def test_equal_models_are_equal_files(saved, wine, tmp_path):
@@ -142,13 +142,13 @@ def edit(folder, change):
         (lambda config: config.pop("method"), "method None"),
         (lambda config: config.pop("fitted"), "describes no model"),
         (lambda config: config["fitted"].pop("seed"), None),
-        (lambda config: config["fitted"].pop("n_features"), "incomplete: it has no 'n_features'"),
+        (lambda config: config["fitted"].pop("row_shape"), "incomplete: it has no 'row_shape'"),
         (lambda config: config["fitted"].pop("epochs"), "incomplete: it has no 'epochs'"),
-        (lambda config: config["fitted"].update(n_features=12), "has shape"),
+        (lambda config: config["fitted"].update(row_shape=[12]), "has shape"),
         (lambda config: config["parameters"].update(hidden=[17]), "has shape"),
         (lambda config: config["parameters"].update(hidden=[-1]), "hidden is -1, expected greater than or equal to 1"),
         (lambda config: config["parameters"].update(magic=1), "Contrastive has no option 'magic'"),
-        (lambda config: config["parameters"].update(view_maker="magic"), "unknown view maker 'magic'"),
+        (lambda config: config["fitted"].update(view_maker="magic"), "unknown view maker 'magic'"),
     ],
 )
 def test_a_configuration_that_fits_nothing_is_refused(saved, change, expected):

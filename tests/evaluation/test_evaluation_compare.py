@@ -24,6 +24,9 @@ class TwoColumns:
     def scaled(self, x):
         return ((x - SHIFT) / SCALE).astype(np.float32)
 
+    def raw_features(self, x):
+        return {"scaled": self.scaled(x)}
+
     def transform(self, x, *, output="representation"):
         first = self.first if output == "representation" else 9
         return self.scaled(x)[:, first : first + 2]
@@ -130,6 +133,7 @@ def test_table_by_hand():
                 "pca": {"linear": 0.5, "nmi": float("nan")},
                 "representation": {"linear": 0.8121, "nmi": float("nan")},
             },
+            "raw": "scaled values",
             "protocols": {"linear": "how linear is scored", "nmi": "how nmi is scored"},
             "rows": {"train": 80, "test": 20, "classes": 3},
         }
@@ -141,10 +145,28 @@ def test_table_by_hand():
         "representation   0.812*  nan",
         "",
         "Fitted on 80 train rows, scored on 20 test rows, 3 classes.",
+        "raw: scaled values",
         "* best of the column",
         "linear: how linear is scored",
         "nmi: how nmi is scored",
     ]
+
+
+class TwoKindsOfRaw(TwoColumns):
+    """Knows the rows as one useless column, or as they are."""
+
+    def raw_features(self, x):
+        return {"useless": np.zeros((len(x), 1), np.float32), "scaled": self.scaled(x)}
+
+
+def test_the_better_raw_features_are_compared_with(dataset):
+    found = compare(TwoKindsOfRaw(), dataset, protocols=["linear"])
+    assert found["raw"] == "scaled" and found["embeddings"]["raw"]["linear"] > 0.9
+
+
+def test_raw_features_are_chosen_without_the_test_labels(dataset):
+    other = without(dataset, y_test=np.roll(dataset.y_test, 31))
+    assert compare(TwoKindsOfRaw(), other, protocols=["linear"])["raw"] == "scaled"
 
 
 def test_table_of_all_protocols_fits_the_screen(result):

@@ -30,7 +30,7 @@ def framework():
 
 def pinda(makers=(), trained=True, **options):
     simclr = framework()
-    noise = PiNoise(D, hidden=(8,), strength=0.7, adversarial=options.pop("adversarial", False)).double()
+    noise = PiNoise.for_vectors(D, hidden=(8,), strength=0.7, adversarial=options.pop("adversarial", False)).double()
     if trained:
         with torch.no_grad():
             noise.network[-1].weight.copy_(torch.randn(D, 8, generator=draw(3)))

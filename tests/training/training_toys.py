@@ -104,7 +104,7 @@ def make_pinda():
     return PiNDAMethod(
         framework,
         ViewPair([Identity()]),
-        PiNoise(D, hidden=(8,)),
+        PiNoise.for_vectors(D, hidden=(8,)),
         two_sided=True,
         penalty="log_barrier",
         penalty_weight=1.0,

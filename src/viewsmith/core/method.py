@@ -26,6 +26,8 @@ class Batch:
         Weight of each sample in the training scalar ``mean(weight * loss)``; None means ones.
     epoch, step : int
         Position in the phase, from 0.
+    progress : float
+        Share of the phase's steps that are done, from 0 to less than 1.
     """
 
     x: Tensor
@@ -34,6 +36,7 @@ class Batch:
     weight: Tensor | None = None
     epoch: int = 0
     step: int = 0
+    progress: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,9 @@ class Method(nn.Module):
 
         What it makes is a function of `x` and `seed` alone and is not saved.
         """
+
+    def release(self) -> None:
+        """Let go of what `prepare` made and of the training rows, after training."""
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         """Representation of scaled samples, shape (B, n_components); other outputs by name."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from torch import nn
+
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.contrastive import Contrastive
@@ -15,8 +17,14 @@ ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Con
 __all__ = ["ESTIMATORS", "Contrastive", "PiNDA", "ViewsmithEstimator", "load"]
 
 
-def load(path: str | os.PathLike[str]) -> ViewsmithEstimator:
+def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ViewsmithEstimator:
     """The fitted model of a run folder. Nothing in it is executed or unpickled.
+
+    Parameters
+    ----------
+    path : path
+    encoder : torch.nn.Module, optional
+        For a model whose encoder was the user's own: a module of the same structure, which takes its weights.
 
     Raises
     ------
@@ -29,6 +37,6 @@ def load(path: str | os.PathLike[str]) -> ViewsmithEstimator:
     if cls is None or "parameters" not in config or "fitted" not in config:
         raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
     try:
-        return cls._load(folder, config)
+        return cls._load(folder, config, encoder)
     except KeyError as error:
         raise InputError(f"{folder.config} is incomplete: it has no {error}; restore it or train again") from error

@@ -1,22 +1,17 @@
-"""What all estimators share: scikit-learn's verbs around a method, a scaler and the engine."""
+"""What all estimators share: scikit-learn's verbs around a method, its input and the engine."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import os
-import re
-import time
-import warnings
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
@@ -26,29 +21,103 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.data.check import check_finite, to_rows
-from viewsmith.estimators.options import check_options
-from viewsmith.estimators.parts import principal_axes
-from viewsmith.networks.scaling import Scaler
-from viewsmith.training.callbacks import Diagnostics, History, ProgressBar, collapse_warnings
+from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, train
+from viewsmith.estimators.options import (
+    SHARED_DOC,
+    Auto,
+    BatchSize,
+    Count,
+    Portion,
+    Positive,
+    Rate,
+    Share,
+    Widths,
+    check_options,
+)
+from viewsmith.estimators.rows import (
+    array_rows,
+    block_size,
+    blocks,
+    domain_of,
+    fingerprint,
+    fit_input,
+    make_input,
+    raw_features,
+)
+from viewsmith.estimators.settings import RESOLVED, resolve
+from viewsmith.estimators.strength import resolve_strength
+from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.training.checkpoint import load_weights
-from viewsmith.training.engine import Trainer
-from viewsmith.training.run import RunFolder, environment
-
-BLOCK = 1024
+from viewsmith.training.run import RunFolder
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """fit, transform, views, save. Subclasses store their arguments and build their method in `_build`."""
+    """fit, transform, views, save. Subclasses add their own arguments and build their method in `_build`.
 
-    name: str  # as on the command line
+    The fields are the constructor's arguments, stored untouched and checked by `fit`.
+    """
+
+    name: ClassVar[str]  # as on the command line
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    strength_option: ClassVar[str]  # the argument that may be "auto" and is then chosen without labels
+
+    domain: Literal["auto", "vectors", "images", "dna"] = "auto"
+    framework: Literal["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"] = "simclr"
+    view_maker: str = "auto"
+    kernel: Literal["auto", "cauchy", "cosine"] = "auto"
+    temperature: Positive | None = None
+    momentum: Share | Auto = "auto"
+    queue_size: Count | Auto = "auto"
+    prototypes: Count | Auto = "auto"
+    encoder: str | nn.Module = "auto"
+    encoder_weights: str | None = None
+    n_components: Count | Auto = "auto"
+    stem: Literal["auto", "small", "standard"] = "auto"
+    hidden: Widths = (256,)
+    norm: Literal["batch", "none"] = "batch"
+    projection: Widths | Auto = "auto"
+    prediction: Widths | Auto = "auto"
+    representation_noise: Rate = 0.0
+    input_components: Count | Auto | None = "auto"
+    n_neighbors: Count = 5
+    neighbour_space: Literal["input", "encoder"] = "input"
+    noise_strength: Positive | Auto = 1.0
+    noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
+    corruption_rate: Share = 0.6
+    mixup_minimum: Share = 0.9
+    neighbour_mix_minimum: Share = 0.5
+    adversarial_strength: Positive = 0.1
+    crop_minimum: Portion | Auto = "auto"
+    flip: Share = 0.5
+    colour_strength: Rate = 1.0
+    local_crops: Count = 4
+    max_edits: Count = 2
+    mutation_rate: Share = 0.05
+    scaling: Literal["auto", "standard", "global", "none"] = "auto"
+    impute: Literal["none", "median"] = "none"
+    epochs: Count | Auto = "auto"
+    batch_size: BatchSize = 256
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    learning_rate: Positive | Auto = "auto"
+    weight_decay: Rate = 0.0
+    warmup: Share = 0.0
+    schedule: Literal["cosine", "constant"] = "cosine"
+    gradient_clip: Positive | None = None
+    precision: Literal["32", "bf16"] = "32"
+    device: str = "auto"
+    minutes: Positive | None = None
+    checkpoint_every: Rate = 30.0
+    verbose: bool = False
+    random_state: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__doc__ = (cls.__doc__ or "").replace("    [shared]\n", SHARED_DOC)
 
     # ---- to be written by subclasses ------------------------------------------------------------------------------
 
-    def _resolve(self, options: SimpleNamespace, x: Tensor, seed: int) -> dict[str, Any]:
-        """What depends on the data and is needed to rebuild the model, from scaled rows; plain values."""
-        raise NotImplementedError
-
-    def _build(self, options: SimpleNamespace, fitted: dict[str, Any]) -> Method:
+    def _build(self, settings: SimpleNamespace) -> Method:
         """The method with fresh weights."""
         raise NotImplementedError
 
@@ -57,7 +126,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = getattr(self, "impute", "none") == "median"
+        tags.input_tags.allow_nan = self.impute == "median"
         tags.non_deterministic = False
         tags.transformer_tags.preserves_dtype = []
         return tags
@@ -75,8 +144,10 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array, DataFrame, tensor or sparse matrix, shape (n, d)
-            At least two rows, finite (missing values need ``impute="median"``).
+        X : array-like, n samples
+            At least two. Vectors: array, DataFrame, tensor or sparse matrix (n, d), finite (missing values need
+            ``impute="median"``). Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: texts, or ASCII letters, uint8
+            (n, L), 0 after the end of a shorter sequence.
         y : ignored
         run : path, optional
             Folder that keeps the run: configuration, metrics, checkpoints while training, weights, summary.
@@ -97,91 +168,102 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             The loss became infinite or NaN.
         """
         options = check_options(type(self), self.get_params(deep=False))
-        rows = self._rows(X, reset=True)
+        domain = domain_of(X, options.domain)
+        rows = self._rows(X, domain, None)
         folder = RunFolder(run) if run is not None else None
         if folder and context is None:
             context = {"data": {"fingerprint": fingerprint(rows)}}
         if folder and resume and folder.exists() and options.random_state is None:
             options.random_state = folder.read_config().get("parameters", {}).get("random_state")
-        device = _device(options.device)
-        seed = distributed.any_says(_seed(options.random_state), device)
+        device = find_device(options.device)
+        seed = distributed.any_says(find_seed(options.random_state), device)
         raw = torch.from_numpy(rows)
-        scaler = Scaler(rows.shape[1])
-        scaling = scaler.fit(raw, options.scaling)
+        scaler: Any = make_input(domain, rows.shape[1:])
+        fitted: dict[str, Any] = {"domain": domain, "row_shape": list(rows.shape[1:]), "seed": seed}
+        fitted["scaling"] = fit_input(scaler, raw, options.scaling)
+        if domain == "images":
+            fitted |= {"pixel_mean": scaler.center.tolist(), "pixel_scale": scaler.scale.tolist()}
         x = scaler(raw)
-        fitted = {"n_features": rows.shape[1], "seed": seed, "scaling": scaling}
-        fitted |= self._resolve(options, x, seed)
+        fitted |= resolve(options, domain, x, device)
+        fitted |= resolve_strength(self, options, fitted, rows, seed)
         names = (context or {}).get("feature_names")
         fitted["named"] = hasattr(self, "feature_names_in_")
         fitted["feature_names"] = [str(n) for n in (self.feature_names_in_ if fitted["named"] else names or [])]
-        self.fitted_ = fitted
-        method = self._fresh(options, x)
+        self.options_, self.fitted_ = options, fitted
+        method = self._fresh(x)
 
         # With several processes all read the folder and the first one writes it.
         first = distributed.rank() == 0
         going_on = folder.open_for(self._config(context or {}), resume=resume) if folder and first else False
         going_on = distributed.first_says(going_on, device)
-        self.scaler_, self.method_, self.options_ = scaler, method, options
+        self.scaler_: Any = scaler
+        self.method_, self.context_ = method, context or {}
         self.initial_ = self._weights()
         if folder and first and not folder.initial.exists():
             folder.write_initial(self.initial_)
-        self._train(x, device, folder, resume=going_on, context=context or {})
+        train(self, x, device, folder, resume=going_on)
         return self
 
     def transform(self, X: Any, *, output: Literal["representation", "projection"] = "representation") -> np.ndarray:
-        """Representations of rows, float32 (n, n_components), or embeddings after the head (``output="projection"``).
+        """Representations of samples, float32 (n, n_components), or their embeddings (``output="projection"``).
 
-        A row's result does not depend on the rows given with it.
+        A sample's result does not depend on the samples given with it.
         """
         check_is_fitted(self)
         if output not in self.outputs_:
             raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
-        rows = self._rows(X, reset=False)
+        rows = self._known_rows(X)
         with torch.no_grad():
             parts = [
-                self.method_.represent(block, output).float()[:count].cpu().numpy()
-                for block, count in _blocks(self._scaled(rows))
+                self.method_.represent(self._scaled(block), output).float()[:count].cpu().numpy()
+                for block, count in blocks(torch.from_numpy(rows))
             ]
         return np.concatenate(parts)
 
     def scaled(self, X: Any) -> np.ndarray:
-        """Rows as the model scales them, float32 (n, d): what baselines are given."""
+        """Samples as the model scales them, float32: vectors (n, d), images (n, C, H, W), DNA (n, 4, L)."""
         check_is_fitted(self)
-        return self._scaled(self._rows(X, reset=False)).cpu().numpy()
+        return self._scaled(self._known_rows(X)).cpu().numpy()
+
+    def raw_features(self, X: Any) -> dict[str, np.ndarray]:
+        """What a user would take without a model, float32 (n, d) by name; the best of them is compared with."""
+        check_is_fitted(self)
+        return raw_features(self._known_rows(X), self.fitted_["domain"], self.scaler_)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Augmented views of rows, float32 (n, n_views, d), in the units of `X`.
+        """Augmented views of samples, (n, n_views, ...), in the units and dtype of the data.
 
         Parameters
         ----------
-        X : array-like, shape (n, d)
+        X : array-like, n samples
         n_views : int
         random_state : int, optional
             Default: the seed of the fit, so that repeated calls give the same views.
         pool : array-like, optional
-            Rows that view makers borrow from (neighbours, corruption, mixup); default: `X` itself.
+            Samples that view makers borrow from (neighbours, corruption, mixup); default: `X` itself.
         """
         check_is_fitted(self)
         if n_views < 1:
             raise InputError(f"n_views is {n_views}, expected at least 1")
-        x = self._scaled(self._rows(X, reset=False))
-        borrowed = x if pool is None else self._scaled(self._rows(pool, reset=False))
+        x = self._scaled(self._known_rows(X))
+        borrowed = x if pool is None else self._scaled(self._known_rows(pool))
         if self.method_.borrows and len(borrowed) < 2:
             raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
         seed = self.fitted_["seed"] if random_state is None else random_state
         index = torch.arange(len(x), device=x.device) if pool is None else None
-        made = torch.empty(len(x), n_views, *x.shape[1:])
+        size, made = block_size(x), []
         with torch.no_grad():
             if self.method_.borrows:
                 self.method_.prepare(borrowed, seed)
             for number in range(n_views):
                 generator = stream(seed, "views", number, device=x.device)
-                for start in range(0, len(x), BLOCK):
-                    part = slice(start, start + BLOCK)
+                parts = []
+                for start in range(0, len(x), size):
+                    part = slice(start, start + size)
                     own = None if index is None else index[part]
-                    view = self.method_.view(x[part], index=own, generator=generator)
-                    made[part, number] = self.scaler_.inverse(view).cpu()
-        return made.numpy()
+                    parts.append(self.scaler_.inverse(self.method_.view(x[part], index=own, generator=generator)).cpu())
+                made.append(torch.cat(parts))
+        return torch.stack(made, dim=1).numpy()
 
     @property
     def outputs_(self) -> tuple[str, ...]:
@@ -190,7 +272,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.options_.n_components)
+        return int(self.fitted_["n_components"])
 
     # ---- saving ---------------------------------------------------------------------------------------------------
 
@@ -205,17 +287,23 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         folder.write_metrics(self.metrics_)
 
     @classmethod
-    def _load(cls, folder: RunFolder, config: dict[str, Any]) -> Self:
-        options = check_options(cls, config["parameters"])
+    def _load(cls, folder: RunFolder, config: dict[str, Any], encoder: nn.Module | None = None) -> Self:
+        parameters = dict(config["parameters"])
+        if encoder is not None:
+            parameters["encoder"] = encoder
+        options = check_options(cls, parameters)
         estimator = cls(**vars(options))
         estimator.options_, estimator.fitted_ = options, dict(config["fitted"])
         estimator.context_ = {"data": config["data"]} if "data" in config else {}
-        estimator.n_features_in_ = estimator.fitted_["n_features"]
-        if estimator.fitted_["named"]:
-            estimator.feature_names_in_ = np.asarray(estimator.fitted_["feature_names"], dtype=object)
+        fitted = estimator.fitted_
+        for name in RESOLVED:
+            _ = fitted[name]  # a KeyError names what a damaged file lacks
+        estimator.n_features_in_ = int(np.prod(fitted["row_shape"]))
+        if fitted["named"]:
+            estimator.feature_names_in_ = np.asarray(fitted["feature_names"], dtype=object)
         trained, initial = folder.read_weights()
-        estimator.scaler_ = Scaler(estimator.n_features_in_)
-        estimator.method_ = estimator._build(options, estimator.fitted_)
+        estimator.scaler_ = make_input(fitted["domain"], fitted["row_shape"])
+        estimator.method_ = estimator._build(estimator._settings(fresh=False))
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
@@ -230,94 +318,63 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         other = copy.copy(self)
         other.scaler_, other.method_ = copy.deepcopy(self.scaler_), copy.deepcopy(self.method_)
         load_weights(other._modules(), self.initial_, "the initial weights")
-        _refresh_batch_norm(other.method_, self._scaled(self._rows(X, reset=False)))
+        refresh_batch_norm(other.method_, other._scaled(self._known_rows(X)))
         return other
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
-    def _rows(self, X: Any, *, reset: bool) -> np.ndarray:
-        """float32 rows from what the user gave, checked."""
+    def _rows(self, X: Any, domain: str, row_shape: list[int] | None) -> np.ndarray:
+        """float32 vectors, uint8 images or letters from what the user gave, checked; `row_shape` None: to be fitted."""
+        fresh = row_shape is None
+        if domain != "vectors":
+            rows = array_rows(X, domain, row_shape)
+            if fresh:
+                if len(rows) < 2:
+                    raise InputError(f"the data hold {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
+                self.n_features_in_ = int(np.prod(rows.shape[1:]))
+            return np.ascontiguousarray(rows)
         if hasattr(X, "detach"):
             X = to_rows(X)[0]
+        if getattr(X, "ndim", 2) > 2 and self.domain == "vectors":
+            X = np.reshape(X, (len(X), -1))
         rows = validate_data(
             self,
             X,
-            reset=reset,
+            reset=fresh,
             accept_sparse="csr",
             dtype=np.float32,
             ensure_all_finite=False,
-            ensure_min_samples=2 if reset else 1,
+            ensure_min_samples=2 if fresh else 1,
         )
         rows = np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         names = getattr(self, "feature_names_in_", None)
-        check_finite(rows, None if names is None else [str(n) for n in names], getattr(self, "impute", "none"))
+        check_finite(rows, None if names is None else [str(n) for n in names], self.impute)
         return rows
 
-    def _fresh(self, options: SimpleNamespace, x: Tensor) -> Method:
+    def _known_rows(self, X: Any) -> np.ndarray:
+        return self._rows(X, self.fitted_["domain"], self.fitted_["row_shape"])
+
+    def _settings(self, *, fresh: bool) -> SimpleNamespace:
+        """Options with what fit resolved in place of "auto"; `fresh`: weights to start from are to be read."""
+        given = vars(self.options_)
+        weights = given["encoder_weights"] if fresh else None
+        return SimpleNamespace(**{**given, **self.fitted_, "module": given["encoder"], "weights": weights})
+
+    def _fresh(self, x: Tensor) -> Method:
         with torch.random.fork_rng([]):
             torch.manual_seed(derive_seed(self.fitted_["seed"], "init"))
-            method = self._build(options, self.fitted_)
-        axes = principal_axes(method)
-        if axes is not None:
-            axes.fit(x)
+            method = self._build(self._settings(fresh=True))
+        axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]
+        for number, each in enumerate(axes):  # the encoder's, and its momentum copy's
+            each.fit(x) if number == 0 else each.load_state_dict(axes[0].state_dict())
         return method
-
-    def _train(
-        self, x: Tensor, device: torch.device, folder: RunFolder | None, *, resume: bool, context: dict[str, Any]
-    ) -> None:
-        options, began = self.options_, datetime.now(UTC)
-        history = History(folder.metrics if folder else None)
-        callbacks = [Diagnostics(), history]
-        if options.verbose:
-            callbacks.append(ProgressBar())
-        trainer = Trainer(
-            self.method_,
-            seed=self.fitted_["seed"],
-            batch_size=options.batch_size,
-            device=device,
-            precision=options.precision,
-            callbacks=callbacks,
-            minutes=options.minutes,
-            checkpoint=folder.checkpoint if folder else None,
-            checkpoint_every=options.checkpoint_every,
-            interruptible=folder is not None,
-        )
-        started = time.perf_counter()
-        self.status_ = trainer.fit(x, resume=resume)
-        self.metrics_ = history.rows
-        self.context_ = context
-        self.warnings_ = collapse_warnings(history.rows)
-        if self.status_ != "finished":
-            warnings.warn(
-                f"training ended early ({self.status_}) after {trainer.epochs_done} of {trainer.epochs} epochs; "
-                "the model is usable, and a run folder can be gone on with by resume",
-                UserWarning,
-                stacklevel=3,
-            )
-        self.summary_ = {
-            "method": self.name,
-            "status": self.status_,
-            "date": began.isoformat(timespec="seconds"),
-            "seed": self.fitted_["seed"],
-            "epochs": trainer.epochs_done,
-            "steps": trainer.steps,
-            "rows": len(x),
-            "seconds": {"training": round(trainer.age, 3), "this session": round(time.perf_counter() - started, 3)},
-            "device": str(device),
-            "processes": distributed.world_size(),
-            "warnings": self.warnings_,
-            **environment(),
-            **({"split": context["split"]} if "split" in context else {}),
-        }
-        self._to_device()
-        if folder and distributed.rank() == 0:
-            folder.write_model(self._weights())
-            folder.write_summary(self.summary_)
 
     def _config(self, context: dict[str, Any]) -> dict[str, Any]:
         """All that rebuilds the model: method, parameters, where the data came from, what fit resolved."""
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_CONFIGURATION}
         parameters["random_state"] = self.fitted_["seed"]
+        if isinstance(self.encoder, nn.Module):
+            parameters["encoder"] = f"module:{type(self.encoder).__name__}"
         config = {"viewsmith": viewsmith.__version__, "method": self.name, "parameters": parameters}
         if "data" in context:
             config["data"] = context["data"]
@@ -330,69 +387,19 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return {name: value.detach().cpu().clone() for name, value in self._modules().state_dict().items()}
 
     def _to_device(self) -> None:
-        device = _device(self.options_.device)
+        device = find_device(self.options_.device)
         self.scaler_.to(device)
         self.method_.to(device).eval()
 
-    def _scaled(self, rows: np.ndarray) -> Tensor:
+    def _scaled(self, rows: np.ndarray | Tensor) -> Tensor:
         with torch.no_grad():
-            return self.scaler_(torch.from_numpy(rows).to(self.scaler_.scale.device))
+            return self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
+
+
+def option_names(cls: type) -> list[str]:
+    """Names of the constructor's arguments."""
+    return [field.name for field in fields(cls)]
 
 
 # What changes where and how long a run is made, not what it is: a resumed run may change these.
 _NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
-
-
-def _blocks(x: Tensor) -> Iterator[tuple[Tensor, int]]:
-    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike."""
-    for start in range(0, len(x), BLOCK):
-        block = x[start : start + BLOCK]
-        count = len(block)
-        if count < BLOCK:
-            block = torch.cat([block, block.new_zeros(BLOCK - count, *block.shape[1:])])
-        yield block, count
-
-
-def fingerprint(x: np.ndarray) -> str:
-    """Short name of an array's content."""
-    return hashlib.sha256(np.ascontiguousarray(x).data).hexdigest()[:16]
-
-
-def _seed(random_state: Any) -> int:
-    expected = "expected a non-negative integer, a RandomState or None"
-    if isinstance(random_state, int):
-        if random_state < 0:
-            raise InputError(f"random_state is {random_state}, {expected}")
-        return random_state
-    try:
-        return int(check_random_state(random_state).randint(0, 2**31 - 1))
-    except ValueError:
-        raise InputError(f"random_state is {random_state!r}, {expected}") from None
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
-        raise InputError(f"device is {name!r}, expected 'auto', 'cpu', 'cuda' or 'cuda:N'")
-    if name != "cpu" and not torch.cuda.is_available():
-        raise InputError(f"device is {name!r}, but this machine has no usable GPU: use device='cpu' or 'auto'")
-    return torch.device(name)
-
-
-@torch.no_grad()
-def _refresh_batch_norm(method: Method, x: Tensor) -> None:
-    norms = [m for m in method.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    if not norms:
-        return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # plain average over the pass
-    method.train()
-    for block in x.split(256):
-        if len(block) > 1:
-            method.represent(block)
-    method.eval()
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum

@@ -1,77 +1,112 @@
-"""From options to parts: option types with their bounds, encoders, frameworks and view makers for vectors."""
+"""From settings to parts: encoders, frameworks, view makers, generators of noise."""
 
 from __future__ import annotations
 
-import math
+import copy
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
-from viewsmith.frameworks.simclr import SimCLR
+from viewsmith.estimators.settings import simclr_head, timm_encoder, view_names
+from viewsmith.frameworks import (
+    BYOL,
+    DINO,
+    Framework,
+    MoCo,
+    MoCoV3,
+    SimCLR,
+    SimSiam,
+    SwAV,
+    byol,
+    dino,
+    moco,
+    moco_v3,
+    simsiam,
+    swav,
+)
+from viewsmith.networks.cnn import CropCNN, SmallCNN
+from viewsmith.networks.hyena import Hyena
 from viewsmith.networks.mlp import MLP
+from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
+from viewsmith.networks.nucleotides import kmer_counts
+from viewsmith.networks.resnet import resnet18, resnet50
 from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
+from viewsmith.networks.sequence import SequenceCNN
+from viewsmith.training.checkpoint import load_tensors, load_weights
+from viewsmith.views.fixed import dna
+from viewsmith.views.fixed.adversarial import AdversarialViews
+from viewsmith.views.fixed.conditional import ConditionalCorruption
+from viewsmith.views.fixed.images import image_recipe
+from viewsmith.views.fixed.representation import RepresentationNoise
+from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours, Space
 from viewsmith.views.maker import ViewMaker
+from viewsmith.views.neighbours import PrincipalSpace
 from viewsmith.views.pair import ViewPair
-
-Count = Annotated[int, Field(ge=1)]
-BatchSize = Annotated[int, Field(ge=2)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Widths = tuple[Count, ...]
-Auto = Literal["auto"]
-
-FRAMEWORKS = ("simclr",)
-VECTOR_VIEWS = ("identity", "noise", "corruption", "mixup", "neighbour-mix", "neighbours")
-
-# The neighbour recipe needs about this many steps, whatever the number of rows.
-STEPS = 2000
-WIDE = 200
+from viewsmith.views.pi_noise import PiNoise
 
 
-def default_epochs(n_rows: int, batch_size: int) -> int:
-    """Epochs that take about `STEPS` steps."""
-    return math.ceil(STEPS / max(1, n_rows // min(batch_size, n_rows)))
+def make_model(settings: SimpleNamespace) -> tuple[Framework, ViewPair]:
+    """Encoder, head and framework, and the fixed view makers."""
+    encoder = make_encoder(settings)
+    return make_framework(settings, encoder), make_views(settings, encoder)
 
 
-def resolve_common(options: SimpleNamespace, x: Tensor) -> dict[str, Any]:
-    """What the data decide: epochs, and the number of principal axes before the encoder (0: none)."""
-    epochs = default_epochs(len(x), options.batch_size) if options.epochs == "auto" else options.epochs
-    n, d = x.shape
-    axes = options.input_components
-    if axes == "auto":
-        neighbours = any(name.startswith("neighbour") for name in view_names(options.view_maker))
-        axes = 50 if d > WIDE and neighbours else None
-    return {"epochs": epochs, "input_components": min(axes or 0, d, n)}
+# ---- encoders -------------------------------------------------------------------------------------------------------
 
 
-def view_names(view_maker: str) -> list[str]:
-    """The names joined by "+".
+def make_encoder(settings: SimpleNamespace) -> nn.Module:
+    """The encoder that `settings.encoder` names, its weights fresh or from a file; of the user's module, a copy.
 
     Raises
     ------
     InputError
-        A name is unknown.
+        The file of weights cannot be read or is not of this encoder.
     """
-    names = view_maker.split("+")
-    for name in names:
-        if name not in VECTOR_VIEWS:
-            raise InputError(f"unknown view maker {name!r}: for vectors there are {', '.join(VECTOR_VIEWS)}")
-    return names
+    encoder = _named_encoder(settings)
+    if settings.weights is not None:
+        if isinstance(encoder, Hyena):
+            encoder.load_published(settings.weights)
+        else:
+            stored = load_tensors(Path(settings.weights))
+            # Published ResNets come with their classifier.
+            kept = {name: value for name, value in stored.items() if not name.startswith("fc.")}
+            load_weights(encoder, kept, settings.weights)
+    return encoder
 
 
-def make_encoder(options: SimpleNamespace, fitted: dict[str, Any]) -> nn.Sequential:
-    """Principal axes where wanted, then an MLP to n_components."""
-    d, k = fitted["n_features"], fitted["input_components"]
-    layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []
-    widths = [*options.hidden, options.n_components]
-    last: Literal["activated", "linear"] = "activated" if options.norm == "batch" else "linear"
-    return nn.Sequential(*layers, MLP(k or d, widths, norm=options.norm, last=last))
+def _named_encoder(settings: SimpleNamespace) -> nn.Module:
+    name, width = settings.encoder, settings.n_components
+    if isinstance(settings.module, nn.Module):
+        return copy.deepcopy(settings.module)
+    if name.startswith("module:"):
+        raise InputError(
+            f"the encoder of this model is the user's own ({name.removeprefix('module:')}): give it, as in "
+            "viewsmith.load(run, encoder=module)"
+        )
+    if settings.domain == "vectors":
+        d, k = settings.row_shape[0], settings.input_components
+        layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []
+        last: Literal["activated", "linear"] = "activated" if settings.norm == "batch" else "linear"
+        return nn.Sequential(*layers, MLP(k or d, [*settings.hidden, width], norm=settings.norm, last=last))
+    if settings.domain == "dna":
+        return Hyena() if name == "hyena" else SequenceCNN(n_components=width)
+    channels = _channels(settings)
+    if name.startswith("timm:"):
+        return timm_encoder(name, channels)[0]
+    if name == "cnn":
+        return SmallCNN(channels, n_components=width)
+    if name == "crl-cnn":
+        return CropCNN(channels, width)
+    return (resnet18 if name == "resnet18" else resnet50)(channels, stem=_stem(settings))
+
+
+def _stem(settings: SimpleNamespace) -> Literal["small", "standard"]:
+    small = settings.stem == "small" or (settings.stem == "auto" and max(settings.row_shape[:2]) <= 64)
+    return "small" if small else "standard"
 
 
 def principal_axes(method: Method) -> PrincipalAxes | None:
@@ -79,42 +114,189 @@ def principal_axes(method: Method) -> PrincipalAxes | None:
     return next((m for m in method.modules() if isinstance(m, PrincipalAxes)), None)
 
 
-def make_framework(options: SimpleNamespace, encoder: nn.Module) -> SimCLR:
-    cauchy = options.kernel == "cauchy"
-    temperature = options.temperature if options.temperature is not None else (1.0 if cauchy else 0.1)
-    # The neighbour recipe contrasts samples with second views alone: faster, and better for it (docs, contrastive).
-    negatives: Literal["all", "cross"] = "cross" if cauchy else "all"
-    head = MLP(options.n_components, options.projection)
-    return SimCLR(encoder, head, temperature=temperature, kernel=options.kernel, negatives=negatives)
+def _channels(settings: SimpleNamespace) -> int:
+    if settings.domain == "dna":
+        return 4
+    return 1 if len(settings.row_shape) == 2 else int(settings.row_shape[2])
 
 
-def make_views(options: SimpleNamespace, fitted: dict[str, Any], encoder: nn.Sequential) -> ViewPair:
-    """The view makers that `view_maker` names. Neighbours are sought where the encoder looks first."""
-    # Held as a bound method: the projection belongs to the encoder alone.
-    space = encoder[0].forward if isinstance(encoder[0], PrincipalAxes) else None
-    makers: list[ViewMaker] = []
-    for name in view_names(options.view_maker):
-        if name == "noise":
-            makers.append(GaussianNoise(fitted.get("noise_strength", 1.0), options.noise_distribution))
-        elif name == "corruption":
-            makers.append(Corruption(options.corruption_rate))
-        elif name == "mixup":
-            makers.append(Mixup(options.mixup_minimum))
-        elif name == "neighbour-mix":
-            makers.append(NeighbourMix(options.n_neighbors, options.neighbour_mix_minimum, space))
-        elif name == "neighbours":
-            makers.append(Neighbours(options.n_neighbors, space))
-        else:
-            makers.append(Identity())
-    return ViewPair(makers)
+# ---- frameworks -----------------------------------------------------------------------------------------------------
 
 
-def make_optimizer(options: SimpleNamespace) -> Optimizer:
-    return Optimizer(
-        name=options.optimizer,
-        learning_rate=options.learning_rate,
-        weight_decay=options.weight_decay,
-        warmup=options.warmup,
-        schedule=options.schedule,
-        clip=options.gradient_clip,
+def make_framework(settings: SimpleNamespace, encoder: nn.Module) -> Framework:
+    """The framework of `settings.framework` with its heads."""
+    kind, n = settings.framework, settings.n_components
+    given = {} if settings.momentum == "auto" else {"momentum": settings.momentum}
+    temperature = settings.temperature
+    if kind == "simclr":
+        cauchy = settings.kernel == "cauchy"
+        # The neighbour recipe contrasts samples with second views alone: faster, and better for it (docs, contrastive).
+        negatives: Literal["all", "cross"] = "cross" if cauchy else "all"
+        head = _noisy(settings, simclr_head(settings))
+        return SimCLR(encoder, head, temperature=temperature, kernel=settings.kernel, negatives=negatives)
+    if kind == "moco":
+        head = _noisy(settings, moco.projector(n, **_widths(settings, "projection")))
+        return MoCo(encoder, head, queue=settings.queue_size, temperature=temperature, **given)
+    if kind == "swav":
+        head = _noisy(settings, swav.projector(n, **_widths(settings, "projection")))
+        return SwAV(encoder, head, temperature=temperature, **_prototypes(settings))
+    if kind == "dino":
+        head = _noisy(settings, dino.projector(n, **_widths(settings, "projection"), norm="none"))
+        return DINO(encoder, head, temperature=temperature, **given, **_prototypes(settings))
+    module: Any = {"moco-v3": moco_v3, "byol": byol, "simsiam": simsiam}[kind]
+    projector = module.projector(n, **_widths(settings, "projection"))
+    predictor = module.predictor(projector.n_components, **_widths(settings, "prediction"))
+    head = _noisy(settings, projector)
+    if kind == "moco-v3":
+        return MoCoV3(encoder, head, predictor, temperature=temperature, **given)
+    return BYOL(encoder, head, predictor, **given) if kind == "byol" else SimSiam(encoder, head, predictor)
+
+
+def _widths(settings: SimpleNamespace, name: str) -> dict[str, int]:
+    """Head widths as keywords: what was asked for; "auto" leaves a ResNet the published ones, others have less."""
+    given = getattr(settings, name)
+    expected = 2 if name == "projection" else 1
+    if given == "auto":
+        if settings.encoder.startswith("resnet"):
+            return {}
+        small = {"swav": (512, 128), "moco": (512, 128), "simsiam": (512, 512)}.get(settings.framework, (512, 256))
+        given = small if name == "projection" else (128,) if settings.framework == "simsiam" else (512,)
+    if len(given) != expected:
+        shape = "(hidden, output)" if name == "projection" else "(hidden,)"
+        raise InputError(f"{name} is {tuple(given)}, expected {shape} with the framework {settings.framework!r}")
+    return dict(zip(("hidden", "out"), given, strict=False))
+
+
+def _prototypes(settings: SimpleNamespace) -> dict[str, int]:
+    if settings.prototypes != "auto":
+        return {"prototypes": settings.prototypes}
+    return (
+        {} if settings.encoder.startswith("resnet") else {"prototypes": 300 if settings.framework == "swav" else 1024}
     )
+
+
+def _noisy(settings: SimpleNamespace, head: MLP) -> nn.Module:
+    """The head, with noise on its input during training where asked for."""
+    if not settings.representation_noise:
+        return head
+    noisy = nn.Sequential(RepresentationNoise(settings.representation_noise), head)
+    noisy.n_components = head.n_components  # type: ignore[assignment]
+    return noisy
+
+
+def make_optimizer(settings: SimpleNamespace) -> Optimizer:
+    return Optimizer(
+        name=settings.optimizer,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        warmup=settings.warmup,
+        schedule=settings.schedule,
+        clip=settings.gradient_clip,
+    )
+
+
+# ---- view makers ----------------------------------------------------------------------------------------------------
+
+
+def make_views(settings: SimpleNamespace, encoder: nn.Module) -> ViewPair:
+    """The view makers that `settings.view_maker` names, in order."""
+    makers = [_view_maker(name, settings, encoder) for name in view_names(settings.view_maker, settings.domain)]
+    return ViewPair(makers, encoder=encoder if settings.neighbour_space == "encoder" else None)
+
+
+def _view_maker(name: str, settings: SimpleNamespace, encoder: nn.Module) -> ViewMaker:
+    if settings.domain == "images" and name in ("simclr", "byol", "moco", "multicrop"):
+        return _image_recipe(name, settings)
+    if settings.domain == "dna" and (special := _dna_maker(name, settings)) is not None:
+        return special
+    refreshed = settings.neighbour_space == "encoder"
+    if name == "noise":
+        return GaussianNoise(settings.noise_strength, settings.noise_distribution)
+    if name == "corruption":
+        return Corruption(settings.corruption_rate)
+    if name == "mixup":
+        return Mixup(settings.mixup_minimum)
+    if name == "neighbour-mix":
+        return NeighbourMix(settings.n_neighbors, settings.neighbour_mix_minimum, _space(settings, encoder), refreshed)
+    if name == "neighbours":
+        return Neighbours(settings.n_neighbors, _space(settings, encoder), refreshed)
+    if name == "adversarial":
+        return AdversarialViews(settings.adversarial_strength)
+    if name == "conditional":
+        return ConditionalCorruption(settings.row_shape[0], settings.corruption_rate)
+    return Identity()
+
+
+def _image_recipe(name: Any, settings: SimpleNamespace) -> ViewMaker:
+    crops: dict[str, Any] = {} if settings.crop_minimum == "auto" else {"scale": (settings.crop_minimum, 1.0)}
+    return image_recipe(
+        name,
+        size=tuple(settings.row_shape[:2]),
+        strength=settings.colour_strength,
+        flip=settings.flip,
+        crops=settings.local_crops,
+        mean=settings.pixel_mean,
+        std=settings.pixel_scale,
+        **crops,
+    )
+
+
+def _dna_maker(name: str, settings: SimpleNamespace) -> ViewMaker | None:
+    """The makers that know letters and ends of sequences; None: one that serves all domains."""
+    if name == "dna":
+        edits = [dna.Deletion(), dna.Insertion(), dna.Translocation(), dna.Mutation(settings.mutation_rate)]
+        return dna.DNAViews(edits, most=settings.max_edits)
+    if name == "mutation":
+        return dna.Mutation(settings.mutation_rate)
+    if name == "noise":
+        return dna.DNANoise(settings.noise_strength)
+    if name == "mixup":
+        return dna.DNAMixup(settings.mixup_minimum)
+    return dna.DNA_VIEWS[name]() if name in dna.DNA_VIEWS else None
+
+
+def _space(settings: SimpleNamespace, encoder: nn.Module) -> Space | None:
+    """Where neighbours are sought: where the encoder of vectors looks first; in principal axes of pixels or words."""
+    if settings.domain == "images":
+        return PrincipalSpace(_flat)
+    if settings.domain == "dna":
+        return PrincipalSpace(kmer_counts)
+    # Held as a bound method: the projection belongs to the encoder alone.
+    first = encoder[0] if isinstance(encoder, nn.Sequential) else None
+    return first.forward if isinstance(first, PrincipalAxes) else None
+
+
+def _flat(x: Tensor) -> Tensor:
+    return x.flatten(1)
+
+
+# ---- learned noise
+
+
+def make_noise(settings: SimpleNamespace, encoder: nn.Module) -> PiNoise:
+    """The generator of PiNDA's noise, with the network that `settings.generator` names."""
+    options = {
+        "distribution": settings.distribution,
+        "learn_mean": settings.learn_mean,
+        "strength": settings.strength,
+        "level": settings.level,
+        "random_share": settings.random_share,
+        "adversarial": settings.objective == "adversarial",
+    }
+    if settings.domain == "vectors":
+        return PiNoise.for_vectors(settings.row_shape[0], hidden=settings.generator_hidden, **options)
+    channels = _channels(settings)
+    outputs = channels * (2 if settings.learn_mean else 1)
+    if settings.generator == "shared":
+        trunk: Any = encoder
+        dims = 1 if settings.domain == "dna" else 2
+        network: nn.Module = SharedTrunkMap(trunk.stem, trunk.stem_width, outputs, dims=dims)
+    elif settings.domain == "dna":
+        network = SequenceMap(outputs)
+    else:
+        kinds = {"low-resolution": LowResolutionMap, "unet": UNet}
+        if settings.generator == "resnet18":
+            network = ResNetMap(channels, outputs, stem=_stem(settings))
+        else:
+            network = kinds[settings.generator](channels, outputs)
+    return PiNoise(network, **options)

@@ -18,7 +18,9 @@ from sklearn.base import clone
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset, load_dataset
-from viewsmith.estimators.base import ViewsmithEstimator, fingerprint
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.pinda import PiNDA
+from viewsmith.estimators.rows import fingerprint
 from viewsmith.reports import EmbeddingMap, FeatureProfile, Gallery, ReportContent, two_dimensional_map
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
@@ -133,9 +135,9 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     }
 
 
-def load_for(model: ViewsmithEstimator, data: str, label: str | None) -> Dataset:
+def load_for(model: ViewsmithEstimator, data: str, label: str | None, labels: Path | None = None) -> Dataset:
     """DATA as the model's training data were read: same columns, same order, same domain."""
-    return load_dataset(data, label=label, schema=_schema(model))
+    return load_dataset(data, label=label, labels=labels, schema=_schema(model))
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
@@ -146,16 +148,16 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
         "one_hot": {},
         "drop": [],
         "label": None,
-        "domain": "vectors",
+        "domain": model.fitted_["domain"],
         "impute": model.options_.impute,
-        "row_shape": [model.fitted_["n_features"]],
+        "row_shape": [None] if model.fitted_["domain"] == "dna" else model.fitted_["row_shape"],
         "feature_names": named,
     }
     if "data" not in model.context_:
         return schema
     try:
         kept: dict[str, Any] = json.loads(model.context_["data"]["schema"])
-        if kept.keys() == schema.keys():
+        if kept.keys() >= schema.keys():
             return kept
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
@@ -175,7 +177,12 @@ def part(dataset: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def report_content(
-    folder: RunFolder, *, data: str | None = None, label: str | None = None, pictures: bool = False
+    folder: RunFolder,
+    *,
+    data: str | None = None,
+    label: str | None = None,
+    labels: Path | None = None,
+    pictures: bool = False,
 ) -> ReportContent:
     """Everything a report shows of a run; maps, profiles and galleries need its data and are made on request."""
     with rebuilding(folder.path):
@@ -195,30 +202,31 @@ def report_content(
     elif pictures:
         model = load_run(folder.path)
         try:
-            content |= _pictures(model, data or source, label)
+            content |= _pictures(model, data or source, label, labels)
         except InputError as error:
             warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
     return ReportContent(**content)
 
 
-def _pictures(model: ViewsmithEstimator, data: str | None, label: str | None) -> dict[str, Any]:
+def _pictures(model: ViewsmithEstimator, data: str | None, label: str | None, labels: Path | None) -> dict[str, Any]:
     if data is None:
         raise InputError("the run names no data; give --data")
-    dataset = load_for(model, data, label)
+    dataset = load_for(model, data, label, labels)
     held = dataset.test_index is not None
     x, y = (dataset.x_test, dataset.y_test) if held else (dataset.x_train, dataset.y_train)
     assert x is not None
     side = "test" if held else "training"
     maps = []
-    for name, h in (("raw", model.scaled(x)), ("representation", model.transform(x))):
+    raw = list(model.raw_features(x).values())[-1]
+    for name, h in (("raw", raw), ("representation", model.transform(x))):
         xy, index = two_dimensional_map(h)
         caption = f"t-SNE of {len(index)} {side} rows"
         maps.append(EmbeddingMap(name, xy, None if y is None else y[index], caption))
-    samples = x[:4]
+    samples, kind = x[: 8 if dataset.domain == "images" else 4], dataset.domain
     views = model.views(samples, 6, pool=dataset.x_train)
-    gallery = Gallery("Views", f"Four {side} rows and six views of each", samples, views, "vectors")
+    galleries = [Gallery("Views", f"{len(samples)} {side} rows and six views of each", samples, views, kind)]
     profiles = []
-    if hasattr(model, "noise_profile"):
+    if isinstance(model, PiNDA) and kind == "vectors":
         mean, _ = model.noise_profile(dataset.x_train)
         profiles.append(
             FeatureProfile(
@@ -229,4 +237,21 @@ def _pictures(model: ViewsmithEstimator, data: str | None, label: str | None) ->
                 "standard deviations of the data",
             )
         )
-    return {"maps": maps, "galleries": [gallery], "profiles": profiles}
+    elif isinstance(model, PiNDA) and kind == "images":
+        galleries.append(_noise_gallery(model, samples))
+    return {"maps": maps, "galleries": galleries, "profiles": profiles}
+
+
+def _noise_gallery(model: PiNDA, samples: np.ndarray) -> Gallery:
+    """Images beside the noise made for them."""
+    made = model.noise_parts(samples)
+    sigma, noise = made["sigma"], made["noise"]
+    # White is the largest sigma shown; of the noise, grey is none.
+    bright = 255 * sigma / max(sigma.max(), 1e-12)
+    grey = 127.5 + 127.5 * noise / max(abs(noise).max(), 1e-12)
+    tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in (bright, grey)]
+    caption = (
+        f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); "
+        "a draw of the noise; the image with it"
+    )
+    return Gallery("Learned noise", caption, samples, np.stack([*tiles, made["view"]], axis=1), "images")

@@ -6,9 +6,9 @@ import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from sklearn.base import clone
-from torch import Tensor
 
 from viewsmith.core.random import derive_seed, stream
 
@@ -21,33 +21,34 @@ TRIAL_ROWS = 5000
 
 
 def resolve_strength(
-    estimator: ViewsmithEstimator, options: SimpleNamespace, name: str, x: Tensor, seed: int
+    estimator: ViewsmithEstimator, options: SimpleNamespace, fitted: dict[str, Any], rows: np.ndarray, seed: int
 ) -> dict[str, Any]:
-    """The strength to train with under `name`; with "auto", chosen from `GRID`, the scores kept beside it.
+    """The strengths to train with; one that is "auto" is chosen from `GRID`, the scores kept beside it.
 
     For each strength a short training on 80 % of (at most 5,000) rows is scored on the other 20 %: their first
     principal coordinates, predicted from their neighbours in the representation
     (`viewsmith.evaluation.label_free.neighbour_r2`). The highest score wins; labels play no part.
     """
-    strength = getattr(options, name)
-    uses_noise = name == "strength" or "noise" in options.view_maker.split("+")
-    if strength != "auto" or not uses_noise:
-        return {name: 1.0 if strength == "auto" else strength}
+    names = {"noise_strength", estimator.strength_option}
+    resolved: dict[str, Any] = {n: 1.0 if getattr(options, n) == "auto" else getattr(options, n) for n in sorted(names)}
+    name = estimator.strength_option
+    uses_noise = name == "strength" or "noise" in fitted["view_maker"].split("+")
+    if getattr(options, name) != "auto" or not uses_noise:
+        return resolved
     from viewsmith.evaluation.label_free import neighbour_r2
 
-    order = torch.randperm(len(x), generator=stream(seed, "strength"))[:TRIAL_ROWS]
+    order = torch.randperm(len(rows), generator=stream(seed, "strength"))[:TRIAL_ROWS].numpy()
     cut = max(1, len(order) // 5)
-    held, rows = x[order[:cut]].cpu().numpy(), x[order[cut:]].cpu().numpy()
-    if len(held) < 5 or len(rows) < 20:
-        warnings.warn(f"{len(x)} rows are too few to choose {name}: 1.0 is taken", UserWarning, stacklevel=4)
-        return {name: 1.0}
-    steps_per_epoch = max(1, len(rows) // options.batch_size)
+    held, kept = rows[order[:cut]], rows[order[cut:]]
+    if len(held) < 5 or len(kept) < 20:
+        warnings.warn(f"{len(rows)} rows are too few to choose {name}: 1.0 is taken", UserWarning, stacklevel=4)
+        return resolved
+    steps_per_epoch = max(1, len(kept) // options.batch_size)
     scores = {}
     for value in GRID:
         trial = clone(estimator).set_params(
             **{name: value},
-            scaling="none",
-            impute="none",
+            domain=fitted["domain"],
             epochs=max(1, TRIAL_STEPS // steps_per_epoch),
             random_state=derive_seed(seed, "strength trial"),
             minutes=None,
@@ -55,7 +56,8 @@ def resolve_strength(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a trial's collapse is for its score to tell
-            trial.fit(rows)
-        scores[str(value)] = float(neighbour_r2(trial.transform(rows), trial.transform(held), rows, held))
+            trial.fit(kept)
+        x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
+        scores[str(value)] = float(neighbour_r2(trial.transform(kept), trial.transform(held), x_kept, x_held))
     best = max(GRID, key=lambda value: scores[str(value)])
-    return {name: best, "strength_scores": scores}
+    return resolved | {name: best, "strength_scores": scores}

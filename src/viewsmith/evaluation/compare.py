@@ -29,8 +29,8 @@ class Model(Protocol):
     ``transform(x, output=...)`` that makes it.
     """
 
-    def scaled(self, X: Any) -> np.ndarray:
-        """Rows as the model scales them, (n, d)."""
+    def raw_features(self, X: Any) -> dict[str, np.ndarray]:
+        """What a user would take without a model, (n, d) by name."""
 
     @property
     def transform(self) -> Callable[..., np.ndarray]:
@@ -73,7 +73,8 @@ def compare(
     -------
     dict
         Plain values only: ``embeddings`` (scores by row: raw, pca, untrained, representation, the model's further
-        outputs, umap), ``protocols`` (name to description), ``rows`` (numbers of train and test rows and of
+        outputs, umap), ``raw`` (the name of the raw features that a split of train prefers), ``protocols`` (name to
+        description), ``rows`` (numbers of train and test rows and of
         classes), ``label_free`` (by row, on up to 2,000 test rows, the same for all), ``seconds`` (by row: ``embed``
         and ``score``).
 
@@ -89,8 +90,9 @@ def compare(
     scores: dict[str, dict[str, float]] = {}
     spread: dict[str, dict[str, float]] = {}
     seconds: dict[str, dict[str, float]] = {}
+    raw = _preferred(model, x_train, y_train)
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
-    for name, embed in _embeddings(model, x_train, x_test, umap):
+    for name, embed in _embeddings(model, raw, x_train, x_test, umap):
         started = time.perf_counter()
         train, test = embed()
         embedded = time.perf_counter()
@@ -100,6 +102,7 @@ def compare(
             spread[name] = label_free(test[sample])
     return {
         "embeddings": scores,
+        "raw": raw,
         "protocols": {name: PROTOCOLS[name] for name in wanted},
         "rows": {
             "train": len(x_train),
@@ -132,16 +135,41 @@ def format_table(result: Mapping[str, Any]) -> str:
 
     count = result["rows"]
     size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {count['classes']} classes."
-    notes = [size, "* best of the column", *(f"{name}: {text}" for name, text in result["protocols"].items())]
+    notes = [
+        size,
+        f"raw: {result['raw']}",
+        "* best of the column",
+        *(f"{name}: {text}" for name, text in result["protocols"].items()),
+    ]
     wrapped = [textwrap.fill(note, WIDTH, subsequent_indent="    ") for note in notes]
     return "\n\n".join([*tables, "\n".join(wrapped)])
 
 
-def _embeddings(model: Model, x_train: Any, x_test: Any, umap: bool) -> list[tuple[str, Callable[[], Pair]]]:
+def _preferred(model: Model, x_train: Any, y_train: Any) -> str:
+    """Which raw features to compare with: those with the better linear probe on a fifth of the train rows."""
+    names = list(model.raw_features(x_train[:2]))
+    if len(names) == 1:
+        return names[0]
+    y = np.asarray(y_train)
+    held = np.zeros(len(y), dtype=bool)
+    for label in np.unique(y):
+        members = np.random.default_rng(0).permutation(np.flatnonzero(y == label))
+        held[members[: len(members) // 5]] = True
+    if not held.any():
+        return names[0]
+    features = model.raw_features(x_train)
+    scores = {
+        name: evaluate_embedding(rows[~held], y[~held], rows[held], y[held], protocols=["linear"], name=name)["linear"]
+        for name, rows in features.items()
+    }
+    return max(names, key=lambda name: scores[name])
+
+
+def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -> list[tuple[str, Callable[[], Pair]]]:
     """Name and maker of each row of the table, in order; made one at a time to hold one wide copy in memory."""
 
-    def scaled() -> Pair:
-        return model.scaled(x_train), model.scaled(x_test)
+    def plain() -> Pair:
+        return model.raw_features(x_train)[raw], model.raw_features(x_test)[raw]
 
     def transformed(**options: str) -> Pair:
         return model.transform(x_train, **options), model.transform(x_test, **options)
@@ -151,14 +179,14 @@ def _embeddings(model: Model, x_train: Any, x_test: Any, umap: bool) -> list[tup
         return initial.transform(x_train), initial.transform(x_test)
 
     makers: list[tuple[str, Callable[[], Pair]]] = [
-        ("raw", scaled),
-        ("pca", lambda: baselines.pca(*scaled())),
+        ("raw", plain),
+        ("pca", lambda: baselines.pca(*plain())),
         ("untrained", untrained),
         ("representation", transformed),
     ]
     makers += [(name, partial(transformed, output=output)) for name, output in getattr(model, "outputs", {}).items()]
     if umap:
-        makers.append(("umap", lambda: baselines.umap(*scaled())))
+        makers.append(("umap", lambda: baselines.umap(*plain())))
     return makers
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
-from viewsmith.frameworks.simclr import SimCLR
+from viewsmith.frameworks import Framework
 from viewsmith.views.pair import ViewPair
 
 
@@ -15,27 +15,31 @@ class ContrastiveMethod(Method):
 
     Parameters
     ----------
-    framework : SimCLR
+    framework : Framework
         Encoder, head and pair loss.
     views : ViewPair
     epochs : int
     optimizer : Optimizer
     """
 
-    def __init__(self, framework: SimCLR, views: ViewPair, *, epochs: int, optimizer: Optimizer) -> None:
+    def __init__(self, framework: Framework, views: ViewPair, *, epochs: int, optimizer: Optimizer) -> None:
         super().__init__()
         self.framework, self.views = framework, views
         self.epochs, self.optimizer = epochs, optimizer
+        views.bind(framework)
 
     def phases(self) -> list[Phase]:
         return [Phase("train", self.epochs, [Update("encoder", self, optimizer=self.optimizer)])]
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        pair = self.views(batch.x, index=batch.index, generator=batch.generator)
-        return self.framework(pair), {}
+        pair = self.views(batch.x, index=batch.index, generator=batch.generator, progress=batch.progress)
+        return self.framework(pair, batch.progress), {}
 
     def prepare(self, x: Tensor, seed: int) -> None:
         self.views.prepare(x)
+
+    def release(self) -> None:
+        self.views.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         h: Tensor = self.framework.encoder(x)

@@ -7,14 +7,15 @@ through the reparameterised noise (equation 17, Algorithms 1 and 2).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
-from viewsmith.frameworks.simclr import SimCLR
-from viewsmith.views.pair import Pair, ViewPair
+from viewsmith.frameworks import Framework
+from viewsmith.views.pair import ViewPair
 from viewsmith.views.pi_noise import PiNoise, inverse_norm, log_barrier
 
 Penalty = Literal["none", "inverse_norm", "log_barrier"]
@@ -25,10 +26,10 @@ class PiNDAMethod(Method):
 
     Parameters
     ----------
-    framework : SimCLR
+    framework : Framework
         Encoder, head and pair loss.
     views : ViewPair
-        The other augmentation a.
+        The other augmentation a. The smaller views of multi-crop carry no noise.
     noise : PiNoise
         The generator psi.
     two_sided : bool
@@ -41,7 +42,7 @@ class PiNDAMethod(Method):
 
     def __init__(
         self,
-        framework: SimCLR,
+        framework: Framework,
         views: ViewPair,
         noise: PiNoise,
         *,
@@ -57,37 +58,40 @@ class PiNDAMethod(Method):
         self.penalty: Penalty = penalty
         self.penalty_weight = penalty_weight
         self.epochs, self.optimizer = epochs, optimizer
+        views.bind(framework)
 
     def phases(self) -> list[Phase]:
         return [Phase("train", self.epochs, [Update("encoder and noise", self, optimizer=self.optimizer)])]
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        pair = self.views(batch.x, index=batch.index, generator=batch.generator)
-        if not self.two_sided:
-            eps, sigma = self.noise.noise(pair.first, batch.generator)
-            first, second = pair.first + eps, pair.second
-        else:
-            # One pass of the generator: of the sample where both views start from it, else of both together.
-            same = pair.first is pair.second
-            inputs = pair.first if same else torch.cat([pair.first, pair.second])
-            eps, sigma = self.noise.noise(inputs, batch.generator, draws=2 if same else 1)
+        pair = self.views(batch.x, index=batch.index, generator=batch.generator, progress=batch.progress)
+        # One pass of the generator: of the sample where both views start from it, else of both together.
+        same = pair.first is pair.second
+        inputs = pair.first if same or not self.two_sided else torch.cat([pair.first, pair.second])
+        eps, sigma = self.noise.noise(inputs, batch.generator, draws=2 if self.two_sided and same else 1)
+        if self.two_sided:
             first, second = (torch.cat([pair.first, pair.second]) + eps).chunk(2)
-        contrast = self.framework(Pair(first, second, pair.ids))
-        penalty = self._penalty(eps, sigma, len(contrast))
+        else:
+            first, second = pair.first + eps, pair.second
+        contrast = self.framework(replace(pair, first=first, second=second), batch.progress)
+        penalty = self._penalty(eps, sigma, self.noise.real(inputs), len(contrast))
         return contrast + self.penalty_weight * penalty, {"contrast": contrast.mean(), "penalty": penalty.mean()}
 
-    def _penalty(self, eps: Tensor, sigma: Tensor, batch: int) -> Tensor:
+    def _penalty(self, eps: Tensor, sigma: Tensor, real: Tensor | None, batch: int) -> Tensor:
         if self.penalty == "inverse_norm":
             return inverse_norm(eps).expand(batch)
         if self.penalty == "log_barrier":
             # Against the opposite sign of a reversed generator the barrier has to be reversed too.
             if self.noise.adversarial:
                 sigma = 2 * sigma.detach() - sigma
-            return log_barrier(sigma / self.noise.strength).view(-1, batch).mean(dim=0)
+            return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
         return eps.new_zeros(batch)
 
     def prepare(self, x: Tensor, seed: int) -> None:
         self.views.prepare(x)
+
+    def release(self) -> None:
+        self.views.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         h: Tensor = self.framework.encoder(x)
@@ -96,9 +100,24 @@ class PiNDAMethod(Method):
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.noise(x, index=index, generator=generator)
 
+    @torch.no_grad()
+    def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """``sigma`` (predicted deviation), ``noise`` (a draw of it) and ``view`` (x + noise), of the shape of `x`."""
+        eps, sigma = self.noise.noise(x, generator)
+        return {"sigma": sigma, "noise": eps, "view": x + eps.to(x.dtype)}
+
+    @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Noise level (root mean square of sigma) and its spread over features (standard deviation over mean)."""
+        """Noise level (root mean square of sigma) and its spread over features (standard deviation over mean).
+
+        Features are pixels of each channel or positions of each letter; padding counts nowhere.
+        """
         sigma = self.noise.parameters_of_noise(x)[0]
-        profile = sigma.mean(dim=0)
+        real = self.noise.real(x)
+        counted = torch.ones_like(sigma) if real is None else real.expand_as(sigma).to(sigma.dtype)
+        times = counted.sum(dim=0)
+        # Padding has sigma = 0, so that it adds nothing to the sums.
+        profile = (sigma.sum(dim=0) / times.clamp_min(1))[times > 0]
         spread = profile.std(correction=0) / profile.mean()
-        return {"noise_level": float(sigma.square().mean().sqrt()), "noise_spread": float(spread)}
+        level = (sigma.square().sum() / counted.sum()).sqrt()
+        return {"noise_level": float(level), "noise_spread": float(spread)}

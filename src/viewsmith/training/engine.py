@@ -189,8 +189,8 @@ class Trainer:
                     continue
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
                 _freeze(run.frozen, True)
-                batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done)
-                self._update(run, batch, done / total)
+                batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done, progress=done / total)
+                self._update(run, batch)
                 _freeze(run.frozen, False)
             self.step += 1
             self.steps += 1
@@ -206,9 +206,9 @@ class Trainer:
                 break
         return None
 
-    def _update(self, run: _Running, batch: Batch, progress: float) -> None:
+    def _update(self, run: _Running, batch: Batch) -> None:
         spec = run.update.optimizer
-        rate = learning_rate(spec, progress)
+        rate = learning_rate(spec, batch.progress)
         for group in run.optimizer.param_groups:
             group["lr"] = rate
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):

@@ -1,0 +1,272 @@
+"""What "auto" means: settings that depend on the domain, the framework, the encoder and the number of rows."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.networks.mlp import MLP
+
+FRAMEWORKS = ("simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino")
+
+_EDITS = ("reverse-complement", "mutation", "insertion", "deletion", "translocation", "inversion")
+VIEWS: dict[str, tuple[str, ...]] = {
+    "vectors": (
+        "identity",
+        "noise",
+        "corruption",
+        "mixup",
+        "neighbour-mix",
+        "neighbours",
+        "adversarial",
+        "conditional",
+    ),
+    "images": (
+        "simclr",
+        "byol",
+        "moco",
+        "multicrop",
+        "identity",
+        "noise",
+        "mixup",
+        "neighbours",
+        "neighbour-mix",
+        "adversarial",
+    ),
+    "dna": ("dna", *_EDITS, "identity", "noise", "mixup", "neighbours", "adversarial"),
+}
+ENCODERS: dict[str, tuple[str, ...]] = {
+    "vectors": ("mlp",),
+    "images": ("cnn", "resnet18", "resnet50", "crl-cnn"),
+    "dna": ("cnn", "hyena"),
+}
+GENERATORS: dict[str, tuple[str, ...]] = {
+    "vectors": ("mlp",),
+    "images": ("low-resolution", "unet", "resnet18", "shared"),
+    "dna": ("sequence", "shared"),
+}
+WITH_STEM = ("cnn", "resnet18", "resnet50", "crl-cnn")
+DEFAULT_VIEWS = {"vectors": "neighbours", "images": "simclr", "dna": "dna"}
+MULTICROP_FRAMEWORKS = ("swav", "dino")
+
+#: What fit keeps beside the options and a model cannot be rebuilt without.
+RESOLVED = (
+    "domain",
+    "row_shape",
+    "seed",
+    "scaling",
+    "view_maker",
+    "kernel",
+    "temperature",
+    "epochs",
+    "input_components",
+    "encoder",
+    "learning_rate",
+    "queue_size",
+    "n_components",
+    "noise_strength",
+    "named",
+    "feature_names",
+)
+
+# The neighbour recipe needs about this many steps, whatever the number of rows; on images and DNA the number keeps a
+# run on two CPU cores within ten minutes.
+STEPS = {"vectors": 2000, "images": 1500, "dna": 1500}
+STEPS_ON_GPU = {"vectors": 2000, "images": 20_000, "dna": 10_000}
+WIDE = 200
+
+
+def default_epochs(n_rows: int, batch_size: int, steps: int = STEPS["vectors"]) -> int:
+    """Epochs that take about `steps` steps."""
+    return math.ceil(steps / max(1, n_rows // min(batch_size, n_rows)))
+
+
+def resolve(options: SimpleNamespace, domain: str, x: Tensor, device: torch.device) -> dict[str, Any]:
+    """Every setting that "auto" leaves to the data: plain values, kept with the model.
+
+    Parameters
+    ----------
+    options : SimpleNamespace
+        Checked constructor arguments.
+    domain : {"vectors", "images", "dna"}
+    x : Tensor, shape (n, ...)
+        Scaled training rows.
+    device : torch.device
+
+    Raises
+    ------
+    InputError
+        A combination that does not exist: what was asked for, what there is.
+    """
+    view_maker = DEFAULT_VIEWS[domain] if options.view_maker == "auto" else options.view_maker
+    names = view_names(view_maker, domain)
+    kernel = _kernel(options, domain, names)
+    if "multicrop" in names and options.framework not in MULTICROP_FRAMEWORKS:
+        raise InputError(
+            f"multicrop views are for the frameworks {' and '.join(MULTICROP_FRAMEWORKS)}, not {options.framework!r}: "
+            f"choose one of them, or the views {', '.join(v for v in VIEWS['images'] if v != 'multicrop')}"
+        )
+    steps = (STEPS if device.type == "cpu" else STEPS_ON_GPU)[domain]
+    resolved = {
+        "view_maker": view_maker,
+        "kernel": kernel,
+        "temperature": options.temperature
+        if options.temperature is not None
+        else _temperature(options, domain, kernel),
+        "epochs": default_epochs(len(x), options.batch_size, steps) if options.epochs == "auto" else options.epochs,
+        "input_components": _principal_axes(options, domain, names, x),
+        "encoder": _encoder(options.encoder, domain, device),
+        "learning_rate": 3e-3 if options.learning_rate == "auto" else options.learning_rate,
+        "queue_size": min(65_536, max(options.batch_size, len(x) // 2))
+        if options.queue_size == "auto"
+        else options.queue_size,
+    }
+    resolved["n_components"] = _n_components(options, resolved["encoder"], x)
+    if hasattr(options, "generator"):
+        resolved["generator"] = _generator(options.generator, domain, resolved["encoder"])
+    return resolved
+
+
+def view_names(view_maker: str, domain: str) -> list[str]:
+    """The names joined by "+".
+
+    Raises
+    ------
+    InputError
+        A name is unknown in this domain.
+    """
+    names = view_maker.split("+")
+    for name in names:
+        if name not in VIEWS[domain]:
+            raise InputError(f"unknown view maker {name!r}: for {domain} there are {', '.join(VIEWS[domain])}")
+    return names
+
+
+def _kernel(options: SimpleNamespace, domain: str, names: Sequence[str]) -> str:
+    if options.framework != "simclr":
+        if options.kernel == "cauchy":
+            raise InputError(
+                f"the Cauchy kernel is for the framework 'simclr', not {options.framework!r}: leave it out"
+            )
+        return "cosine"
+    if options.kernel != "auto":
+        return str(options.kernel)
+    return "cauchy" if domain == "vectors" or "neighbours" in names else "cosine"
+
+
+def _temperature(options: SimpleNamespace, domain: str, kernel: str) -> float:
+    if kernel == "cauchy":
+        return 1.0
+    published = {"moco": 0.2, "moco-v3": 1.0, "swav": 0.1, "dino": 0.1, "byol": 1.0, "simsiam": 1.0}
+    return published.get(options.framework, 0.2 if domain == "images" else 0.1)
+
+
+def _principal_axes(options: SimpleNamespace, domain: str, names: Sequence[str], x: Tensor) -> int:
+    """Number of principal axes before the encoder of vectors (0: none)."""
+    if domain != "vectors":
+        return 0
+    n, d = x.shape
+    axes = options.input_components
+    if axes == "auto":
+        axes = 50 if d > WIDE and any(name.startswith("neighbour") for name in names) else None
+    return min(axes or 0, d, n)
+
+
+def _encoder(encoder: str | nn.Module, domain: str, device: torch.device) -> str:
+    if isinstance(encoder, nn.Module):
+        return f"module:{type(encoder).__name__}"
+    if encoder == "auto":
+        return "resnet18" if domain == "images" and device.type == "cuda" else ENCODERS[domain][0]
+    if encoder in ENCODERS[domain] or (domain == "images" and encoder.startswith("timm:")):
+        return encoder
+    further = ", timm:NAME" if domain == "images" else ""
+    raise InputError(
+        f"encoder is {encoder!r}, expected auto, {', '.join(ENCODERS[domain])}{further} for {domain}, "
+        "or a torch.nn.Module of your own"
+    )
+
+
+def _generator(generator: str, domain: str, encoder: str) -> str:
+    known = GENERATORS[domain]
+    if generator == "auto":
+        return known[0]
+    if generator not in known:
+        raise InputError(f"generator is {generator!r}, expected auto or {' or '.join(known)} for {domain}")
+    if generator == "shared" and encoder not in WITH_STEM:
+        raise InputError(
+            f"generator 'shared' looks at the encoder's first stage, which {encoder} does not offer: take one of "
+            f"{', '.join(name for name in ENCODERS[domain] if name in WITH_STEM)}, or {' or '.join(known[:-1])}"
+        )
+    return generator
+
+
+def _n_components(options: SimpleNamespace, encoder: str, x: Tensor) -> int:
+    fixed = {"resnet18": 512, "resnet50": 2048, "hyena": 128}
+    wanted = options.n_components
+    if encoder in ("mlp", "cnn", "crl-cnn"):
+        return int(wanted) if wanted != "auto" else 200 if encoder == "crl-cnn" else 256
+    width = fixed.get(encoder) or probe(options.encoder, encoder, x)
+    if wanted not in ("auto", width):
+        raise InputError(f"n_components is {wanted}, but the encoder {encoder} gives {width}: leave n_components out")
+    return width
+
+
+def probe(module: nn.Module | str, name: str, x: Tensor) -> int:
+    """Width of what an encoder makes of two samples.
+
+    Raises
+    ------
+    InputError
+        It fails on them, or gives something else than a row a sample.
+    """
+    if isinstance(module, str):
+        return timm_encoder(module, x.shape[1])[1]
+    training = module.training
+    try:
+        device = next((p.device for p in module.parameters()), x.device)
+        with torch.no_grad():
+            h = module.eval()(x[:2].to(device))
+    except Exception as error:
+        raise InputError(
+            f"the encoder {name.removeprefix('module:')} fails on samples of shape {tuple(x.shape[1:])}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    finally:
+        module.train(training)
+    if not isinstance(h, Tensor) or h.shape[:1] != (2,) or h.ndim != 2:
+        shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
+        raise InputError(f"the encoder {name.removeprefix('module:')} gives {shape} for 2 samples, expected (2, width)")
+    return h.shape[1]
+
+
+def timm_encoder(name: str, channels: int) -> tuple[nn.Module, int]:
+    """The network that ``timm:NAME`` names, without its classifier (extra ``timm``), and the width it gives."""
+    try:
+        timm: Any = importlib.import_module("timm")
+    except ImportError as error:
+        raise MissingExtra("timm", "timm", f"the encoder {name!r}") from error
+    except RuntimeError as error:  # timm needs torchvision, which fails so when it was built for another torch
+        raise InputError(f"timm cannot be imported ({error}): install a torchvision that fits torch") from error
+    try:
+        network: nn.Module = timm.create_model(name.removeprefix("timm:"), num_classes=0, in_chans=channels)
+    except RuntimeError as error:
+        raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
+    return network, int(network.num_features)  # type: ignore[arg-type]
+
+
+def head_widths(settings: SimpleNamespace) -> tuple[int, ...]:
+    """Widths of SimCLR's projection head."""
+    if settings.projection != "auto":
+        return tuple(settings.projection)
+    return (32,) if settings.kernel == "cauchy" or settings.domain == "vectors" else (settings.n_components, 128)
+
+
+def simclr_head(settings: SimpleNamespace) -> MLP:
+    return MLP(settings.n_components, head_widths(settings))

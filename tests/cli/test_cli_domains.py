@@ -1,0 +1,140 @@
+"""Images, DNA and omics from the file to the report, as a user runs the commands."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from cli_tools import call, good
+
+SMALL = ("--epochs", "1", "--batch-size", "8", "--set", "n_components=8")
+
+
+def pictures(n=24, size=12, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    x = rng.integers(0, 120, (n, size, size, 3)) + 130 * y[:, None, None, None]
+    return x.astype(np.uint8), y
+
+
+def sequences(n=24, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    chance = {0: (0.4, 0.1, 0.1, 0.4), 1: (0.1, 0.4, 0.4, 0.1)}
+    return ["".join(rng.choice(list("ACGT"), rng.integers(30, 44), p=chance[k])) for k in y], y
+
+
+def image_folder(tmp_path):
+    from PIL import Image
+
+    x, y = pictures()
+    for number, (image, label) in enumerate(zip(x, y, strict=True)):
+        folder = tmp_path / "pictures" / ("dark", "bright")[label]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{number:02d}.png")
+    return tmp_path / "pictures"
+
+
+def image_array(tmp_path):
+    x, y = pictures()
+    np.savez(tmp_path / "pictures.npz", X=x, y=y)
+    return tmp_path / "pictures.npz"
+
+
+def fasta(tmp_path):
+    texts, y = sequences()
+    records = [f">s{i} label={'at' if k == 0 else 'gc'}\n{t[:20]}\n{t[20:].lower()}\n" for i, (t, k) in
+               enumerate(zip(texts, y, strict=True))]  # fmt: skip
+    with gzip.open(tmp_path / "x.fa.gz", "wt") as file:
+        file.write("".join(records))
+    return tmp_path / "x.fa.gz"
+
+
+def dna_array(tmp_path):
+    texts, y = sequences()
+    x = np.frombuffer("".join(t[:30] for t in texts).encode(), np.uint8).reshape(-1, 30)
+    np.savez(tmp_path / "dna.npz", X_train=x[:16], y_train=y[:16], X_test=x[16:], y_test=y[16:])
+    return tmp_path / "dna.npz"
+
+
+CASES = [
+    (image_folder, (), "images", "uint8", (12, 12, 3)),
+    (image_array, ("--method", "pinda"), "images", "uint8", (12, 12, 3)),
+    (fasta, (), "dna", "uint8", None),
+    (dna_array, ("--method", "pinda", "--framework", "simsiam", "--views", "mutation"), "dna", "uint8", (30,)),
+]
+
+
+@pytest.mark.parametrize(("make", "options", "domain", "dtype", "shape"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_every_command_on_every_kind_of_file(tmp_path, make, options, domain, dtype, shape):
+    data, run = make(tmp_path), tmp_path / "run"
+    good("fit", data, "--out", run, *SMALL, *options)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["status"] == "finished" and f'domain = "{domain}"' in (run / "config.toml").read_text()
+
+    good("embed", run, data, "--out", tmp_path / "h.npz")
+    with np.load(tmp_path / "h.npz") as h:
+        found = {key: h[key].shape for key in h.files}
+    assert found["H_train"] == (16, 8) if "H_train" in found else found["H"] == (24, 8)
+
+    result = json.loads(good("evaluate", run, data, "--json", "--protocols", "linear,knn").out)
+    assert list(result["embeddings"]) == ["raw", "pca", "untrained", "representation"]
+    raw = "pixels / 255" if domain == "images" else ("one-hot bases", "4-mer frequencies")
+    assert result["raw"] in raw
+
+    good("views", run, data, "--n", "2", "--out", tmp_path / "v.npz")
+    with np.load(tmp_path / "v.npz") as made:
+        views, index = made["views"], made["index"]
+        extra = set(made.files) - {"views", "index"}
+    assert views.dtype == dtype and views.shape[:2] == (len(index), 2) and (shape is None or views.shape[2:] == shape)
+    assert extra == ({"sigma", "noise"} if "pinda" in options else set())
+    if domain == "dna":
+        assert set(views.flat) <= set(b"ACGTN\x00")
+
+    good("report", run)
+    report = (run / "report.html").read_text()
+    assert "Views" in report and ("Learned noise" in report) == ("pinda" in options and domain == "images")
+    again = good("fit", data, "--out", run, *SMALL, *options, "--resume")
+    assert again.out == f"{run}\n"
+
+
+def test_labels_of_a_fasta_file_from_a_file_of_their_own(tmp_path):
+    texts, y = sequences()
+    (tmp_path / "x.fasta").write_text("".join(f">s{i}\n{t}\n" for i, t in enumerate(texts)))
+    (tmp_path / "labels.tsv").write_text("".join(f"s{i}\tclass{k}\n" for i, k in enumerate(y)))
+    run = tmp_path / "run"
+    good("fit", tmp_path / "x.fasta", "--out", run, *SMALL)
+    given = ("evaluate", run, tmp_path / "x.fasta", "--json", "--protocols", "knn")
+    assert call(*given).refused("no labels")
+    result = json.loads(good(*given, "--labels", tmp_path / "labels.tsv").out)
+    assert result["rows"]["classes"] == 2
+
+
+@pytest.fixture
+def cells(tmp_path):
+    import anndata
+    import pandas as pd
+    import scipy.sparse
+
+    rng = np.random.default_rng(0)
+    counts = scipy.sparse.random(40, 30, 0.3, format="csr", random_state=0, dtype=np.float32)
+    kinds = pd.Categorical(np.where(np.arange(40) % 2, "b", "t"))
+    obs = pd.DataFrame({"kind": kinds}, index=[f"c{i}" for i in range(40)])
+    cells = anndata.AnnData(X=counts, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(30)]))
+    cells.layers["log"] = scipy.sparse.csr_matrix(np.log1p(rng.poisson(1, (40, 30))).astype(np.float32))
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    return tmp_path / "cells.h5ad"
+
+
+def test_single_cells_with_labels_a_layer_and_the_way_back(tmp_path, cells):
+    import anndata
+
+    run, out = tmp_path / "run", tmp_path / "out.h5ad"
+    assert call("fit", cells, "--layer", "none", "--out", run, *SMALL).refused("none", "log")
+    assert call("fit", cells, "--label", "species", "--out", run, *SMALL).refused("species", "kind")
+    good("fit", cells, "--layer", "log", "--label", "kind", "--out", run, *SMALL)
+    good("evaluate", run, cells, "--label", "kind", "--protocols", "knn")
+    good("embed", run, cells, "--out", out)
+    written = anndata.read_h5ad(out)
+    assert written.obsm["X_viewsmith"].shape == (40, 8) and list(written.obs["kind"][:2]) == ["t", "b"]
+    good("report", run)

@@ -1,0 +1,264 @@
+"""Images and DNA: every allowed combination of framework, view maker and domain trains, the others are refused."""
+
+import numpy as np
+import pytest
+import torch
+
+import viewsmith
+from refusals import refusal
+from viewsmith import Contrastive, PiNDA
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, VIEWS
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
+SMALL_HEADS = {"projection": (8, 6), "prediction": (8,), "prototypes": 10, "queue_size": 16}
+
+
+def images(n=16, shape=(16, 16, 3), seed=0):
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (n, 4, 4, *shape[2:]))
+    return np.repeat(np.repeat(coarse, shape[0] // 4, 1), shape[1] // 4, 2).astype(np.uint8)
+
+
+def dna(n=16, length=41, seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (n, length))].copy()
+    x[0, 3], x[1, 30:] = ord("N"), 0
+    return x
+
+
+DATA = {
+    "vectors": lambda: np.random.default_rng(0).normal(size=(16, 9)).astype(np.float32),
+    "images": images,
+    "dna": dna,
+}
+
+
+def heads(framework):
+    """Heads of a test's size: frameworks but SimCLR take (hidden, output)."""
+    return {"framework": framework, **SMALL_HEADS, **({"prediction": "auto"} if framework == "simclr" else {})}
+
+
+def possible(domain, framework, view):
+    return view != "multicrop" or framework in ("swav", "dino")
+
+
+PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(("domain", "framework", "view"), [p for p in PAIRS if possible(*p)])
+def test_every_allowed_combination_trains_two_steps(name, domain, framework, view):
+    x = DATA[domain]()
+    model = ESTIMATORS[name](**TINY, **heads(framework), view_maker=view, local_crops=1).fit(x)
+    assert model.fitted_["domain"] == domain and model.summary_["steps"] == 2
+    assert np.isfinite(model.metrics_[-1]["loss"])
+    h = model.transform(x)
+    assert h.shape == (16, 8) and np.isfinite(h).all()
+    made = model.views(x, 1)
+    assert made.shape == (16, 1, *x.shape[1:]) and made.dtype == x.dtype
+
+
+@pytest.mark.parametrize(("domain", "framework", "view"), [p for p in PAIRS if not possible(*p)])
+def test_multicrop_is_refused_where_it_means_nothing(domain, framework, view):
+    said = refusal(Contrastive(**TINY, **heads(framework), view_maker=view).fit, DATA[domain]())
+    assert "swav and dino" in said and repr(framework) in said and "simclr, byol, moco" in said
+
+
+@pytest.mark.parametrize("domain", VIEWS)
+def test_views_of_other_domains_are_refused_with_the_possible_ones(domain):
+    for view in {v for makers in VIEWS.values() for v in makers} - set(VIEWS[domain]):
+        said = refusal(Contrastive(**TINY, view_maker=view).fit, DATA[domain]())
+        assert f"unknown view maker {view!r}" in said and ", ".join(VIEWS[domain]) in said
+
+
+@pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
+def test_the_cauchy_kernel_is_refused_elsewhere(framework):
+    said = refusal(Contrastive(**TINY, **heads(framework), kernel="cauchy").fit, DATA["vectors"]())
+    assert "Cauchy" in said and repr(framework) in said
+
+
+def test_head_widths_that_a_framework_cannot_take_are_refused():
+    options = {**heads("byol"), "projection": (8,)}
+    assert "projection is (8,), expected (hidden, output)" in refusal(
+        Contrastive(**TINY, **options).fit, DATA["vectors"]()
+    )
+
+
+@pytest.mark.parametrize(("domain", "encoder"), [(d, e) for d in ENCODERS for e in ENCODERS[d]])
+def test_every_encoder_trains_saves_and_loads(domain, encoder, tmp_path):
+    x = images(8, (24, 24, 3)) if domain == "images" else DATA[domain]()[:8]
+    model = Contrastive(encoder=encoder, epochs=1, batch_size=4, random_state=0).fit(x)
+    h = model.transform(x)
+    assert h.shape == (8, model.fitted_["n_components"]) and np.isfinite(h).all()
+    model.save(tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.transform(x), h) and np.array_equal(loaded.views(x[:3], 2), model.views(x[:3], 2))
+    untrained = loaded.untrained(x).transform(x)
+    assert np.array_equal(untrained, model.untrained(x).transform(x)) and not np.array_equal(untrained, h)
+
+
+@pytest.mark.parametrize(("domain", "generator"), [
+    ("vectors", "mlp"), ("images", "low-resolution"), ("images", "unet"), ("images", "resnet18"), ("images", "shared"),
+    ("dna", "sequence"), ("dna", "shared"),
+])  # fmt: skip
+@pytest.mark.parametrize("level", ["fixed", "free"])
+def test_every_generator_of_noise(domain, generator, level, tmp_path):
+    x = DATA[domain]()
+    model = PiNDA(**TINY, generator=generator, level=level, strength=0.3, penalty="inverse_norm").fit(x)
+    made = model.noise_parts(x)
+    scaled = model.scaled(x)
+    assert made["sigma"].shape == made["noise"].shape == scaled.shape and made["view"].shape == x.shape
+    assert made["view"].dtype == x.dtype
+    real = np.broadcast_to((scaled != 0).any(1, keepdims=True), scaled.shape) if domain == "dna" else scaled == scaled
+    assert (made["noise"][~real] == 0).all() and (made["sigma"][real] > 0).all()
+    if level == "fixed":
+        rms = [np.sqrt((s[r] ** 2).mean()) for s, r in zip(made["sigma"], real, strict=True)]
+        np.testing.assert_allclose(rms, 0.3, rtol=1e-4)
+    model.save(tmp_path / "run")
+    assert np.array_equal(viewsmith.load(tmp_path / "run").views(x, 2), model.views(x, 2))
+
+
+def test_a_generator_of_another_domain_is_refused():
+    assert "generator is 'unet'" in refusal(PiNDA(**TINY, generator="unet").fit, DATA["dna"]())
+
+
+def test_texts_and_letters_are_the_same_sequences():
+    letters = dna()
+    texts = ["".join(chr(c) for c in row if c) for row in letters]
+    model = Contrastive(**TINY).fit(letters)
+    assert np.array_equal(model.transform(texts), model.transform(letters))
+    assert np.array_equal(model.transform([t.lower() for t in texts]), model.transform(letters))
+    other = Contrastive(**TINY).fit(texts)
+    assert np.array_equal(other.transform(letters), model.transform(letters))
+    assert np.array_equal(other.transform(np.array(texts)), model.transform(letters))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS["dna"])
+def test_padding_and_company_do_not_change_a_representation(encoder):
+    model = Contrastive(epochs=1, batch_size=8, random_state=0, encoder=encoder).fit(dna())
+    short = "ACGTTGCAAGGT" * 2
+    alone = model.transform([short])
+    among = model.transform([short, "ACGT" * 20])
+    np.testing.assert_allclose(among[0], alone[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 1), (16, 16, 3), (17, 13, 3)])
+def test_grey_and_colour_images_of_any_shape(shape):
+    x = np.random.default_rng(0).integers(0, 256, (12, *shape)).astype(np.uint8)
+    model = PiNDA(**TINY | {"batch_size": 4}).fit(x)
+    assert model.views(x, 2).shape == (12, 2, *shape) and model.views(x, 2).dtype == np.uint8
+    assert model.transform(x).shape == (12, 8)
+
+
+def test_scaled_images_have_mean_zero_and_deviation_one():
+    x = images()
+    model = Contrastive(**TINY, view_maker="identity").fit(x)
+    scaled = model.scaled(x)
+    assert scaled.shape == (16, 3, 16, 16)
+    np.testing.assert_allclose(scaled.mean((0, 2, 3)), 0, atol=1e-4)
+    np.testing.assert_allclose(scaled.std((0, 2, 3)), 1, rtol=1e-4)
+    assert np.array_equal(model.views(x, 1)[:, 0], x)  # the way back is exact
+    assert np.array_equal(model.raw_features(x)["pixels / 255"], x.reshape(16, -1).astype(np.float32) / 255)
+
+
+def test_images_of_another_shape_and_kind_are_refused():
+    model = Contrastive(**TINY).fit(images())
+    assert "(12, 12, 3), but the model was fitted on (16, 16, 3)" in refusal(model.transform, images(shape=(12, 12, 3)))
+    refusal(model.transform, images().astype(np.float32))
+    refusal(Contrastive(**TINY).fit, images().astype(np.float32))
+    refusal(Contrastive(**TINY).fit, images()[:1])
+    refusal(Contrastive(**TINY, domain="dna").fit, images())
+    assert Contrastive(**TINY, domain="vectors").fit(images()).fitted_["row_shape"] == [768]
+
+
+def test_a_module_of_the_users_is_the_encoder(tmp_path):
+    x = images()
+    own = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 5))
+    before = own[2].weight.detach().clone()
+    model = Contrastive(encoder=own, epochs=1, batch_size=8, random_state=0).fit(x)
+    assert model.transform(x).shape == (16, 5)
+    assert torch.equal(own[2].weight, before) and not torch.equal(model.method_.framework.encoder[2].weight, before)
+    model.save(tmp_path / "run")
+    assert "viewsmith.load(run, encoder=module)" in refusal(viewsmith.load, tmp_path / "run")
+    assert np.array_equal(viewsmith.load(tmp_path / "run", encoder=own).transform(x), model.transform(x))
+    refusal(viewsmith.load, tmp_path / "run", encoder=torch.nn.Flatten())
+
+
+@pytest.mark.parametrize("module", [torch.nn.Linear(3, 2), torch.nn.Identity()])
+def test_a_module_that_does_not_fit_is_refused(module):
+    said = refusal(Contrastive(encoder=module, epochs=1).fit, images())
+    assert type(module).__name__ in said
+
+
+def test_weights_to_start_from(tmp_path):
+    from safetensors.torch import save_file
+
+    x = images(8)
+    first = Contrastive(encoder="resnet18", epochs=1, batch_size=4, random_state=3).fit(x)
+    weights = {k: v.contiguous() for k, v in first.method_.framework.encoder.state_dict().items()}
+    save_file(weights | {"fc.weight": torch.zeros(10, 512), "fc.bias": torch.zeros(10)}, tmp_path / "w.safetensors")
+    options = {"encoder": "resnet18", "epochs": 1, "batch_size": 4, "random_state": 0}
+    model = Contrastive(**options, encoder_weights=str(tmp_path / "w.safetensors")).fit(x)
+    name = "method.framework.encoder.conv1.weight"
+    assert torch.equal(model.initial_[name], weights["conv1.weight"])
+    model.save(tmp_path / "run")
+    (tmp_path / "w.safetensors").unlink()  # a saved model does not need it
+    assert np.array_equal(viewsmith.load(tmp_path / "run").transform(x), model.transform(x))
+    save_file({"conv1.weight": torch.zeros(2)}, tmp_path / "other.safetensors")
+    said = refusal(Contrastive(**options, encoder_weights=str(tmp_path / "other.safetensors")).fit, x)
+    assert "other.safetensors" in said and "missing" in said
+    assert "no weights at" in refusal(Contrastive(**options, encoder_weights="nowhere.safetensors").fit, x)
+
+
+@pytest.mark.parametrize("domain", DATA)
+def test_neighbours_in_the_encoders_space_are_resumed_exactly(domain, tmp_path):
+    x = DATA[domain]()
+    options = TINY | {"epochs": 8, "view_maker": "neighbours", "neighbour_space": "encoder", "n_neighbors": 2}
+    whole = Contrastive(**options, checkpoint_every=0).fit(x, run=tmp_path / "whole")
+    assert int(whole.method_.views.quarter) == 3
+    assert not any("edges" in name for name in whole._weights())
+    plain = Contrastive(**options | {"neighbour_space": "input"}).fit(x)
+    assert not np.array_equal(plain.transform(x), whole.transform(x))
+
+    steps = iter(range(11))
+
+    class Stop(Exception):
+        pass
+
+    from viewsmith.training.engine import Trainer
+
+    original = Trainer._update
+
+    def update(self, run, batch):
+        if next(steps, None) is None:
+            raise Stop
+        original(self, run, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "_update", update)
+        with pytest.raises(Stop):
+            Contrastive(**options, checkpoint_every=0).fit(x, run=tmp_path / "cut")
+    resumed = Contrastive(**options, checkpoint_every=0).fit(x, run=tmp_path / "cut", resume=True)
+    assert np.array_equal(resumed.transform(x), whole.transform(x))
+
+
+def test_a_momentum_copy_sees_through_the_same_principal_axes(digits):
+    model = Contrastive(**TINY, **heads("byol"), input_components=4).fit(digits[:40])
+    framework = model.method_.framework
+    assert framework.encoder[0].axes.abs().sum() > 0
+    assert torch.equal(framework.encoder_copy[0].axes, framework.encoder[0].axes)
+
+
+@pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
+def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
+    x = DATA["vectors"]()
+    options = TINY | heads(framework) | {"epochs": 4, "checkpoint_every": 0, "view_maker": "noise"}
+    whole = Contrastive(**options).fit(x, run=tmp_path / "whole")
+    Contrastive(**options, minutes=1e-9).fit(x, run=tmp_path / "cut")
+    resumed = Contrastive(**options).fit(x, run=tmp_path / "cut", resume=True)
+    assert resumed.summary_["steps"] == 8
+    for key, value in whole._weights().items():
+        assert torch.equal(resumed._weights()[key], value), key
