@@ -37,7 +37,7 @@ SETS: dict[str, int | None] = {
     "dna_ienhancer2l": None,
 }
 SEEDS = (0, 1, 2)
-STEPS = 400
+STEPS = 300
 PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct")
 STRENGTHS = (0.125, 0.25, 0.5, 1.0)
 PATH = RESULTS / "study_domains.jsonl"
