@@ -72,7 +72,7 @@ class PrincipalSpace:
     def fit(self, pool: Tensor) -> Tensor:
         """Take the axes of the pool; returns its coordinates, (n, k)."""
         rows = self.features(pool)
-        self.axes = PrincipalAxes(rows.shape[1], min(self.components, *rows.shape)).to(rows.device)
+        self.axes = PrincipalAxes(rows.shape[1], min(self.components, *rows.shape)).to(rows)
         self.axes.fit(rows)
         return self.axes(rows)
 

@@ -1,0 +1,141 @@
+"""What every view maker promises, on images and DNA too, and those that look at a loss or learn by themselves."""
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith.frameworks import SimCLR
+from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
+from viewsmith.networks.noise_maps import LowResolutionMap, SequenceMap
+from viewsmith.networks.nucleotides import kmer_counts, real_positions
+from viewsmith.views import (
+    AdversarialViews,
+    ConditionalCorruption,
+    DNAMixup,
+    DNANoise,
+    GaussianNoise,
+    Identity,
+    Mixup,
+    NeighbourMix,
+    Neighbours,
+    Pair,
+    PiNoise,
+    image_recipe,
+)
+from viewsmith.views.fixed.dna import DNA_VIEWS
+from viewsmith.views.neighbours import PrincipalSpace
+
+RECIPES = ("simclr", "moco", "byol", "multicrop")
+MAKERS = {
+    **{("images", name): lambda name=name: image_recipe(name, size=12) for name in RECIPES},
+    ("images", "identity"): Identity,
+    ("images", "noise"): lambda: GaussianNoise(0.5),
+    ("images", "mixup"): lambda: Mixup(0.5),
+    ("images", "neighbours"): lambda: Neighbours(3, PrincipalSpace(lambda x: x.flatten(1))),
+    ("images", "neighbour-mix"): lambda: NeighbourMix(3, space=PrincipalSpace(lambda x: x.flatten(1))),
+    ("images", "adversarial"): AdversarialViews,
+    ("images", "pi-noise"): lambda: PiNoise(LowResolutionMap(3), strength=0.5),
+    **{("dna", name): make for name, make in DNA_VIEWS.items()},
+    ("dna", "identity"): Identity,
+    ("dna", "noise"): lambda: DNANoise(0.5),
+    ("dna", "mixup"): lambda: DNAMixup(0.5),
+    ("dna", "neighbours"): lambda: Neighbours(3, PrincipalSpace(kmer_counts)),
+    ("dna", "adversarial"): AdversarialViews,
+    ("dna", "pi-noise"): lambda: PiNoise(SequenceMap(4), strength=0.5),
+    ("vectors", "adversarial"): AdversarialViews,
+    ("vectors", "conditional"): lambda: ConditionalCorruption(6, hidden=16, steps=20),
+}
+ENCODERS = {
+    "images": lambda: SmallCNN(3, 8),
+    "dna": lambda: SequenceCNN(n_components=8),
+    "vectors": lambda: MLP(6, [8]),
+}
+ONE_HOT = {*DNA_VIEWS, "identity", "neighbours"}
+every_maker = pytest.mark.parametrize(("domain", "name"), MAKERS, ids=lambda part: part)
+
+
+def samples(domain, n, seed, dtype=torch.float32):
+    rng = np.random.default_rng(seed)
+    if domain == "vectors":
+        return torch.from_numpy(rng.normal(size=(n, 6))).to(dtype)
+    if domain == "images":
+        return torch.from_numpy(rng.uniform(size=(n, 3, 12, 12))).to(dtype)
+    letters = np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (n, 60))].copy()
+    letters[::3, 50:], letters[1::3, 7] = 0, ord("N")
+    return Nucleotides()(torch.from_numpy(letters)).to(dtype)
+
+
+def made(domain, name, dtype=torch.float32):
+    torch.manual_seed(0)
+    pool = samples(domain, 20, 1, dtype)
+    maker = MAKERS[domain, name]().to(dtype)
+    maker.prepare(pool)
+    maker.bind(SimCLR(ENCODERS[domain](), MLP(8, [4])).to(dtype).eval())
+    return maker, samples(domain, 5, 2, dtype)
+
+
+def draw(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+@every_maker
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_shape_dtype_and_validity(domain, name, dtype):
+    maker, x = made(domain, name, dtype)
+    view = maker(x, generator=draw(0))
+    assert view.shape == x.shape and view.dtype == dtype and view.isfinite().all()
+    if domain == "dna":
+        if name != "neighbours":  # another row has an end of its own
+            assert torch.equal(real_positions(view), real_positions(x))
+        if name in ONE_HOT:
+            columns = view.movedim(1, 2)[real_positions(view)]
+            one_hot = (columns.max(1).values == 1) & (columns.sum(1) == 1)
+            assert (one_hot | (columns == 0.25).all(1)).all()
+    if name in RECIPES:
+        assert view.min() >= -1e-5 and view.max() <= 1 + 1e-5
+
+
+@every_maker
+def test_a_draw_can_be_replayed_and_leaves_everything_as_it_was(domain, name):
+    maker, x = made(domain, name)
+    before, state = x.clone(), torch.get_rng_state()
+    one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
+    assert torch.equal(one, again)
+    assert torch.equal(one, other) == (name == "identity")
+    assert torch.equal(x, before) and torch.equal(torch.get_rng_state(), state)
+
+
+@every_maker
+def test_pairs_keep_what_came_with_them(domain, name):
+    maker, x = made(domain, name)
+    index = torch.arange(5)
+    pair = maker.pair(Pair(x, x, (index, index)), generator=draw(0))
+    assert pair.first.shape == pair.second.shape == x.shape
+    assert pair.ids is not None and torch.equal(pair.ids[0], index)
+    assert (name == "neighbours") != torch.equal(pair.ids[1], index)
+    if maker.sides == 1:
+        assert torch.equal(pair.first, x)
+    elif name != "identity":
+        assert not torch.equal(pair.first, pair.second)
+    assert (pair.local is not None) == (name == "multicrop")
+    # What an earlier maker put beside the two views stays there.
+    if name != "multicrop":
+        local = torch.zeros(5, 2, 3)
+        if name != "adversarial":  # the loss would be asked about them
+            assert maker.pair(Pair(x, x, None, local), generator=draw(0)).local is local
+
+
+@every_maker
+def test_one_sample_is_a_batch(domain, name):
+    maker, x = made(domain, name)
+    assert maker(x[:1], generator=draw(0)).shape == x[:1].shape
+
+
+@every_maker
+def test_released_makers_hold_no_rows(domain, name):
+    maker, _ = made(domain, name)
+    weights = {key: value.clone() for key, value in maker.state_dict().items()}
+    maker.release()
+    assert maker.pool is None
+    assert weights.keys() == maker.state_dict().keys()
+    assert not any(value.shape[:1] == (20,) for value in weights.values())
