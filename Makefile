@@ -50,7 +50,7 @@ lint: $(CHECK)     ## ruff, mypy and the order of the rooms
 
 check: lint test   ## what has to be green before a change lands
 
-ALL_EXTRAS := image,unclip,omics,dna,parquet,viz,tune,export,track,lightning,test,bench,dev,docs
+ALL_EXTRAS := image,unclip,omics,dna,parquet,timm,viz,tune,export,track,lightning,test,bench,dev,docs
 lock:              ## pin the newest versions of everything (torch and pandas are chosen by hand; build tags are dropped)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	grep -E "^(#|torch==|pandas==)" constraints.txt > build/pins.txt

@@ -111,7 +111,7 @@ def test_every_generator_of_noise(domain, generator, level, tmp_path):
     made = model.noise_parts(x)
     scaled = model.scaled(x)
     assert made["sigma"].shape == made["noise"].shape == scaled.shape and made["view"].shape == x.shape
-    assert made["view"].dtype == x.dtype
+    assert made["view"].dtype == x.dtype and np.array_equal(made["view"], model.views(x, 1)[:, 0])
     real = np.broadcast_to((scaled != 0).any(1, keepdims=True), scaled.shape) if domain == "dna" else scaled == scaled
     assert (made["noise"][~real] == 0).all() and (made["sigma"][real] > 0).all()
     if level == "fixed":

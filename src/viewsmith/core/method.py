@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.samples import Rows
+
 
 @dataclass
 class Batch:
@@ -103,7 +105,7 @@ class Method(nn.Module):
         """The schedule, in order."""
         raise NotImplementedError
 
-    def prepare(self, x: Tensor, seed: int) -> None:
+    def prepare(self, x: Rows, seed: int) -> None:
         """Look at the (scaled) training rows before training or resuming: pools and neighbour graphs.
 
         What it makes is a function of `x` and `seed` alone and is not saved.

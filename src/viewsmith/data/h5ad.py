@@ -30,7 +30,7 @@ def read_h5ad(path: Path, request: Request) -> Found:
     """``X`` or a layer as float32 (n, d); ``var_names`` name the features, a column of ``obs`` is the label."""
     dataclasses.replace(request, label=None).refuse_table_options(str(path))
     _require_anndata(f"reading {_KIND}")
-    import h5py  # type: ignore[import-untyped]
+    import h5py
     from anndata.io import read_elem
 
     from viewsmith.data import frames

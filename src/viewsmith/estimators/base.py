@@ -20,6 +20,7 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.random import derive_seed, stream
+from viewsmith.core.samples import Rows, Samples
 from viewsmith.data.check import check_finite, to_rows
 from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, train
 from viewsmith.estimators.options import (
@@ -183,7 +184,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         fitted["scaling"] = fit_input(scaler, raw, options.scaling)
         if domain == "images":
             fitted |= {"pixel_mean": scaler.center.tolist(), "pixel_scale": scaler.scale.tolist()}
-        x = scaler(raw)
+        x: Rows = scaler(raw) if domain == "vectors" else Samples(raw, scaler)
         fitted |= resolve(options, domain, x, device)
         fitted |= resolve_strength(self, options, fitted, rows, seed)
         names = (context or {}).get("feature_names")
@@ -245,13 +246,13 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         if n_views < 1:
             raise InputError(f"n_views is {n_views}, expected at least 1")
-        x = self._scaled(self._known_rows(X))
-        borrowed = x if pool is None else self._scaled(self._known_rows(pool))
+        x = self._samples(X)
+        borrowed = x if pool is None else self._samples(pool)
         if self.method_.borrows and len(borrowed) < 2:
             raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
         seed = self.fitted_["seed"] if random_state is None else random_state
         index = torch.arange(len(x), device=x.device) if pool is None else None
-        size, made = block_size(x), []
+        size, made = block_size(x[:1]), []
         with torch.no_grad():
             if self.method_.borrows:
                 self.method_.prepare(borrowed, seed)
@@ -263,6 +264,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     own = None if index is None else index[part]
                     parts.append(self.scaler_.inverse(self.method_.view(x[part], index=own, generator=generator)).cpu())
                 made.append(torch.cat(parts))
+            self.method_.release()
         return torch.stack(made, dim=1).numpy()
 
     @property
@@ -318,7 +320,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         other = copy.copy(self)
         other.scaler_, other.method_ = copy.deepcopy(self.scaler_), copy.deepcopy(self.method_)
         load_weights(other._modules(), self.initial_, "the initial weights")
-        refresh_batch_norm(other.method_, other._scaled(self._known_rows(X)))
+        refresh_batch_norm(other.method_, other._samples(X))
         return other
 
     # ---- inside ---------------------------------------------------------------------------------------------------
@@ -360,13 +362,13 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         weights = given["encoder_weights"] if fresh else None
         return SimpleNamespace(**{**given, **self.fitted_, "module": given["encoder"], "weights": weights})
 
-    def _fresh(self, x: Tensor) -> Method:
+    def _fresh(self, x: Rows) -> Method:
         with torch.random.fork_rng([]):
             torch.manual_seed(derive_seed(self.fitted_["seed"], "init"))
             method = self._build(self._settings(fresh=True))
         axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]
         for number, each in enumerate(axes):  # the encoder's, and its momentum copy's
-            each.fit(x) if number == 0 else each.load_state_dict(axes[0].state_dict())
+            each.fit(x[:]) if number == 0 else each.load_state_dict(axes[0].state_dict())
         return method
 
     def _config(self, context: dict[str, Any]) -> dict[str, Any]:
@@ -390,6 +392,13 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         device = find_device(self.options_.device)
         self.scaler_.to(device)
         self.method_.to(device).eval()
+
+    def _samples(self, X: Any) -> Rows:
+        """What the user gave as scaled samples on the model's device; images and DNA are scaled when taken."""
+        rows = self._known_rows(X)
+        if self.fitted_["domain"] == "vectors":
+            return self._scaled(rows)
+        return Samples(torch.from_numpy(rows).to(next(self.scaler_.buffers()).device), self.scaler_)
 
     def _scaled(self, rows: np.ndarray | Tensor) -> Tensor:
         with torch.no_grad():

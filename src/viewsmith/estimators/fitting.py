@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from sklearn.utils import check_random_state
-from torch import Tensor, nn
+from torch import nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
+from viewsmith.core.samples import Rows
 from viewsmith.training.callbacks import Diagnostics, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from viewsmith.estimators.base import ViewsmithEstimator
 
 
-def train(
-    model: ViewsmithEstimator, x: Tensor, device: torch.device, folder: RunFolder | None, *, resume: bool
-) -> None:
+def train(model: ViewsmithEstimator, x: Rows, device: torch.device, folder: RunFolder | None, *, resume: bool) -> None:
     """Train the model's method on scaled rows and keep what happened on the model and in the run folder."""
     options, began = model.options_, datetime.now(UTC)
     history = History(folder.metrics if folder else None)
@@ -45,6 +44,7 @@ def train(
         interruptible=folder is not None,
     )
     started = time.perf_counter()
+    model.scaler_.to(device)  # which scales batches of images and DNA
     model.status_ = trainer.fit(x, resume=resume)
     model.method_.release()
     model.metrics_ = history.rows
@@ -103,7 +103,7 @@ def find_device(name: str) -> torch.device:
 
 
 @torch.no_grad()
-def refresh_batch_norm(method: Method, x: Tensor) -> None:
+def refresh_batch_norm(method: Method, x: Rows) -> None:
     """BatchNorm statistics as the plain average over one pass of scaled rows."""
     norms = [m for m in method.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if not norms:
@@ -113,7 +113,8 @@ def refresh_batch_norm(method: Method, x: Tensor) -> None:
         norm.reset_running_stats()
         norm.momentum = None  # plain average over the pass
     method.train()
-    for block in x.split(256):
+    for start in range(0, len(x), 256):
+        block = x[start : start + 256]
         if len(block) > 1:
             method.represent(block)
     method.eval()

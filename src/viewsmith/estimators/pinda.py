@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
+from viewsmith.core.samples import in_blocks
 from viewsmith.estimators import parts
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.options import Auto, Positive, Rate, Share, Widths
+from viewsmith.estimators.rows import block_size
 from viewsmith.methods.pinda import PiNDAMethod
 
 
@@ -132,10 +134,9 @@ class PiNDA(ViewsmithEstimator):
             Of sigma(x), in the units of each feature (of pixels / 255 for images).
         """
         check_is_fitted(self)
-        x = self._scaled(self._known_rows(X))
-        method = self._method()
+        noise = self._method().noise
         with torch.no_grad():
-            sigma = torch.cat([method.noise.parameters_of_noise(block)[0].expand_as(block) for block in x.split(256)])
+            sigma = in_blocks(lambda x: noise.parameters_of_noise(x)[0], self._samples(X), 256)
         if self.fitted_["domain"] == "vectors":
             sigma = sigma * self.scaler_.scale * self.scaler_.varies
         elif self.fitted_["domain"] == "images":
@@ -149,15 +150,20 @@ class PiNDA(ViewsmithEstimator):
         -------
         dict
             ``sigma`` and ``noise`` in scaled units, float32 of the shape of a scaled sample; ``view`` in the units and
-            dtype of the data.
+            dtype of the data: the first of `views`.
         """
         check_is_fitted(self)
-        x = self._scaled(self._known_rows(X))
+        x = self._samples(X)
         seed = self.fitted_["seed"] if random_state is None else random_state
+        generator, size = stream(seed, "views", 0, device=x.device), block_size(x[:1])
+        made: dict[str, list[np.ndarray]] = {"sigma": [], "noise": [], "view": []}
         with torch.no_grad():
-            made = self._method().noise_parts(x, stream(seed, "views", 0, device=x.device))
-            view = self.scaler_.inverse(made["view"])
-        return {"sigma": made["sigma"].cpu().numpy(), "noise": made["noise"].cpu().numpy(), "view": view.cpu().numpy()}
+            for start in range(0, len(x), size):
+                parts = self._method().noise_parts(x[start : start + size], generator)
+                parts["view"] = self.scaler_.inverse(parts["view"])
+                for name, part in parts.items():
+                    made[name].append(part.cpu().numpy())
+        return {name: np.concatenate(part) for name, part in made.items()}
 
     def _method(self) -> PiNDAMethod:
         assert isinstance(self.method_, PiNDAMethod)

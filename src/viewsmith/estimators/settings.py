@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.samples import Rows
 from viewsmith.networks.mlp import MLP
 
 FRAMEWORKS = ("simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino")
@@ -88,7 +89,7 @@ def default_epochs(n_rows: int, batch_size: int, steps: int = STEPS["vectors"]) 
     return math.ceil(steps / max(1, n_rows // min(batch_size, n_rows)))
 
 
-def resolve(options: SimpleNamespace, domain: str, x: Tensor, device: torch.device) -> dict[str, Any]:
+def resolve(options: SimpleNamespace, domain: str, x: Rows, device: torch.device) -> dict[str, Any]:
     """Every setting that "auto" leaves to the data: plain values, kept with the model.
 
     Parameters
@@ -96,7 +97,7 @@ def resolve(options: SimpleNamespace, domain: str, x: Tensor, device: torch.devi
     options : SimpleNamespace
         Checked constructor arguments.
     domain : {"vectors", "images", "dna"}
-    x : Tensor, shape (n, ...)
+    x : Tensor or Samples, n rows
         Scaled training rows.
     device : torch.device
 
@@ -168,11 +169,11 @@ def _temperature(options: SimpleNamespace, domain: str, kernel: str) -> float:
     return published.get(options.framework, 0.2 if domain == "images" else 0.1)
 
 
-def _principal_axes(options: SimpleNamespace, domain: str, names: Sequence[str], x: Tensor) -> int:
+def _principal_axes(options: SimpleNamespace, domain: str, names: Sequence[str], x: Rows) -> int:
     """Number of principal axes before the encoder of vectors (0: none)."""
     if domain != "vectors":
         return 0
-    n, d = x.shape
+    n, d = len(x), x[:1].shape[1]
     axes = options.input_components
     if axes == "auto":
         axes = 50 if d > WIDE and any(name.startswith("neighbour") for name in names) else None
@@ -207,7 +208,7 @@ def _generator(generator: str, domain: str, encoder: str) -> str:
     return generator
 
 
-def _n_components(options: SimpleNamespace, encoder: str, x: Tensor) -> int:
+def _n_components(options: SimpleNamespace, encoder: str, x: Rows) -> int:
     fixed = {"resnet18": 512, "resnet50": 2048, "hyena": 128}
     wanted = options.n_components
     if encoder in ("mlp", "cnn", "crl-cnn"):
@@ -218,7 +219,7 @@ def _n_components(options: SimpleNamespace, encoder: str, x: Tensor) -> int:
     return width
 
 
-def probe(module: nn.Module | str, name: str, x: Tensor) -> int:
+def probe(module: nn.Module | str, name: str, x: Rows) -> int:
     """Width of what an encoder makes of two samples.
 
     Raises
@@ -227,15 +228,15 @@ def probe(module: nn.Module | str, name: str, x: Tensor) -> int:
         It fails on them, or gives something else than a row a sample.
     """
     if isinstance(module, str):
-        return timm_encoder(module, x.shape[1])[1]
-    training = module.training
+        return timm_encoder(module, x[:1].shape[1])[1]
+    training, sample = module.training, x[:2]
     try:
-        device = next((p.device for p in module.parameters()), x.device)
+        device = next((p.device for p in module.parameters()), sample.device)
         with torch.no_grad():
-            h = module.eval()(x[:2].to(device))
+            h = module.eval()(sample.to(device))
     except Exception as error:
         raise InputError(
-            f"the encoder {name.removeprefix('module:')} fails on samples of shape {tuple(x.shape[1:])}: "
+            f"the encoder {name.removeprefix('module:')} fails on samples of shape {tuple(sample.shape[1:])}: "
             f"{type(error).__name__}: {error}"
         ) from error
     finally:

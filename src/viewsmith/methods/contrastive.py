@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.views.pair import ViewPair
 
@@ -35,7 +36,7 @@ class ContrastiveMethod(Method):
         pair = self.views(batch.x, index=batch.index, generator=batch.generator, progress=batch.progress)
         return self.framework(pair, batch.progress), {}
 
-    def prepare(self, x: Tensor, seed: int) -> None:
+    def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
 
     def release(self) -> None:

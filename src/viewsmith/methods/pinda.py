@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.views.pair import ViewPair
 from viewsmith.views.pi_noise import PiNoise, inverse_norm, log_barrier
@@ -87,7 +88,7 @@ class PiNDAMethod(Method):
             return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
         return eps.new_zeros(batch)
 
-    def prepare(self, x: Tensor, seed: int) -> None:
+    def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
 
     def release(self) -> None:

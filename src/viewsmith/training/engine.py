@@ -18,6 +18,7 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.method import Batch, Method, Phase, Update
 from viewsmith.core.random import derive_seed
+from viewsmith.core.samples import Rows
 from viewsmith.training.checkpoint import CheckpointFolder, load_weights, pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import learning_rate, make_optimizer
 
@@ -124,8 +125,8 @@ class Trainer:
 
     # ---- the loop -------------------------------------------------------------------------------------------------
 
-    def fit(self, x: Tensor, *, resume: bool = False) -> Status:
-        """Train on scaled rows, (n, ...), and return why training ended.
+    def fit(self, x: Rows, *, resume: bool = False) -> Status:
+        """Train on scaled rows, (n, ...), or `Samples` that are scaled batch by batch, and return why training ended.
 
         Raises
         ------
@@ -135,7 +136,7 @@ class Trainer:
             A checkpoint to resume from is damaged, or of a training on another number of rows.
         """
         self.method.to(self.device)
-        self.x = x.to(self.device)
+        self.x: Rows = x.to(self.device)
         world = distributed.world_size()
         self.local_batch = max(1, min(self.batch_size, len(x)) // world)
         self.steps_per_epoch = max(1, len(x) // (self.local_batch * world))

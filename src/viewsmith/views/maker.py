@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.samples import Rows
+
 
 @dataclass
 class Pair:
@@ -40,15 +42,15 @@ class ViewMaker(nn.Module):
         2: both views of a pair are made (the usual case); 1: the second only, the first stays the sample.
     borrows : bool
         Whether views take something from other rows; `prepare` must then be called first.
-    pool : Tensor or None
+    pool : Tensor, Samples or None
         Rows the maker may borrow from, given by `prepare`; never saved with the model.
     """
 
     sides: int = 2
     borrows: bool = False
-    pool: Tensor | None = None
+    pool: Rows | None = None
 
-    def prepare(self, pool: Tensor) -> None:
+    def prepare(self, pool: Rows) -> None:
         """Look at the rows to borrow from: the scaled training rows, (n, ...)."""
 
     def release(self) -> None:
@@ -64,7 +66,7 @@ class ViewMaker(nn.Module):
         first = self(pair.first, index=shown[0], generator=generator) if self.sides == 2 else pair.first
         return Pair(first, self(pair.second, index=shown[1], generator=generator), pair.ids, pair.local)
 
-    def _pool(self) -> Tensor:
+    def _pool(self) -> Rows:
         if self.pool is None:
             raise RuntimeError(f"{type(self).__name__} borrows from other rows: call prepare(rows) first")
         return self.pool

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.losses.nt_xent import squared_distances, unit
 from viewsmith.networks.scaling import PrincipalAxes
 
@@ -69,9 +70,9 @@ class PrincipalSpace:
         self.features, self.components = features, components
         self.axes: PrincipalAxes | None = None
 
-    def fit(self, pool: Tensor) -> Tensor:
+    def fit(self, pool: Rows) -> Tensor:
         """Take the axes of the pool; returns its coordinates, (n, k)."""
-        rows = self.features(pool)
+        rows = in_blocks(self.features, pool)
         self.axes = PrincipalAxes(rows.shape[1], min(self.components, *rows.shape)).to(rows)
         self.axes.fit(rows)
         return self.axes(rows)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.views.fixed.vectors import NeighbourGraph
 from viewsmith.views.maker import Pair, ViewMaker
 
@@ -38,7 +39,7 @@ class ViewPair(nn.Module):
         """Whether any maker borrows from other rows."""
         return any(maker.borrows for maker in self.makers)
 
-    def prepare(self, pool: Tensor) -> None:
+    def prepare(self, pool: Rows) -> None:
         """Hand the scaled training rows, (n, ...), to every maker."""
         for maker in self.makers:
             maker.prepare(pool)
@@ -79,5 +80,5 @@ class ViewPair(nn.Module):
         encoder.eval()
         for maker in self.makers:
             if isinstance(maker, NeighbourGraph):
-                maker.refresh(lambda pool: torch.cat([encoder(block).float() for block in pool.split(256)]))
+                maker.refresh(lambda pool: in_blocks(lambda x: encoder(x).float(), pool, 256))
         encoder.train(training)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.samples import Rows
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.maker import ViewMaker, rand, randn
 
@@ -63,7 +64,7 @@ class ConditionalCorruption(ViewMaker):
         """Whether `prepare` must still be called: not once the network has learned."""
         return not bool(self.learned)
 
-    def prepare(self, pool: Tensor) -> None:
+    def prepare(self, pool: Rows) -> None:
         """Learn from the scaled training rows, (n, d), unless that was done.
 
         Raises
@@ -71,6 +72,7 @@ class ConditionalCorruption(ViewMaker):
         InputError
             The rows have another width.
         """
+        assert isinstance(pool, Tensor)  # vectors
         if pool.ndim != 2 or pool.shape[1] != self.n_features:
             raise InputError(
                 f"conditional corruption was given rows of shape {tuple(pool.shape[1:])}, expected ({self.n_features},)"

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.samples import Rows
 from viewsmith.networks.nucleotides import real_positions
 from viewsmith.views.maker import ViewMaker, rand, randint, randn
 
@@ -259,7 +260,7 @@ class DNAMixup(ViewMaker):
         super().__init__()
         self.minimum = _share("minimum", minimum, 1.0)
 
-    def prepare(self, pool: Tensor) -> None:
+    def prepare(self, pool: Rows) -> None:
         self.pool = pool
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.views.maker import Pair, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbours import PrincipalSpace, nearest_neighbours
 
@@ -61,11 +62,12 @@ class Corruption(ViewMaker):
         super().__init__()
         self.rate = rate
 
-    def prepare(self, pool: Tensor) -> None:
+    def prepare(self, pool: Rows) -> None:
         self.pool = pool
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         pool, shape = self._pool(), tuple(x.shape)
+        assert isinstance(pool, Tensor)  # vectors
         replaced = rand(shape, x, generator) < self.rate
         drawn = pool.gather(0, randint(len(pool), shape, x, generator))
         return torch.where(replaced, drawn, x)
@@ -80,7 +82,7 @@ class Mixup(ViewMaker):
         super().__init__()
         self.minimum = minimum
 
-    def prepare(self, pool: Tensor) -> None:
+    def prepare(self, pool: Rows) -> None:
         self.pool = pool
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -101,12 +103,12 @@ class NeighbourGraph(ViewMaker):
         # Refreshed edges hang on the weights of an earlier step, so checkpoints have to hold them.
         self.register_buffer("edges", None, persistent=refreshed)
 
-    def prepare(self, pool: Tensor) -> None:
+    def prepare(self, pool: Rows) -> None:
         self.pool = pool
         places = self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool)
         self.edges = nearest_neighbours(places, self.k)
 
-    def refresh(self, encode: Callable[[Tensor], Tensor]) -> None:
+    def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
         """Seek the neighbours of the pool anew, by what `encode` makes of it, (n, ...) to (n, d)."""
         self.edges = nearest_neighbours(encode(self._pool()), self.k)
 
@@ -114,8 +116,10 @@ class NeighbourGraph(ViewMaker):
         super().release()
         self.edges = None
 
-    def _coordinates(self, x: Tensor) -> Tensor:
-        return x if self.space is None else self.space(x)
+    def _coordinates(self, x: Rows) -> Tensor:
+        if isinstance(x, Tensor):
+            return x if self.space is None else self.space(x)
+        return in_blocks(self.space or torch.nn.Flatten(), x)
 
     def partners(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
         """A random neighbour of each sample: its row number in the pool, (B,)."""
