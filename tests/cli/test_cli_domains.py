@@ -65,6 +65,13 @@ CASES = [
 ]
 
 
+# Rows keep the names of their files and records.
+NAMES = {
+    image_folder: [f"bright/{i:02d}.png" for i in range(1, 24, 2)] + [f"dark/{i:02d}.png" for i in range(0, 24, 2)],
+    fasta: [f"s{i}" for i in range(24)],
+}
+
+
 @pytest.mark.parametrize(("make", "options", "domain", "dtype", "shape"), CASES, ids=[c[0].__name__ for c in CASES])
 def test_every_command_on_every_kind_of_file(tmp_path, make, options, domain, dtype, shape):
     data, run = make(tmp_path), tmp_path / "run"
@@ -75,6 +82,8 @@ def test_every_command_on_every_kind_of_file(tmp_path, make, options, domain, dt
     good("embed", run, data, "--out", tmp_path / "h.npz")
     with np.load(tmp_path / "h.npz") as h:
         found = {key: h[key].shape for key in h.files}
+        names = h["names"].tolist() if "names" in h.files else None
+    assert names == NAMES.get(make)
     assert found["H_train"] == (16, 8) if "H_train" in found else found["H"] == (24, 8)
 
     result = json.loads(good("evaluate", run, data, "--json", "--protocols", "linear,knn").out)
@@ -128,6 +137,7 @@ def cells(tmp_path):
 
 def test_single_cells_with_labels_a_layer_and_the_way_back(tmp_path, cells):
     import anndata
+    import pandas as pd
 
     run, out = tmp_path / "run", tmp_path / "out.h5ad"
     assert call("fit", cells, "--layer", "none", "--out", run, *SMALL).refused("none", "log")
@@ -135,6 +145,8 @@ def test_single_cells_with_labels_a_layer_and_the_way_back(tmp_path, cells):
     good("fit", cells, "--layer", "log", "--label", "kind", "--out", run, *SMALL)
     good("evaluate", run, cells, "--label", "kind", "--protocols", "knn")
     good("embed", run, cells, "--out", out)
+    good("embed", run, cells, "--out", tmp_path / "h.csv")
+    assert pd.read_csv(tmp_path / "h.csv")["name"].tolist() == [f"c{i}" for i in range(40)]
     written = anndata.read_h5ad(out)
     assert written.obsm["X_viewsmith"].shape == (40, 8) and list(written.obs["kind"][:2]) == ["t", "b"]
     good("report", run)

@@ -43,6 +43,8 @@ class Dataset:
         `load_dataset` as ``schema``.
     label_name : str or None
         The column that the labels come from; None where they have no column (arrays, built-in sets).
+    row_names : list of str, or None
+        Names of the rows of `x` where the source has some: image files, FASTA records, cells.
     """
 
     x: np.ndarray
@@ -55,6 +57,7 @@ class Dataset:
     feature_names: list[str] | None
     schema: dict[str, Any]
     label_name: str | None
+    row_names: list[str] | None = None
 
     @property
     def x_train(self) -> np.ndarray:

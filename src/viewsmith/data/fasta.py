@@ -36,11 +36,13 @@ def read_fasta(path: Path, request: Request) -> Found:
         raise InputError(f"{path}: {_record(headers, record)}, position {position + 1} is {letter}")
     y = _labels(headers, path, request.labels)
     is_test = _given_split(headers, path, fresh=request.schema is None)
+    names = [header.split(maxsplit=1)[0] if header.strip() else "" for header in headers]
     if is_test is None:
-        return Found(pad_rows(letters, starts, lengths, str(path)), y)
+        return Found(pad_rows(letters, starts, lengths, str(path)), y, row_names=names)
     order = np.argsort(is_test, kind="stable")
     rows = pad_rows(letters, starts[order], lengths[order], str(path))
-    return Found(rows, None if y is None else y[order], n_train=int((~is_test).sum()))
+    in_order = [names[i] for i in order]
+    return Found(rows, None if y is None else y[order], n_train=int((~is_test).sum()), row_names=in_order)
 
 
 def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -52,7 +52,8 @@ def read_folder(path: Path, request: Request) -> Found:
     fitted = request.schema["row_shape"] if request.schema else []
     x = _pixels(images.files, size, colour=len(fitted) == 3 and fitted[2] == 3)
     y = np.array(images.labels, dtype=np.str_) if images.labels else None
-    return Found(x, y, n_train, options={} if size is None else {"image_size": size})
+    names = [file.relative_to(path).as_posix() for file in images.files]
+    return Found(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
 
 
 def _listed(root: Path) -> tuple[_Images, int | None]:

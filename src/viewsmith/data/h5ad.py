@@ -47,7 +47,8 @@ def read_h5ad(path: Path, request: Request) -> Found:
     kept = names if order is None else [names[i] for i in order]
     y = None if label is None else frames.labels(obs[label], str(path))
     table: dict[str, Any] = {"columns": kept, "one_hot": {}, "drop": [], "label": label}
-    return Found(x, y, names=kept, table=table, options={} if layer is None else {"layer": layer})
+    cells = [str(name) for name in obs.index]
+    return Found(x, y, names=kept, table=table, options={} if layer is None else {"layer": layer}, row_names=cells)
 
 
 def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:

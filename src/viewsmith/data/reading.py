@@ -60,6 +60,8 @@ class Found:
         The table's part of the schema: ``columns``, ``one_hot``, ``drop``, ``label``. Empty for arrays.
     options : dict
         Options that a later file has to be read with, for the schema: ``layer``, ``image_size`` where they were given.
+    row_names : list of str, or None
+        Names of the rows where the file has some: image files, FASTA records, cells.
     """
 
     x: np.ndarray
@@ -68,6 +70,7 @@ class Found:
     names: list[str] | None = None
     table: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    row_names: list[str] | None = None
 
 
 Reader = Callable[[Path, Request], Found]

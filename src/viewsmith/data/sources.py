@@ -139,6 +139,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
         feature_names=names,
         schema=own_schema if schema is None else schema,
         label_name=own_schema["label"],
+        row_names=found.row_names,
     )
     if schema is None:
         _check_train_rows(dataset)

@@ -22,8 +22,9 @@ def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, 
     ----------
     path : str or Path
         ``.npz``: ``H_train``, ``H_test``, ``y_train``, ``y_test`` for a given split, else ``H``, ``y`` and, for a
-        split drawn by us, ``split`` with ``train`` or ``test`` for every row. ``.npy``: the array alone. ``.csv``,
-        ``.parquet``: columns ``h0`` .., ``split``, ``label``. What is not known (labels, split) is left out.
+        split drawn by us, ``split`` with ``train`` or ``test`` for every row; ``names`` (``names_train``,
+        ``names_test``) of image files, FASTA records and cells. ``.npy``: the array alone. ``.csv``, ``.parquet``:
+        columns ``h0`` .., ``split``, ``label``, ``name``. What is not known (labels, split) is left out.
         ``.h5ad``, for rows of an ``.h5ad`` file: a copy of that file with ``obsm["X_viewsmith"]``, or
         ``obsm["X_viewsmith_PREFIX"]`` for another prefix than ``h``.
     dataset : Dataset
@@ -61,15 +62,20 @@ def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, 
 def _write_npz(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
     name = prefix.upper()
     arrays: dict[str, np.ndarray] = {}
+    names = None if dataset.row_names is None else np.array(dataset.row_names, dtype=np.str_)
     if dataset.split == "given":
         n_train = len(dataset.train_index)
         arrays |= {f"{name}_train": H[:n_train], f"{name}_test": H[n_train:]}
         if dataset.y is not None:
             arrays |= {"y_train": dataset.y[:n_train], "y_test": dataset.y[n_train:]}
+        if names is not None:
+            arrays |= {"names_train": names[:n_train], "names_test": names[n_train:]}
     else:
         arrays[name] = H
         if dataset.y is not None:
             arrays["y"] = dataset.y
+        if names is not None:
+            arrays["names"] = names
         if dataset.test_index is not None:
             arrays["split"] = _split_names(dataset)
     with atomic_path(path) as temporary, temporary.open("wb") as file:
@@ -96,6 +102,8 @@ def _write_table(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> No
         frame["split"] = _split_names(dataset)
     if dataset.y is not None:
         frame["label"] = dataset.y
+    if dataset.row_names is not None:
+        frame["name"] = dataset.row_names
     with atomic_path(path) as temporary:
         if parquet:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
