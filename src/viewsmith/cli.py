@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import os
-import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewsmith.core.errors import InputError, TrainingError
+from viewsmith.cli_errors import cut, explain, show_warning, writing
+from viewsmith.core.errors import InputError
 
 if TYPE_CHECKING:
     from viewsmith.estimators import ViewsmithEstimator
@@ -121,7 +118,7 @@ def fit(
     if already_finished(model, out, record, resume=resume):
         typer.echo(str(out))
         return
-    with process_group(), withdrawn_on_error(out), _writing(out):
+    with process_group(), withdrawn_on_error(out), writing(out):
         model.fit(dataset.fit_rows(transductive), run=out, resume=resume, context=record)
         _write_report(out)
         speaks = distributed.rank() == 0
@@ -150,7 +147,7 @@ def embed(
     _set_threads(threads)
     model = load_run(run)
     dataset = load_for(model, data, label, labels)
-    with _writing(out):
+    with writing(out):
         write_representations(out, dataset, model.transform(dataset.x))
     typer.echo(str(out))
 
@@ -177,7 +174,7 @@ def evaluate(
     model = load_run(run)
     dataset = load_for(model, data, label, labels)
     result = compare(model, dataset, umap=umap, protocols=_names(protocols) if protocols else None)
-    with _writing(RunFolder(run).evaluation):
+    with writing(RunFolder(run).evaluation):
         write_json_atomic(RunFolder(run).evaluation, result)
     if json_:
         typer.echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
@@ -215,7 +212,7 @@ def views(
     if hasattr(model, "noise_parts"):
         noise = model.noise_parts(rows, random_state=seed)
         arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}
-    with _writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
+    with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
     typer.echo(str(out))
 
@@ -245,7 +242,7 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 success, 2 bad input or usage, 1 failure of ours, 130 interrupted."""
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("ignore", FutureWarning)
     # scikit-learn compares the names of a DataFrame; here `load_for` has put the columns in order.
@@ -257,89 +254,10 @@ def main(arguments: list[str] | None = None) -> None:
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in arguments:
             traceback.print_exc()
-        code, message = _explain(error)
+        code, message = explain(error)
         if message:
-            print(f"error: {_cut(message)}", file=sys.stderr)
+            print(f"error: {cut(message)}", file=sys.stderr)
     raise SystemExit(code if isinstance(code, int) else 0)
-
-
-def _explain(error: BaseException) -> tuple[int, str]:
-    """Exit code and message of an error; the message has one line."""
-    if isinstance(error, typer.Exit):
-        return error.exit_code, ""
-    if isinstance(error, KeyboardInterrupt | typer.Abort):
-        return 130, "interrupted"
-    if isinstance(error, BrokenPipeError):
-        # The reader has gone (`| head`); Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1, ""
-    if isinstance(error, typer.TyperException):
-        return 2, _usage(error)
-    text = " ".join(str(error).split())
-    if isinstance(error, InputError):
-        return 2, text
-    if isinstance(error, TrainingError):
-        return 1, text
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        what = error.filename or "a file"
-        return 2, f"no space left to write {what}: what was there before is intact; free some space"
-    if isinstance(error, OSError) and error.filename is not None:
-        return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
-    if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
-        return 2, f"not enough memory ({text}): take a smaller batch_size, hidden or n_components, or fewer rows"
-    if isinstance(error, ValueError) and type(error) is ValueError and _from_scikit_learn(error):
-        return 2, text
-    return (
-        1,
-        f"{type(error).__name__}: {text or 'no message'}; a fault of viewsmith: report it with the output of --debug",
-    )
-
-
-def _usage(error: typer.TyperException) -> str:
-    """What is wrong with the arguments themselves, and whose help to read."""
-    text = error.format_message()
-    cause: Any = error.__cause__
-    if hasattr(cause, "errors"):  # typer leaves out what was given
-        detail = cause.errors()[0]
-        option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
-        text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
-        text = text.split(", unable")[0]
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "viewsmith"
-    return f"{' '.join(text.split()).rstrip('.')}; see `{path} --help`"
-
-
-def _cut(message: str, limit: int = 600) -> str:
-    """A message that quotes something endless (every column of a table) without its middle."""
-    return message if len(message) <= limit else f"{message[: limit - 200]} ... {message[-200:]}"
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Name `path`, and not a temporary beside it, in what the system says when it cannot be written."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        # safetensors gives the system's error as text alone, numpy a write cut short without saying why.
-        found = re.search(r"\(os error (\d+)\)", str(error))
-        code = int(found[1]) if found else getattr(error, "errno", None)
-        if type(error) is OSError and code is None:
-            code = errno.ENOSPC
-        if not isinstance(code, int):
-            raise
-        raise OSError(code, os.strerror(code), str(path)) from error
-
-
-def _from_scikit_learn(error: BaseException) -> bool:
-    """Whether scikit-learn's input checks raised it: those messages are written for users."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.replace(os.sep, "/").endswith("sklearn/utils/validation.py")
-
-
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _names(text: str) -> list[str]:

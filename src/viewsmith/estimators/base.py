@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self
 
@@ -403,11 +403,6 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _scaled(self, rows: np.ndarray | Tensor) -> Tensor:
         with torch.no_grad():
             return self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
-
-
-def option_names(cls: type) -> list[str]:
-    """Names of the constructor's arguments."""
-    return [field.name for field in fields(cls)]
 
 
 # What changes where and how long a run is made, not what it is: a resumed run may change these.

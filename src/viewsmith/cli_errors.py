@@ -1,0 +1,96 @@
+"""What commands say when something goes wrong: one line, and the exit code that belongs to it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from viewsmith.core.errors import InputError, TrainingError
+
+
+def explain(error: BaseException) -> tuple[int, str]:
+    """Exit code and message of an error; the message has one line."""
+    if isinstance(error, typer.Exit):
+        return error.exit_code, ""
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return 130, "interrupted"
+    if isinstance(error, BrokenPipeError):
+        # The reader has gone (`| head`); Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1, ""
+    if isinstance(error, typer.TyperException):
+        return 2, usage(error)
+    text = " ".join(str(error).split())
+    if isinstance(error, InputError):
+        return 2, text
+    if isinstance(error, TrainingError):
+        return 1, text
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        what = error.filename or "a file"
+        return 2, f"no space left to write {what}: what was there before is intact; free some space"
+    if isinstance(error, OSError) and error.filename is not None:
+        return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
+    if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
+        return 2, f"not enough memory ({text}): take a smaller batch_size, hidden or n_components, or fewer rows"
+    if isinstance(error, ValueError) and type(error) is ValueError and from_scikit_learn(error):
+        return 2, text
+    return (
+        1,
+        f"{type(error).__name__}: {text or 'no message'}; a fault of viewsmith: report it with the output of --debug",
+    )
+
+
+def usage(error: typer.TyperException) -> str:
+    """What is wrong with the arguments themselves, and whose help to read."""
+    text = error.format_message()
+    cause: Any = error.__cause__
+    if hasattr(cause, "errors"):  # typer leaves out what was given
+        detail = cause.errors()[0]
+        option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
+        text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
+        text = text.split(", unable")[0]
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "viewsmith"
+    return f"{' '.join(text.split()).rstrip('.')}; see `{path} --help`"
+
+
+def cut(message: str, limit: int = 600) -> str:
+    """A message that quotes something endless (every column of a table) without its middle."""
+    return message if len(message) <= limit else f"{message[: limit - 200]} ... {message[-200:]}"
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name `path`, and not a temporary beside it, in what the system says when it cannot be written."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        # safetensors gives the system's error as text alone, numpy a write cut short without saying why.
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        code = int(found[1]) if found else getattr(error, "errno", None)
+        if type(error) is OSError and code is None:
+            code = errno.ENOSPC
+        if not isinstance(code, int):
+            raise
+        raise OSError(code, os.strerror(code), str(path)) from error
+
+
+def from_scikit_learn(error: BaseException) -> bool:
+    """Whether scikit-learn's input checks raised it: those messages are written for users."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.replace(os.sep, "/").endswith("sklearn/utils/validation.py")
+
+
+def show_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
