@@ -12,10 +12,10 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test check lint study clean lock bench docs
+.PHONY: help install demo test check lint study clean lock bench bench-gpu docs
 
 help:          ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
 
 $(CORE): pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
@@ -66,12 +66,28 @@ docs: $(CORE)      ## documentation pages in docs/_build
 clean:             ## remove the environment and the runs
 	rm -rf $(VENV) runs build docs/_build
 
-bench: $(TEST)     ## engine overhead, import time, PiNDA step, evaluation time
+bench: $(TEST)     ## all speed scripts on the CPU, minutes (peers: benchmarks/README.md)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) engine_overhead.py
 	cd benchmarks && ../$(PY) import_time.py
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) pinda_step.py
 	cd benchmarks && OMP_NUM_THREADS=$(THREADS) ../$(PY) evaluate_speed.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) image_views.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) image_views.py --side 96 --batch 64
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) dna_views.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) nt_xent.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) nt_xent_memory.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) resnet_step.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) pinda_image_step.py
 
-study: $(TEST)     ## the study on vectors (VIEWSMITH_DATA=folder; resumes; MINUTES=60 to bound it)
+bench-gpu: $(TEST) ## the speed scripts that take --device cuda; lines go to results/NAME_cuda.jsonl
+	cd benchmarks && ../$(PY) image_views.py --device cuda
+	cd benchmarks && ../$(PY) image_views.py --device cuda --side 96 --batch 64
+	cd benchmarks && ../$(PY) dna_views.py --device cuda
+	cd benchmarks && ../$(PY) nt_xent.py --device cuda
+	cd benchmarks && ../$(PY) resnet_step.py --device cuda --batch 256 --rounds 30
+	cd benchmarks && ../$(PY) pinda_image_step.py --device cuda --batch 256 --rounds 30
+
+study: $(TEST)     ## the studies and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds each)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study.py $(MINUTES)
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_domains.py $(MINUTES)
 	cd benchmarks && ../$(PY) tables.py

@@ -3,13 +3,15 @@
 Every edit of ours and its EvoAug counterpart in turn, medians and medians of the ratio of neighbours. EvoAug's
 recipe is `RobustModel`'s: per sequence, two of its six augmentations. Target: mutation and deletion 4 times as fast.
 EvoAug is not installed by default: pip install --no-deps evoaug; without it, its column says so.
+
+    python benchmarks/dna_views.py [--threads 1] [--rounds 40] [--device cuda]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,7 +24,7 @@ from torch import Tensor
 from viewsmith.training.run import environment
 from viewsmith.views.fixed import dna
 
-BATCH, LENGTH, ROUNDS, WARM_UP = 256, 200, 40, 5
+BATCH, LENGTH, WARM_UP = 256, 200, 5
 View = Callable[[Tensor], Tensor]
 
 
@@ -57,28 +59,34 @@ def peers() -> dict[str, View]:
     }
 
 
-def ours() -> dict[str, View]:
-    generator = torch.Generator().manual_seed(0)
+def ours(device: str) -> dict[str, View]:
+    generator = torch.Generator(device).manual_seed(0)
     makers = {name: make() for name, make in dna.DNA_VIEWS.items()} | {"noise": dna.DNANoise(0.2)}
     makers["recipe (loop of the published algorithm)"] = dna.DNAViews(noise=0.2)
     return {name: lambda x, maker=maker: maker(x, generator=generator) for name, maker in makers.items()}
 
 
 def main() -> None:
-    threads = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    torch.set_num_threads(threads)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--device", default="cpu")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
     torch.manual_seed(0)
     letters = torch.randint(4, (BATCH, LENGTH), generator=torch.Generator().manual_seed(0))
-    x = torch.eye(4)[letters].mT.contiguous()
-    own, other = ours(), peers()
+    x = torch.eye(4)[letters].mT.contiguous().to(given.device)
+    own, other = ours(given.device), peers()
     seconds: dict[str, dict[str, list[float]]] = {name: {"ours": [], "evoaug": []} for name in own}
-    for round_ in range(ROUNDS + WARM_UP):
+    for round_ in range(given.rounds + WARM_UP):
         for name, view in own.items():
             for who, run in (("ours", view), ("evoaug", other.get(name))):
                 if run is None:
                     continue
                 started = time.perf_counter()
                 run(x)
+                if given.device != "cpu":
+                    torch.cuda.synchronize()
                 if round_ >= WARM_UP:
                     seconds[name][who].append(time.perf_counter() - started)
     row = {
@@ -95,15 +103,17 @@ def main() -> None:
         "evoaug": metadata.version("evoaug") if other else "absent",
         "batch": BATCH,
         "length": LENGTH,
-        "rounds": ROUNDS,
-        "threads": threads,
+        "rounds": given.rounds,
+        "threads": given.threads,
+        "device": given.device,
         "clock": "wall time",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         **environment(),
     }
     print(json.dumps({k: v for k, v in row.items() if k not in ("versions", "hardware")}, indent=2))
-    with (RESULTS / "dna_views.jsonl").open("a", encoding="utf-8") as file:
+    name = "dna_views" if given.device == "cpu" else "dna_views_cuda"
+    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 

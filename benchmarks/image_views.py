@@ -161,7 +161,8 @@ def main() -> None:
         **environment(),
     }
     print(json.dumps({k: v for k, v in row.items() if k not in ("versions", "hardware")}, indent=2))
-    with (RESULTS / "image_views.jsonl").open("a", encoding="utf-8") as file:
+    name = "image_views" if given.device == "cpu" else "image_views_cuda"
+    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 

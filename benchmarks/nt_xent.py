@@ -117,7 +117,8 @@ def main() -> None:
         **environment(),
     }
     print(json.dumps({k: v for k, v in row.items() if k not in ("versions", "hardware")}, indent=2))
-    with (RESULTS / "nt_xent.jsonl").open("a", encoding="utf-8") as file:
+    name = "nt_xent" if given.device == "cpu" else "nt_xent_cuda"
+    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 

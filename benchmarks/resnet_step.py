@@ -116,7 +116,8 @@ def main() -> None:
         **environment(),
     }
     print(json.dumps({k: v for k, v in row.items() if k not in ("versions", "hardware")}, indent=2))
-    with (RESULTS / "resnet_step.jsonl").open("a", encoding="utf-8") as file:
+    name = "resnet_step" if given.device == "cpu" else "resnet_step_cuda"
+    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 

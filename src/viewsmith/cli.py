@@ -190,6 +190,8 @@ def views(
     n: Annotated[int, typer.Option("--n", min=1, help="Views of each row.")] = 4,
     split: Annotated[str, typer.Option(help="train or test")] = "train",
     seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
+    label: Label = None,
+    labels: Labels = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -205,7 +207,7 @@ def views(
         raise InputError(f"the folder {out.parent} does not exist: make it first")
     _set_threads(threads)
     model = load_run(run)
-    dataset = load_for(model, data, None)
+    dataset = load_for(model, data, label, labels)
     rows, index = part(dataset, split)
     pool = None if split == "train" else dataset.x_train
     arrays: dict[str, Any] = {"views": model.views(rows, n, random_state=seed, pool=pool), "index": index}

@@ -1,13 +1,19 @@
 """What the documents tell people to type works."""
 
+import gzip
+import importlib
 import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import typer
+from cli_tools import good
 
 from viewsmith.cli import app
+from viewsmith.estimators import sessions, settings, strength
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
@@ -16,24 +22,35 @@ OPTIONS = {
     "resume label labels layer image-size domain drop one-hot impute transductive threads checkpoint-every debug",
     "embed": "out label labels threads debug",
     "evaluate": "json umap protocols label labels threads debug",
-    "views": "n out split seed threads debug",
+    "views": "n out split seed label labels threads debug",
     "report": "data label labels threads debug",
     "methods": "json debug",
 }
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def commands(path):
-    """Command lines in a document's code, the synopsis with its placeholders left out."""
-    text = path.read_text(encoding="utf-8")
-    code = re.findall(r"^```\w*\n(.*?)^```|`([^`\n]+)`", text, re.DOTALL | re.MULTILINE)
-    lines = text if path.name == "Makefile" else "\n".join(map("".join, code))
-    for line in re.findall(r"^\s*(?:\$\(PY\) -m )?viewsmith (.*)$", lines, re.MULTILINE):
+def command_lines(code):
+    """Command lines in code, the synopsis with its placeholders left out."""
+    for line in re.findall(r"^\s*(?:\$\(PY\) -m )?viewsmith (.*)$", code, re.MULTILINE):
         words = shlex.split(line.replace("$(THREADS)", "2"), comments=True)
         if not {"...", "DATA", "RUN"} & set(words):
             yield words
 
 
+def commands(path):
+    """Command lines in a document's code, inline code included."""
+    text = path.read_text(encoding="utf-8")
+    code = re.findall(r"^```\w*\n(.*?)^```|`([^`\n]+)`", text, re.DOTALL | re.MULTILINE)
+    return command_lines(text if path.name == "Makefile" else "\n".join(map("".join, code)))
+
+
+def blocks(path):
+    """Languages and contents of a document's fenced code, in order."""
+    return FENCE.findall(path.read_text(encoding="utf-8"))
+
+
 FOUND = [(path.name, line) for path in DOCUMENTS for line in commands(path)]
+WITH_CODE = [path for path in DOCUMENTS if any(kind == "python" for kind, _ in blocks(path))]
 
 
 @pytest.mark.parametrize(("document", "line"), FOUND, ids=[f"{name}-{line[0]}" for name, line in FOUND])
@@ -55,12 +72,108 @@ def test_the_options_are_those_agreed_on(command):
     assert options - {"help"} == set(OPTIONS[command].split())
 
 
-def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+# --- all code of the documents, in order, on small files of the names they use
+
+
+def random_sequences(rng, n):
+    return ["".join(rng.choice(list("ACGT"), rng.integers(30, 50))) for _ in range(n)]
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """An empty folder with the files that the documents name, and trainings of a single epoch."""
+    import anndata
+    import pandas as pd
+    from PIL import Image
+    from safetensors.torch import save_file
+
+    from viewsmith.networks import Hyena
+
     monkeypatch.chdir(tmp_path)
+    for domain in settings.STEPS:
+        monkeypatch.setitem(settings.STEPS, domain, 1)
+    monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
+    # t-SNE takes longer than all the rest.
+    monkeypatch.setattr(sessions, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
+    rng = np.random.default_rng(0)
+    kinds = np.where(np.arange(60) % 2, "b", "t")
+    table = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    table.to_csv("new.csv", index=False)
+    table.assign(type=kinds).to_csv("cells.csv", index=False)
+    for folder in ("photos", "new_photos"):
+        for i in range(24):
+            path = Path(folder, ("cat", "dog")[i % 2], f"{i:02d}.png")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)).save(path)
+    names = [f"s{i}" for i in range(60)]
+    fasta = "".join(f">{name}\n{text}\n" for name, text in zip(names, random_sequences(rng, 60), strict=True))
+    with gzip.open("enhancers.fa.gz", "wt") as file:
+        file.write(fasta)
+    Path("enhancers.tsv").write_text("".join(f"{n}\t{k}\n" for n, k in zip(names, kinds, strict=True)))
+    counts = rng.poisson(1, (60, 30)).astype(np.float32)
+    obs = pd.DataFrame({"cell_type": kinds}, index=names)
+    cells = anndata.AnnData(X=np.log1p(counts), obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(30)]))
+    cells.layers["counts"] = counts
+    cells.write_h5ad("cells.h5ad")
+    save_file(Hyena().state_dict(), "model.safetensors")
+    return tmp_path
+
+
+def run(kind, code, names):
+    """A block as a reader would, the commands with the cheapest protocol and without UMAP."""
+    if kind == "python":
+        exec(compile(code, "<document>", "exec"), names)
+        return
+    for words in command_lines(code):
+        less = ["--protocols", "knn"] if words[0] == "evaluate" and "--protocols" not in words else []
+        good(*(word for word in words if word != "--umap"), *less)
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=[path.name for path in WITH_CODE])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_code_of_the_documents_runs(path, workplace):
+    torch.manual_seed(0)
     names = {}
-    exec(block.replace("random_state=0", "random_state=0, epochs=1"), names)
+    for kind, code in blocks(path):
+        run(kind, code, names)
+
+
+def test_the_documents_with_code_are_known():
+    expected = {"README.md", "contrastive.md", "data.md", "dna.md", "evaluation.md", "frameworks.md", "images.md"}
+    assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md"}
+
+
+def test_the_first_example_of_the_readme_gives_what_it_says(workplace):
+    kind, code = next(block for block in blocks(ROOT / "README.md") if block[0] == "python")
+    names = {}
+    run(kind, code, names)
     assert names["H"].shape == (297, 256) and names["V"].shape == (297, 4, 64)
     assert (names["model"].transform(names["X_new"]) == names["H"]).all()
-    labels = (names["X"].sum(1) > 300).astype(int)
-    assert names["few_labels"].fit(names["X"], labels).score(names["X"], labels) > 0.6
+
+
+def api_names():
+    """Every name that docs/api.md asks Sphinx for: modules, objects, and the members listed with them."""
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name, options in re.findall(r"^\.\. auto\w+:: (\S+)\n((?:   :.*\n)*)", text, re.MULTILINE):
+        yield name
+        members = re.search(r":members: (.+)", options)
+        yield from (f"{name}.{member.strip()}" for member in (members[1].split(",") if members else ()))
+
+
+@pytest.mark.parametrize("name", api_names())
+def test_the_names_of_the_api_page_exist(name):
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        assert found.__doc__
+        return
+    pytest.fail(f"no module in {name}")
+
+
+def test_the_api_page_lists_names():
+    assert len(list(api_names())) > 60

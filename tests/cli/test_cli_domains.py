@@ -117,6 +117,11 @@ def test_labels_of_a_fasta_file_from_a_file_of_their_own(tmp_path):
     assert call(*given).refused("no labels")
     result = json.loads(good(*given, "--labels", tmp_path / "labels.tsv").out)
     assert result["rows"]["classes"] == 2
+    out = tmp_path / "v.npz"
+    test_rows = ("views", run, tmp_path / "x.fasta", "--split", "test", "--n", "1", "--out", out)
+    assert call(*test_rows).refused("no test rows")
+    good(*test_rows, "--labels", tmp_path / "labels.tsv")
+    assert len(np.load(out)["index"]) == result["rows"]["test"]
 
 
 @pytest.fixture

@@ -193,7 +193,8 @@ def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -
 def _check_split(dataset: LabelledSplit) -> None:
     if dataset.y_train is None:
         raise InputError(
-            "the data have no labels, which evaluation needs to score; give --label COLUMN or y_train, y_test"
+            "the data have no labels, which evaluation needs to score; give --label COLUMN (a table, obs), "
+            "--labels FILE (FASTA), or y_train, y_test"
         )
     if dataset.x_test is None or len(dataset.x_test) == 0:
         raise InputError(

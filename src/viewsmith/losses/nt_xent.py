@@ -252,7 +252,7 @@ def _chunked(
 def _precision(given: torch.dtype, kernel: Kernel, temperature: float) -> torch.dtype:
     """Where exp(cos / tau) neither overflows nor vanishes, so that no row needs its maximum taken out."""
     if kernel == "cosine" and 1 / temperature > STEEPEST_DOUBLE:
-        raise InputError(f"temperature is {temperature:g}, expected at least {1 / STEEPEST_DOUBLE:.4f}; raise it")
+        raise InputError(f"temperature is {temperature:g}, expected at least {1 / STEEPEST_DOUBLE:.5f}; raise it")
     if given == torch.float64 or (kernel == "cosine" and 1 / temperature > STEEPEST_SINGLE):
         return torch.float64
     return torch.float32
