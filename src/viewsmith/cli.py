@@ -114,6 +114,8 @@ def fit(
         layer=layer,
         image_size=image_size,
     )
+    if preset is not None:
+        model = _estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)
     if already_finished(model, out, record, resume=resume):
         typer.echo(str(out))
@@ -274,9 +276,17 @@ def _set_threads(threads: int | None) -> None:
 
 
 def _estimator(
-    method: str | None, preset: str | None, config: Path | None, pairs: list[str], given: dict[str, Any]
+    method: str | None,
+    preset: str | None,
+    config: Path | None,
+    pairs: list[str],
+    given: dict[str, Any],
+    domain: str | None = None,
 ) -> ViewsmithEstimator:
-    """The estimator to fit. What is nearer to the command wins: preset, then file, then --set, then flags."""
+    """The estimator to fit. What is nearer to the command wins: preset, then file, then --set, then flags.
+
+    Before the data are read, `domain` is None: the preset's name is checked, and its values come later.
+    """
     from viewsmith.estimators import ESTIMATORS
     from viewsmith.estimators.options import check_options
 
@@ -290,13 +300,24 @@ def _estimator(
     cls = ESTIMATORS[method]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
-        if preset not in cls.presets:
-            raise InputError(f"unknown preset {preset!r}: known are {', '.join(cls.presets)}")
-        parameters |= cls.presets[preset]
+        parameters |= _preset(cls, preset, domain)
     parameters |= content | _assignments(pairs) | given
     with contextlib.suppress(ValueError):  # a text from --set; fit says what it expected
         parameters["random_state"] = int(str(parameters["random_state"]))
     return cls(**vars(check_options(cls, parameters)))
+
+
+def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:
+    """Options of a preset: those named NAME are for vectors, those named NAME-DOMAIN for another domain."""
+    known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
+    if name not in known:
+        raise InputError(f"unknown preset {name!r}: known are {', '.join(known)}")
+    if domain is None:
+        return {}
+    own = name if domain == "vectors" else f"{name}-{domain}"
+    if own not in cls.presets:
+        raise InputError(f"the preset {name!r} of {cls.name} has nothing for {domain}: leave --preset out")
+    return cls.presets[own]
 
 
 def _config_file(path: Path) -> dict[str, Any]:

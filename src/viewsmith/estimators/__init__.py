@@ -36,6 +36,9 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> V
     cls = ESTIMATORS.get(config.get("method", ""))
     if cls is None or "parameters" not in config or "fitted" not in config:
         raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
+    named = str(config["parameters"].get("encoder"))
+    if encoder is not None and not named.startswith("module:"):
+        raise InputError(f"the encoder of {folder.path} is {named!r}, which loads by itself: leave encoder out")
     try:
         return cls._load(folder, config, encoder)
     except KeyError as error:

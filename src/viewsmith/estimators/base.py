@@ -22,12 +22,13 @@ from viewsmith.core.method import Method
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, Samples
 from viewsmith.data.check import check_finite, to_rows
-from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, train
+from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, refuse_lone_rows, train
 from viewsmith.estimators.options import (
     SHARED_DOC,
     Auto,
     BatchSize,
     Count,
+    Jitter,
     Portion,
     Positive,
     Rate,
@@ -60,7 +61,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     """
 
     name: ClassVar[str]  # as on the command line
-    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}  # by name, for vectors, or name-domain
     strength_option: ClassVar[str]  # the argument that may be "auto" and is then chosen without labels
 
     domain: Literal["auto", "vectors", "images", "dna"] = "auto"
@@ -91,7 +92,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     adversarial_strength: Positive = 0.1
     crop_minimum: Portion | Auto = "auto"
     flip: Share = 0.5
-    colour_strength: Rate = 1.0
+    colour_strength: Jitter = 1.0
     local_crops: Count = 4
     max_edits: Count = 2
     mutation_rate: Share = 0.05
@@ -177,6 +178,7 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if folder and resume and folder.exists() and options.random_state is None:
             options.random_state = folder.read_config().get("parameters", {}).get("random_state")
         device = find_device(options.device)
+        refuse_lone_rows(len(rows), options.batch_size)
         seed = distributed.any_says(find_seed(options.random_state), device)
         raw = torch.from_numpy(rows)
         scaler: Any = make_input(domain, rows.shape[1:])
@@ -265,7 +267,9 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     parts.append(self.scaler_.inverse(self.method_.view(x[part], index=own, generator=generator)).cpu())
                 made.append(torch.cat(parts))
             self.method_.release()
-        return torch.stack(made, dim=1).numpy()
+        views = torch.stack(made, dim=1).numpy()
+        # A model of grey images takes them with and without their one channel.
+        return views.reshape(*views.shape[:2], *np.shape(X)[1:]) if self.fitted_["domain"] == "images" else views
 
     @property
     def outputs_(self) -> tuple[str, ...]:
@@ -334,6 +338,8 @@ class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 if len(rows) < 2:
                     raise InputError(f"the data hold {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
                 self.n_features_in_ = int(np.prod(rows.shape[1:]))
+                if hasattr(self, "feature_names_in_"):  # of an earlier fit on a DataFrame
+                    del self.feature_names_in_
             return np.ascontiguousarray(rows)
         if hasattr(X, "detach"):
             X = to_rows(X)[0]

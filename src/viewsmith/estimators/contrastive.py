@@ -57,7 +57,20 @@ class Contrastive(ViewsmithEstimator):
             "learning_rate": 1e-3,
             "schedule": "constant",
             "epochs": 100,
-        }
+        },
+        # SimCLR as the same paper runs it on images (section 4.2, table 3, appendix B).
+        "paper-images": {
+            "view_maker": "simclr",
+            "kernel": "cosine",
+            "temperature": 0.1,
+            "encoder": "resnet18",
+            "projection": (256, 128),
+            "batch_size": 256,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "epochs": 1000,
+        },
     }
 
     def _build(self, settings: SimpleNamespace) -> Method:

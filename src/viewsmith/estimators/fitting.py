@@ -48,7 +48,7 @@ def train(model: ViewsmithEstimator, x: Rows, device: torch.device, folder: RunF
     model.status_ = trainer.fit(x, resume=resume)
     model.method_.release()
     model.metrics_ = history.rows
-    model.warnings_ = collapse_warnings(history.rows)
+    model.warnings_ = collapse_warnings(history.rows, len(x))
     if model.status_ != "finished":
         warnings.warn(
             f"training ended early ({model.status_}) after {trainer.epochs_done} of {trainer.epochs} epochs; "
@@ -100,6 +100,21 @@ def find_device(name: str) -> torch.device:
     if name != "cpu" and not torch.cuda.is_available():
         raise InputError(f"device is {name!r}, but this machine has no usable GPU: use device='cpu' or 'auto'")
     return torch.device(name)
+
+
+def refuse_lone_rows(n_rows: int, batch_size: int) -> None:
+    """Refuse processes that would get less than two rows of a batch: BatchNorm has no statistics of one.
+
+    Raises
+    ------
+    InputError
+    """
+    world, batch = distributed.world_size(), min(batch_size, n_rows)
+    if world > 1 and batch // world < 2:
+        raise InputError(
+            f"a batch of {batch} rows over {world} processes leaves less than 2 to each: raise batch_size, give more "
+            "rows, or start fewer processes"
+        )
 
 
 @torch.no_grad()

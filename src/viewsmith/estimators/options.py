@@ -23,6 +23,7 @@ Portion = Annotated[float, Field(gt=0, le=1)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Widths = tuple[Count, ...]
 Auto = Literal["auto"]
+Jitter = Annotated[float, Field(ge=0, le=5)]  # the recipes' hue of 0.1 may become half a turn
 
 SHARED_DOC = """\
     domain : {"auto", "vectors", "images", "dna"}
@@ -84,13 +85,13 @@ SHARED_DOC = """\
     flip : float
         Share of the views of images that are mirrored.
     colour_strength : float
-        Factor on the recipe's colour jitter; 0: none.
+        Factor on the recipe's colour jitter, at most 5; 0: none.
     local_crops : int
         Small crops of each image (multicrop).
     max_edits : int
         Most edits of one sequence (dna).
     mutation_rate : float
-        Share of the letters that mutation changes.
+        Share of the letters that mutation changes, at most 0.75.
     scaling : {"auto", "standard", "global", "none"}
         Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero.
     impute : {"none", "median"}

@@ -71,11 +71,23 @@ def make_encoder(settings: SimpleNamespace) -> nn.Module:
         if isinstance(encoder, Hyena):
             encoder.load_published(settings.weights)
         else:
-            stored = load_tensors(Path(settings.weights))
-            # Published ResNets come with their classifier.
-            kept = {name: value for name, value in stored.items() if not name.startswith("fc.")}
-            load_weights(encoder, kept, settings.weights)
+            _start_from(Path(settings.weights), encoder, settings.encoder)
     return encoder
+
+
+def _start_from(path: Path, encoder: nn.Module, name: str) -> None:
+    """Take the weights of a safetensors file."""
+    if not path.is_file():
+        raise InputError(f"no weights at {path} (encoder_weights): expected weights of the encoder {name}, safetensors")
+    try:
+        # Published ResNets come with their classifier.
+        kept = {key: value for key, value in load_tensors(path).items() if not key.startswith("fc.")}
+    except InputError as error:
+        raise InputError(
+            f"{path} (encoder_weights) is damaged or no safetensors file: pickled weights are never read, write them "
+            "with safetensors.torch.save_file(encoder.state_dict(), path)"
+        ) from error
+    load_weights(encoder, kept, f"{path} (encoder_weights)", f"the encoder {name}")
 
 
 def _named_encoder(settings: SimpleNamespace) -> nn.Module:

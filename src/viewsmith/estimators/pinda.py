@@ -26,7 +26,8 @@ class PiNDA(ViewsmithEstimator):
 
     A generator predicts the standard deviation of Gaussian (or uniform) noise for every feature, pixel or base of every
     sample and is trained with the encoder on the contrastive loss. The defaults keep the noise level at `strength` and
-    hold the noise on all features by a log barrier; ``PiNDA(**PiNDA.presets["paper"])`` is the published form.
+    hold the noise on all features by a log barrier; ``PiNDA(**PiNDA.presets["paper"])`` is the published form for
+    vectors, ``presets["paper-images"]`` that for images.
 
     Parameters
     ----------
@@ -95,7 +96,26 @@ class PiNDA(ViewsmithEstimator):
             "learning_rate": 1e-3,
             "schedule": "constant",
             "epochs": 100,
-        }
+        },
+        # Table 3, appendix B: on top of SimCLR, with a second ResNet-18.
+        "paper-images": {
+            "view_maker": "simclr",
+            "kernel": "cosine",
+            "temperature": 0.1,
+            "level": "free",
+            "penalty": "inverse_norm",
+            "penalty_weight": 1.0,
+            "two_sided": False,
+            "strength": 0.5,
+            "generator": "resnet18",
+            "encoder": "resnet18",
+            "projection": (256, 128),
+            "batch_size": 256,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "epochs": 1000,
+        },
     }
 
     strength: Positive | Auto = 0.25
@@ -163,7 +183,10 @@ class PiNDA(ViewsmithEstimator):
                 parts["view"] = self.scaler_.inverse(parts["view"])
                 for name, part in parts.items():
                     made[name].append(part.cpu().numpy())
-        return {name: np.concatenate(part) for name, part in made.items()}
+        joined = {name: np.concatenate(part) for name, part in made.items()}
+        if self.fitted_["domain"] == "images":
+            joined["view"] = joined["view"].reshape(np.shape(X))
+        return joined
 
     def _method(self) -> PiNDAMethod:
         assert isinstance(self.method_, PiNDAMethod)

@@ -26,18 +26,18 @@ IMAGE_BLOCK = 64
 def domain_of(X: Any, domain: str) -> str:
     """The domain of what was given to fit; "auto" looks at it.
 
-    Text is DNA; arrays are told by dtype and shape (`viewsmith.data.check.find_domain`); DataFrames and sparse matrices
-    are vectors.
+    Texts, in a list or a column, are DNA, and a list of arrays is images; arrays are told by dtype and shape
+    (`viewsmith.data.check.find_domain`); DataFrames and sparse matrices are vectors.
     """
     if domain != "auto":
         return domain
-    if isinstance(X, list | tuple) and X and all(isinstance(x, str | bytes) for x in X):
+    if _is_text(X):
         return "dna"
+    if isinstance(X, list | tuple) and X and not isinstance(X[0], list | tuple) and np.ndim(X[0]) > 1:
+        return "images"
     if hasattr(X, "detach"):
         X = to_rows(X)[0]
     if isinstance(X, np.ndarray):
-        if X.dtype.kind in "SU" and X.ndim == 1:
-            return "dna"
         if X.dtype == np.uint8 and X.ndim >= 2 and X.size:
             return find_domain(X)
         if X.ndim in (3, 4):
@@ -45,10 +45,20 @@ def domain_of(X: Any, domain: str) -> str:
     return "vectors"
 
 
+def _is_text(X: Any) -> bool:
+    """Whether it is a text, or a list, an array or a column of a DataFrame that begins with one."""
+    if getattr(X, "ndim", 0) == 1:
+        X = np.asarray(X)[:1].tolist()
+    return isinstance(X, str | bytes) or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | bytes))
+
+
 def array_rows(X: Any, domain: str, row_shape: Sequence[int] | None) -> np.ndarray:
     """uint8 images or DNA letters from what was given, checked; images must be of `row_shape` where that is known."""
     if hasattr(X, "detach"):
         X = to_rows(X)[0]
+    if X is None or hasattr(X, "tocsr"):
+        kind = "a list of texts or letters, uint8 (n, L)" if domain == "dna" else "an array, uint8 (n, H, W, channels)"
+        raise InputError(f"the data are a {type(X).__name__}, expected {kind}, for the domain {domain!r}")
     if domain == "dna":
         return dna_rows(X)
     rows = image_rows(X)  # (n, H, W, C)

@@ -95,7 +95,16 @@ def load_run(run: Path) -> ViewsmithEstimator:
     from viewsmith.estimators import load
 
     with rebuilding(run):
+        if _own_encoder(RunFolder(run).read_config()):
+            raise InputError(
+                f"the encoder of the run {run} is a module of the user's own, which commands cannot make: use Python, "
+                f"viewsmith.load({str(run)!r}, encoder=module)"
+            )
         return load(run)
+
+
+def _own_encoder(config: dict[str, Any]) -> bool:
+    return str(config.get("parameters", {}).get("encoder")).startswith("module:")
 
 
 @contextlib.contextmanager
@@ -199,6 +208,8 @@ def report_content(
         }
     if pictures and not folder.model.exists():
         warnings.warn("no maps and galleries: the training has not ended yet", UserWarning, stacklevel=2)
+    elif pictures and _own_encoder(config):
+        warnings.warn("no maps and galleries: the encoder is a module of the user's own", UserWarning, stacklevel=2)
     elif pictures:
         model = load_run(folder.path)
         try:

@@ -13,7 +13,10 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.samples import Rows
+from viewsmith.networks import cnn, resnet
+from viewsmith.networks.hyena import MAX_LENGTH
 from viewsmith.networks.mlp import MLP
+from viewsmith.views.fixed.images import PairedImageViews, image_recipe
 
 FRAMEWORKS = ("simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino")
 
@@ -52,6 +55,13 @@ GENERATORS: dict[str, tuple[str, ...]] = {
     "vectors": ("mlp",),
     "images": ("low-resolution", "unet", "resnet18", "shared"),
     "dna": ("sequence", "shared"),
+}
+# Smallest side of the images that an encoder, or a generator, takes.
+FEWEST_PIXELS = {
+    "cnn": cnn.SMALLEST,
+    "resnet18": resnet.SMALLEST,
+    "resnet50": resnet.SMALLEST,
+    "crl-cnn": cnn.CropCNN.crop,
 }
 WITH_STEM = ("cnn", "resnet18", "resnet50", "crl-cnn")
 DEFAULT_VIEWS = {"vectors": "neighbours", "images": "simclr", "dna": "dna"}
@@ -114,6 +124,11 @@ def resolve(options: SimpleNamespace, domain: str, x: Rows, device: torch.device
             f"multicrop views are for the frameworks {' and '.join(MULTICROP_FRAMEWORKS)}, not {options.framework!r}: "
             f"choose one of them, or the views {', '.join(v for v in VIEWS['images'] if v != 'multicrop')}"
         )
+    if names.count("multicrop") > 1:
+        raise InputError(f"view_maker is {view_maker!r}, expected multicrop once: leave the others out")
+    if domain == "dna" and options.mutation_rate > 0.75:
+        # Three of four letters drawn at random differ from the one that was there.
+        raise InputError(f"mutation_rate is {options.mutation_rate}, expected at most 0.75, where no letter is known")
     steps = (STEPS if device.type == "cpu" else STEPS_ON_GPU)[domain]
     resolved = {
         "view_maker": view_maker,
@@ -129,9 +144,22 @@ def resolve(options: SimpleNamespace, domain: str, x: Rows, device: torch.device
         if options.queue_size == "auto"
         else options.queue_size,
     }
-    resolved["n_components"] = _n_components(options, resolved["encoder"], x)
+    batch = min(options.batch_size, len(x))
+    if options.framework == "moco" and resolved["queue_size"] < batch:
+        raise InputError(
+            f"queue_size is {resolved['queue_size']}, expected at least the {batch} rows of a batch: raise it, "
+            "or lower batch_size"
+        )
     if hasattr(options, "generator"):
         resolved["generator"] = _generator(options.generator, domain, resolved["encoder"])
+    if domain == "images":
+        _check_pixels(resolved, x[:2], names, options.encoder)
+    if resolved["encoder"] == "hyena" and x[:1].shape[2] > MAX_LENGTH:
+        raise InputError(
+            f"the longest sequence has {x[:1].shape[2]} bases, and the encoder hyena takes at most {MAX_LENGTH}: "
+            "cut sequences into pieces, or take the encoder cnn"
+        )
+    resolved["n_components"] = _n_components(options, resolved["encoder"], x)
     return resolved
 
 
@@ -206,6 +234,36 @@ def _generator(generator: str, domain: str, encoder: str) -> str:
             f"{', '.join(name for name in ENCODERS[domain] if name in WITH_STEM)}, or {' or '.join(known[:-1])}"
         )
     return generator
+
+
+def _check_pixels(resolved: dict[str, Any], x: Tensor, names: Sequence[str], encoder: str | nn.Module) -> None:
+    """Refuse images (2, C, H, W), and small crops of them, that the encoder or the generator cannot take."""
+    size = tuple(x.shape[2:])
+    for part in ("encoder", "generator"):
+        fewest = FEWEST_PIXELS.get(resolved.get(part, ""), 1)
+        if min(size) < fewest:
+            smaller = f"take another {part}, " if min(size) >= cnn.SMALLEST else ""
+            raise InputError(
+                f"the images have {_pixels(size)}, and the {part} {resolved[part]} takes {_pixels((fewest, fewest))} "
+                f"or more: {smaller}enlarge them, or take every row as a flat vector with domain='vectors' "
+                "(--domain vectors)"
+            )
+    if "multicrop" not in names:
+        return
+    maker = image_recipe("multicrop", size=(size[0], size[1]))
+    assert isinstance(maker, PairedImageViews)
+    fewest = FEWEST_PIXELS.get(resolved["encoder"], 1)
+    if min(maker.size) < fewest:
+        raise InputError(
+            f"of images of {_pixels(size)} the small crops of multicrop have {_pixels(maker.size)}, and the encoder "
+            f"{resolved['encoder']} takes {_pixels((fewest, fewest))} or more: take another encoder or other views"
+        )
+    if isinstance(encoder, nn.Module):
+        probe(encoder, resolved["encoder"], x.new_zeros(*x.shape[:2], *maker.size))
+
+
+def _pixels(size: Sequence[int]) -> str:
+    return f"{size[0]} x {size[1]} pixels"
 
 
 def _n_components(options: SimpleNamespace, encoder: str, x: Rows) -> int:

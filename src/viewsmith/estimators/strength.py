@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from sklearn.base import clone
 
+from viewsmith.core import distributed
 from viewsmith.core.random import derive_seed, stream
+from viewsmith.estimators.fitting import find_device
 
 if TYPE_CHECKING:
     from viewsmith.estimators.base import ViewsmithEstimator
@@ -58,6 +60,9 @@ def resolve_strength(
             warnings.simplefilter("ignore")  # a trial's collapse is for its score to tell
             trial.fit(kept)
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
-        scores[str(value)] = float(neighbour_r2(trial.transform(kept), trial.transform(held), x_kept, x_held))
+        score = neighbour_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
+        # Each process scores a model with its own BatchNorm statistics; all have to choose alike.
+        device = find_device(options.device)
+        scores[str(value)] = float(distributed.gather(torch.tensor([score], device=device)).mean())
     best = max(GRID, key=lambda value: scores[str(value)])
     return resolved | {name: best, "strength_scores": scores}

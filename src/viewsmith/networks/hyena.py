@@ -26,6 +26,7 @@ from viewsmith.networks.nucleotides import real_positions
 VOCABULARY, FIRST_LETTER = 16, 7
 FREQUENCY = 10.0
 SPECIAL_TOKENS = 2
+MAX_LENGTH = 1024
 
 
 def causal_convolution(u: Tensor, k: Tensor) -> Tensor:
@@ -191,7 +192,7 @@ class Hyena(nn.Module):
         d_inner: int = 512,
         emb_dim: int = 5,
         filter_order: int = 64,
-        max_length: int = 1024,
+        max_length: int = MAX_LENGTH,
     ) -> None:
         super().__init__()
         if emb_dim < 3 or emb_dim % 2 == 0:
@@ -216,7 +217,7 @@ class Hyena(nn.Module):
         if x.shape[2] > self.max_length:
             raise InputError(
                 f"sequences of {x.shape[2]} bases: this Hyena encoder takes at most {self.max_length}; "
-                "cut them, or build it with a larger max_length"
+                "cut them into pieces, or take another encoder (or one with a larger max_length)"
             )
         h: Tensor = x.mT @ self.embeddings.word_embeddings.weight[FIRST_LETTER : FIRST_LETTER + 4]
         for layer in self.layers:

@@ -144,11 +144,12 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
     }
 
 
-def collapse_warnings(rows: list[dict[str, Any]]) -> list[str]:
-    """Plain words about what the last diagnostics say, each also given as a warning."""
+def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
+    """Plain words about what the last diagnostics, of `n_samples` training samples, say; each also a warning."""
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
     found = []
-    if last is not None and last["effective_rank"] < 2:
+    # n samples span n - 1 dimensions at most.
+    if last is not None and last["effective_rank"] < min(2, (n_samples - 1) / 2):
         found.append(
             f"the representation has collapsed: its effective rank is {last['effective_rank']:.1f}; "
             "use stronger views, a larger batch or a lower learning rate"

@@ -112,7 +112,9 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise InputError(f"the weights file {path} is damaged ({detail}): restore it or train again") from error
 
 
-def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
+def load_weights(
+    module: nn.Module, tensors: Mapping[str, Tensor], origin: str, target: str = "its configuration"
+) -> None:
     """Copy tensors into a module of the same names and shapes.
 
     Raises
@@ -126,11 +128,11 @@ def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) 
         parts = [f"missing {missing[0]!r}"] if missing else []
         parts += [f"unknown {unknown[0]!r}"] if unknown else []
         count = len(missing) + len(unknown)
-        raise InputError(f"{origin} does not fit its configuration: {count} names differ ({', '.join(parts)})")
+        raise InputError(f"{origin} does not fit {target}: {count} names differ ({', '.join(parts)})")
     for name, value in own.items():
         if tensors[name].shape != value.shape:
             given, expected = tuple(tensors[name].shape), tuple(value.shape)
-            raise InputError(f"{origin} does not fit its configuration: {name} has shape {given}, expected {expected}")
+            raise InputError(f"{origin} does not fit {target}: {name} has shape {given}, expected {expected}")
     module.load_state_dict(dict(tensors))
 
 

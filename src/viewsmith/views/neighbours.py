@@ -77,6 +77,10 @@ class PrincipalSpace:
         self.axes.fit(rows)
         return self.axes(rows)
 
+    def release(self) -> None:
+        """Let go of the axes, which are nearly as large as the pool where that is small."""
+        self.axes = None
+
     def __call__(self, x: Tensor) -> Tensor:
         assert self.axes is not None
         return self.axes(self.features(x))

@@ -115,6 +115,8 @@ class NeighbourGraph(ViewMaker):
     def release(self) -> None:
         super().release()
         self.edges = None
+        if isinstance(self.space, PrincipalSpace):
+            self.space.release()
 
     def _coordinates(self, x: Rows) -> Tensor:
         if isinstance(x, Tensor):
