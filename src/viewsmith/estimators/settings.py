@@ -295,7 +295,7 @@ def probe(module: nn.Module | str, name: str, x: Rows) -> int:
     except Exception as error:
         raise InputError(
             f"the encoder {name.removeprefix('module:')} fails on samples of shape {tuple(sample.shape[1:])}: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {' '.join(str(error).split())}"
         ) from error
     finally:
         module.train(training)

@@ -1,0 +1,158 @@
+"""Commands on images and DNA at the edges of what is allowed: what is refused, what comes back, what is left behind."""
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+from cli_tools import call, good
+
+from viewsmith import Contrastive
+
+SMALL = ("--epochs", "1", "--batch-size", "8")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Folder with images in colour and in grey, without and with a channel, tiny images, and DNA of three lengths."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    colour = rng.integers(0, 256, (24, 12, 12, 3)).astype(np.uint8)
+    np.savez(folder / "colour.npz", X=colour, y=np.arange(24) % 2)
+    np.save(folder / "grey.npy", colour[..., 0])
+    np.save(folder / "channel.npy", colour[..., :1])
+    np.save(folder / "tiny.npy", colour[:, :5, :5])
+    texts = ["".join(rng.choice(list("ACGT"), rng.integers(20, 40))) for _ in range(24)]
+    for name, times in (("short", 1), ("long", 3), ("huge", 60)):
+        records = [f">s{i} label={'ab'[i % 2]}\n{text * times}\n" for i, text in enumerate(texts)]
+        (folder / f"{name}.fa").write_text("".join(records))
+    (folder / "one.fa").write_text(">one\nacgtN\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    """A run of the method on a file, fitted once."""
+    folder, known = tmp_path_factory.mktemp("runs"), {}
+
+    def fitted(name, *options):
+        if (name, options) not in known:
+            known[name, options] = folder / str(len(known))
+            good("fit", data / name, "--out", known[name, options], *SMALL, *options)
+        return known[name, options]
+
+    return fitted
+
+
+REFUSED = [
+    ("tiny.npy", (), "5 x 5 pixels, and the encoder cnn takes 8 x 8"),
+    ("tiny.npy", ("--encoder", "resnet18"), "the encoder resnet18 takes 8 x 8"),
+    ("colour.npz", ("--encoder", "crl-cnn"), "the encoder crl-cnn takes 20 x 20"),
+    ("colour.npz", ("--encoder", "hyena"), "expected auto, cnn, resnet18"),
+    ("huge.fa", ("--encoder", "hyena"), "at most 1024"),
+    ("short.fa", ("--encoder", "resnet18"), "expected auto, cnn, hyena"),
+    ("one.fa", (), "expected at least 2"),
+    ("short.fa", ("--preset", "paper"), "has nothing for dna"),
+    ("short.fa", ("--method", "pinda", "--preset", "paper"), "has nothing for dna"),
+    ("colour.npz", ("--preset", "paper-images"), "known are paper"),
+    ("colour.npz", ("--framework", "moco", "--set", "queue_size=4"), "queue_size is 4"),
+    ("colour.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),
+    ("colour.npz", ("--set", "colour_strength=9"), "colour_strength is '9'"),
+    ("short.fa", ("--set", "mutation_rate=1"), "mutation_rate is 1.0"),
+    ("colour.npz", ("--views", "dna"), "for images there are simclr"),
+    ("short.fa", ("--views", "simclr"), "for dna there are dna"),
+    ("colour.npz", ("--method", "pinda", "--set", "generator=sequence"), "generator is 'sequence'"),
+    ("short.fa", ("--framework", "byol", "--set", "projection=8"), "expected (hidden, output)"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "part"), REFUSED)
+def test_what_is_refused_leaves_nothing(data, tmp_path, name, options, part):
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "new" / "run", tmp_path / "empty"):
+        assert call("fit", data / name, "--out", out, *SMALL, *options).refused(part)
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+TEXTS = {
+    "colour.npz": ["projection=16,8", "prototypes=12", "momentum=0.5", "stem=small", "n_components=7", "flip=0",
+                   "crop_minimum=0.5", "colour_strength=0.5", "representation_noise=0.1", "temperature=0.3"],
+    "short.fa": ["projection=16,8", "prediction=8", "max_edits=1", "mutation_rate=0.1", "n_components=auto",
+                 "temperature=none", "encoder_weights=none", "view_maker=noise+dna", "noise_strength=0.5"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "framework"), [("colour.npz", "dino"), ("short.fa", "moco-v3")])
+@pytest.mark.parametrize("method", ["contrastive", "pinda"])
+def test_the_configuration_of_a_run_makes_it_again(run, data, tmp_path, name, framework, method):
+    given = [part for text in TEXTS[name] for part in ("--set", text)]
+    first = run(name, "--method", method, "--framework", framework, *given)
+    parameters = tomllib.loads((first / "config.toml").read_text())["parameters"]
+    assert parameters["projection"] == [16, 8] and parameters["framework"] == framework
+    good("fit", data / name, "--out", tmp_path / "again", "--config", first / "config.toml")
+    for file in ("model.safetensors", "initial.safetensors", "config.toml"):
+        assert (tmp_path / "again" / file).read_bytes() == (first / file).read_bytes(), file
+
+
+@pytest.mark.parametrize("method", ["contrastive", "pinda"])
+def test_the_published_form_follows_the_domain(data, tmp_path, method):
+    good("fit", data / "colour.npz", "--out", tmp_path / "run", "--method", method, "--preset", "paper", *SMALL)
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["parameters"]["encoder"] == "resnet18" and config["fitted"]["view_maker"] == "simclr"
+    assert config["parameters"]["epochs"] == 1 and config["parameters"]["projection"] == [256, 128]
+
+
+@pytest.mark.parametrize(("fitted", "given"), [("grey.npy", "channel.npy"), ("channel.npy", "grey.npy")])
+def test_grey_images_with_and_without_a_channel(run, data, tmp_path, fitted, given):
+    folder = run(fitted, "--method", "pinda")
+    for name in (fitted, given):
+        good("embed", folder, data / name, "--out", tmp_path / f"{name}.npz")
+        good("views", folder, data / name, "--n", 2, "--out", tmp_path / "views.npz")
+        with np.load(tmp_path / "views.npz") as made:
+            assert made["views"].shape[2:] == np.load(data / name).shape[1:] and made["views"].dtype == np.uint8
+        assert good("report", folder, "--data", data / name).err == ""
+    with np.load(tmp_path / f"{fitted}.npz") as one, np.load(tmp_path / f"{given}.npz") as other:
+        assert np.array_equal(one["H"], other["H"])
+
+
+@pytest.mark.parametrize("method", ["contrastive", "pinda"])
+def test_sequences_longer_and_fewer_than_in_training(run, data, tmp_path, method):
+    folder = run("short.fa", "--method", method)
+    for name, rows, shape in (("long.fa", 24, (19, 2, 117)), ("one.fa", 1, (1, 2, 5))):
+        good("embed", folder, data / name, "--out", tmp_path / "h.csv")
+        assert len((tmp_path / "h.csv").read_text().splitlines()) == rows + 1
+        good("views", folder, data / name, "--n", 2, "--out", tmp_path / "views.npz")
+        with np.load(tmp_path / "views.npz") as made:
+            assert made["views"].shape == shape
+        assert good("report", folder, "--data", data / name).err == ""
+    result = json.loads(good("evaluate", folder, data / "long.fa", "--json", "--protocols", "knn").out)
+    assert result["embeddings"].keys() == {"raw", "pca", "untrained", "representation"}
+
+
+def test_what_hyena_cannot_embed_is_refused_and_nothing_written(run, data, tmp_path):
+    folder = run("short.fa", "--encoder", "hyena")
+    assert call("embed", folder, data / "huge.fa", "--out", tmp_path / "h.npz").refused("at most 1024")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_with_an_encoder_of_the_users_own(data, tmp_path):
+    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 4))
+    folder = tmp_path / "run"
+    Contrastive(encoder=own, epochs=1, random_state=0).fit(np.load(data / "grey.npy"), run=folder)
+    for command in (("embed", "--out", tmp_path / "h.npz"), ("evaluate",), ("views", "--out", tmp_path / "v.npz")):
+        result = call(command[0], folder, data / "grey.npy", *command[1:])
+        assert result.refused("a module of the user's own", f"viewsmith.load({str(folder)!r}, encoder=module)")
+        assert "damaged" not in result.err
+    assert "no maps and galleries" in good("report", folder).err and (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize(("name", "framework"), [("colour.npz", "swav"), ("short.fa", "moco")])
+def test_a_run_out_of_time_goes_on_to_the_same_weights(run, data, tmp_path, name, framework):
+    whole, cut = run(name, "--framework", framework), tmp_path / "cut"
+    command = ("fit", data / name, "--out", cut, *SMALL, "--framework", framework)
+    assert "go on with" in good(*command, "--minutes", "1e-9").err
+    good("embed", cut, data / name, "--out", tmp_path / "h.npz")  # a model already
+    assert call(*command[:-1], "simclr", "--resume").refused("another configuration", "'simclr' now")
+    good(*command, "--resume")
+    assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert good(*command, "--resume").out == f"{cut}\n"

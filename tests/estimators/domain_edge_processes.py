@@ -1,0 +1,30 @@
+"""What tests of images and DNA let other processes do; importable from there."""
+
+import datetime
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from viewsmith import PiNDA
+from viewsmith.core.errors import InputError
+from viewsmith.estimators import strength
+
+
+def fit_rows(rank, meet, folder, options):
+    """Fit in a group of two on the rows in the folder and write down what came of it."""
+    torch.set_num_threads(1)
+    strength.TRIAL_STEPS = 4
+    warnings.simplefilter("ignore")
+    torch.distributed.init_process_group(
+        "gloo", f"file://{meet}", datetime.timedelta(seconds=40), world_size=2, rank=rank
+    )
+    try:
+        model = PiNDA(epochs=1, batch_size=8, n_components=8, random_state=0, **options)
+        said = str(model.fit(np.load(f"{folder}/x.npy")).fitted_)
+    except InputError as error:
+        said = str(error)
+    finally:
+        torch.distributed.destroy_process_group()
+    Path(folder, f"{rank}.txt").write_text(said)

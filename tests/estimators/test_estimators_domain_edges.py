@@ -1,0 +1,290 @@
+"""Images and DNA at the edges of what is allowed, as a first user meets them."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from domain_edge_processes import fit_rows
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+import viewsmith
+from refusals import refusal
+from viewsmith import Contrastive, PiNDA
+from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.options import check_options
+from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, GENERATORS
+from viewsmith.training.callbacks import collapse_warnings
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "checkpoint_every": 0}
+
+
+def images(n=12, *shape):
+    return np.random.default_rng(0).integers(0, 256, (n, *(shape or (12, 12, 3)))).astype(np.uint8)
+
+
+def dna(n=12, length=30):
+    return np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (n, length))].copy()
+
+
+DATA = {"images": images, "dna": dna}
+
+
+# ---- what does not fit is refused before anything is written
+
+
+@pytest.mark.parametrize(("size", "encoder", "parts"), [
+    (4, "auto", "4 x 4 pixels, and the encoder cnn takes 8 x 8"), (7, "resnet18", "the encoder resnet18 takes 8 x 8"),
+    (12, "crl-cnn", "12 x 12 pixels, and the encoder crl-cnn takes 20 x 20"),
+])  # fmt: skip
+def test_images_too_small_for_an_encoder(size, encoder, parts, tmp_path):
+    x = images(4, size, size, 3)
+    said = refusal(Contrastive(encoder=encoder, epochs=1).fit, x, run=tmp_path / "run")
+    assert parts in said and "enlarge them" in said and "--domain vectors" in said
+    assert ("another encoder" in said) == (size == 12)  # where there is one
+    assert not (tmp_path / "run").exists()
+    assert Contrastive(**TINY, domain="vectors").fit(x).fitted_["row_shape"] == [size * size * 3]
+
+
+def test_images_too_small_for_a_generator():
+    own = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
+    x = images(4, 6, 6, 3)
+    assert "the generator resnet18 takes 8 x 8" in refusal(PiNDA(encoder=own, generator="resnet18").fit, x)
+    assert PiNDA(encoder=own, generator="unet", epochs=1, random_state=0).fit(x).transform(x).shape == (4, 12)
+
+
+def test_small_crops_have_to_fit_the_encoder_too(tmp_path):
+    options = {"framework": "swav", "view_maker": "multicrop", "epochs": 1}
+    said = refusal(Contrastive(**options, encoder="crl-cnn").fit, images(4, 24, 24, 3), run=tmp_path / "run")
+    assert "small crops of multicrop have 12 x 12 pixels" in said and "crl-cnn takes 20 x 20" in said
+    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 4))
+    said = refusal(Contrastive(**options, encoder=own).fit, images(), run=tmp_path / "run")
+    assert "fails on samples of shape (3, 8, 8)" in said
+    said = refusal(Contrastive(**options | {"view_maker": "multicrop+multicrop"}).fit, images(), run=tmp_path / "run")
+    assert "expected multicrop once" in said and not (tmp_path / "run").exists()
+
+
+def test_sequences_too_long_for_hyena(tmp_path):
+    said = refusal(Contrastive(encoder="hyena").fit, ["ACGT" * 257, "AC"], run=tmp_path / "run")
+    assert "1028 bases" in said and "at most 1024" in said and "encoder cnn" in said
+    assert not (tmp_path / "run").exists()
+    model = Contrastive(encoder="hyena", epochs=1, random_state=0).fit(["ACGT", "AC"])
+    assert "1028 bases" in refusal(model.transform, ["ACGT" * 257])
+
+
+def test_a_queue_shorter_than_a_batch(tmp_path):
+    moco = Contrastive(**TINY, framework="moco", queue_size=7)
+    said = refusal(moco.fit, dna(), run=tmp_path / "run")
+    assert "queue_size is 7" in said and "8 rows of a batch" in said and not (tmp_path / "run").exists()
+    moco.fit(dna(6))  # a batch is never larger than the data
+    moco.set_params(framework="byol").fit(dna())  # which has no queue
+
+
+@pytest.mark.parametrize(("domain", "option", "given", "most"), [
+    ("images", "colour_strength", 5.1, "5"), ("dna", "mutation_rate", 0.8, "0.75"),
+])  # fmt: skip
+def test_a_refusal_names_the_option_as_the_user_knows_it(domain, option, given, most):
+    said = refusal(Contrastive(**TINY, **{option: given}).fit, DATA[domain]())
+    assert f"{option} is {given}" in said and most in said
+    view = {"images": "simclr", "dna": "mutation"}[domain]
+    Contrastive(**TINY, **{option: float(most)}, view_maker=view).fit(DATA[domain]())
+
+
+def test_weights_to_start_from_that_are_none(tmp_path):
+    (tmp_path / "junk.safetensors").write_bytes(b"junk")
+    torch.save({"a": torch.zeros(1)}, tmp_path / "w.pt")
+    for name, part in (("absent.safetensors", "no weights at"), ("junk.safetensors", "no safetensors file"),
+                       ("w.pt", "pickled weights are never read"), ("", "no weights at")):  # fmt: skip
+        said = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / name)).fit, images())
+        assert part in said and str(tmp_path / name) in said and "encoder_weights" in said and "train again" not in said
+    viewsmith.training.checkpoint.save_tensors(tmp_path / "other.safetensors", {"a": torch.zeros(1)})
+    said = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / "other.safetensors")).fit, images())
+    assert "does not fit the encoder cnn" in said and "unknown 'a'" in said
+
+
+def test_a_named_encoder_is_not_replaced_on_loading(tmp_path):
+    Contrastive(**TINY).fit(images(), run=tmp_path / "run")
+    said = refusal(viewsmith.load, tmp_path / "run", encoder=torch.nn.Flatten())
+    assert "leave encoder out" in said and str(tmp_path / "run") in said
+
+
+# ---- what users hold
+
+
+def test_columns_of_texts_are_dna():
+    texts = ["ACGTAC", "acg", "NNA", "T"]
+    expected = Contrastive(**TINY).fit(texts).transform(texts)
+    for given in (np.array(texts, object), np.array(texts, "S"), pd.Series(texts, index=list("wxyz")), tuple(texts)):
+        model = Contrastive(**TINY).fit(given)
+        assert model.fitted_["domain"] == "dna" and np.array_equal(model.transform(given), expected)
+
+
+def test_lists_of_images_are_images():
+    from PIL import Image
+
+    x = images()
+    expected = Contrastive(**TINY).fit(x).transform(x)
+    for given in (list(x), [Image.fromarray(each) for each in x], torch.from_numpy(x)):
+        model = Contrastive(**TINY).fit(given)
+        assert model.fitted_["domain"] == "images" and np.array_equal(model.transform(given), expected)
+        assert model.views(given, 1).shape == (12, 1, 12, 12, 3)
+    assert "several shapes" in refusal(Contrastive().fit, [x[0], x[0, :8]])
+
+
+@pytest.mark.parametrize("given", ["ACGT", ["ACGT", None], ["ACGT", ""], ["ACGT", "ACXT"]])
+def test_texts_that_are_no_dna_get_one_line(given):
+    refusal(Contrastive().fit, given)
+
+
+@pytest.mark.parametrize("domain", DATA)
+def test_what_is_no_array_is_named(domain):
+    assert "csr_matrix" in refusal(Contrastive(domain=domain).fit, scipy.sparse.csr_matrix((3, 4)))
+    assert "NoneType" in refusal(Contrastive(domain=domain).fit, None)
+
+
+@pytest.mark.parametrize("fitted", [(12, 12), (12, 12, 1)])
+def test_views_have_the_shape_that_was_given(fitted):
+    model = PiNDA(**TINY).fit(images(12, *fitted))
+    for shape in ((12, 12), (12, 12, 1)):
+        x = images(3, *shape)
+        assert model.views(x, 2).shape == (3, 2, *shape) and model.noise_parts(x)["view"].shape == x.shape
+        assert np.array_equal(model.transform(x), model.transform(x.reshape(3, *fitted)))
+
+
+def test_names_of_an_earlier_fit_are_forgotten():
+    model = Contrastive(**TINY).fit(pd.DataFrame(np.eye(12), columns=list("abcdefghijkl")))
+    assert model.fitted_["named"]
+    model.fit(images())
+    assert not model.fitted_["named"] and not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("encoder", ENCODERS["dna"])
+@pytest.mark.parametrize("given", [["A", "C"], ["N" * 9, "NN"], ["ACGTT"] * 4, ["A", "ACGT" * 15, "gattaca"]])
+def test_short_unknown_equal_and_unequal_sequences(encoder, given):
+    for name in ESTIMATORS:
+        model = ESTIMATORS[name](epochs=1, random_state=0, encoder=encoder).fit(given)
+        for x in (given, ["acgt" * 20, "A"]):  # longer than any in training
+            assert np.isfinite(model.transform(x)).all() and np.isfinite(model.untrained(given).transform(x)).all()
+            made, real = model.views(x, 2), np.array([len(text) for text in x])
+            assert ((made != 0).sum(2) == real[:, None]).all()
+
+
+@pytest.mark.parametrize("domain", DATA)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(("n", "batch"), [(2, 256), (3, 2), (7, 3)])
+def test_two_rows_and_odd_batches(domain, framework, n, batch):
+    x = DATA[domain](n)
+    model = PiNDA(**TINY | {"batch_size": batch}, framework=framework).fit(x)
+    assert np.isfinite(model.transform(x)).all() and np.isfinite(model.metrics_[-1]["loss"])
+    assert model.summary_["steps"] == max(1, n // batch)
+
+
+def test_few_rows_alone_are_no_collapse():
+    assert collapse_warnings([{"effective_rank": 1.0}], 2) == []
+    assert "collapsed" in collapse_warnings([{"effective_rank": 0.1}], 2)[0]
+    assert "collapsed" in collapse_warnings([{"effective_rank": 1.9}], 5)[0]
+    assert Contrastive(**TINY).fit(images(2)).warnings_ == []
+    assert "collapsed" in Contrastive(**TINY).fit(np.full((6, 12, 12), 7, np.uint8)).warnings_[0]
+
+
+# ---- state
+
+
+@pytest.mark.parametrize(("domain", "view"), [(d, v) for d in DATA for v in ("neighbours", "mixup", "adversarial")])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_fitted_model_holds_no_rows(name, domain, view):
+    x = DATA[domain]()
+    options = {**TINY, "view_maker": view, "encoder": ENCODERS[domain][0]}
+    many = ESTIMATORS[name](**options).fit(np.concatenate([x] * 20))
+    few = ESTIMATORS[name](**options).fit(x)
+    few.views(x, 1)
+    pickled = pickle.dumps(few)
+    assert abs(len(pickled) - len(pickle.dumps(many))) < 4000  # the log of the epochs, and no rows or their axes
+    for other in (pickle.loads(pickled), copy.deepcopy(few)):
+        assert np.array_equal(other.transform(x), few.transform(x))
+        assert np.array_equal(other.views(x, 2), few.views(x, 2))
+
+
+@pytest.mark.parametrize("domain", DATA)
+def test_scikit_learns_tools(domain):
+    x, y = DATA[domain](), np.arange(12) % 2
+    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(5), torch.nn.BatchNorm1d(5))
+    for encoder in ("auto", own):
+        model = clone(PiNDA(**TINY | {"n_components": "auto"}).set_params(framework="byol", encoder=encoder))
+        pipe = make_pipeline(model, LogisticRegression()).fit(x, y)
+        assert pipe.predict(x).shape == (12,) and len(pipe[:-1].get_feature_names_out()) == pipe[0]._n_features_out
+        clone(pipe).set_params(pinda__framework="simsiam").fit(x, y)
+
+
+CUT = [(d, f, {}) for d in DATA for f in FRAMEWORKS]
+CUT += [(d, "moco", {"generator": g}) for d in DATA for g in GENERATORS[d] if g != "resnet18"]
+CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbours", "mixup", "adversarial")]
+CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr", {"view_maker": "noise+dna"})]
+
+
+@pytest.mark.parametrize(("domain", "framework", "options"), CUT)
+def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, options, tmp_path):
+    x = DATA[domain]()
+    options = {**TINY, "batch_size": 4, "framework": framework, "representation_noise": 0.1, **options}
+    whole = PiNDA(**options).fit(x)
+    assert PiNDA(**options, minutes=1e-9).fit(x, run=tmp_path / "run").summary_["steps"] == 1
+    resumed = PiNDA(**options).fit(x, run=tmp_path / "run", resume=True)
+    assert resumed.summary_["steps"] == 3 and resumed.metrics_[-1]["loss"] == whole.metrics_[-1]["loss"]
+    for key, value in whole._weights().items():
+        assert torch.equal(resumed._weights()[key], value), key
+    assert np.array_equal(viewsmith.load(tmp_path / "run").views(x, 1), whole.views(x, 1))
+
+
+# ---- presets
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_published_form_on_images(name):
+    preset = ESTIMATORS[name].presets["paper-images"]
+    options = check_options(ESTIMATORS[name], preset)
+    assert (options.encoder, options.view_maker, options.temperature) == ("resnet18", "simclr", 0.1)
+    assert (options.optimizer, options.learning_rate, options.batch_size, options.epochs) == ("adam", 1e-3, 256, 1000)
+    model = ESTIMATORS[name](**preset | {"epochs": 1, "batch_size": 4, "random_state": 0}).fit(images(4))
+    assert (
+        model.transform(images(4)).shape == (4, 512) and model.transform(images(4), output="projection").shape[1] == 128
+    )
+
+
+# ---- several processes
+
+
+@pytest.fixture
+def two(processes, tmp_path):
+    """Fits on rows in two processes; what each of them has to say."""
+
+    def run(x, **options):
+        np.save(tmp_path / "x.npy", x)
+        (tmp_path / "meet").unlink(missing_ok=True)
+        given = (str(tmp_path / "meet"), str(tmp_path), options)
+        members = [processes.Process(target=fit_rows, args=(rank, *given)) for rank in (0, 1)]
+        for member in members:
+            member.start()
+        for member in members:
+            member.join(60)
+        alive = [member.kill() for member in members if member.is_alive()]
+        assert not alive
+        return [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)]
+
+    return run
+
+
+def test_one_row_for_each_process_is_refused(two):
+    for said in two(images(3), framework="moco"):
+        assert "a batch of 3 rows over 2 processes" in said and "fewer processes" in said
+
+
+def test_processes_choose_one_strength(two):
+    one, other = two(dna(25), strength="auto")
+    assert one == other and "strength_scores" in one
