@@ -8,6 +8,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.rows import block_size
 from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -262,3 +263,11 @@ def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
     assert resumed.summary_["steps"] == 8
     for key, value in whole._weights().items():
         assert torch.equal(resumed._weights()[key], value), key
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((9,), 1024), ((10_000,), 400), ((3, 32, 32), 64), ((3, 224, 224), 4), ((4, 200), 64), ((4, 20_000), 5)],
+)
+def test_rows_at_once_follow_their_size(shape, expected):
+    assert block_size(torch.zeros(1, *shape)) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from viewsmith.networks.scaling import Scaler
 BLOCK = 1024
 BLOCK_VALUES = 4_000_000
 IMAGE_BLOCK = 64
+IMAGE_VALUES = 400_000
 
 
 def domain_of(X: Any, domain: str) -> str:
@@ -83,9 +85,10 @@ def fit_input(module: nn.Module, raw: Tensor, scaling: str) -> str:
 
 def block_size(x: Tensor) -> int:
     """Rows to handle at once: many vectors, fewer images or sequences, whose activations are large."""
+    values = max(1, math.prod(x.shape[1:]))
     if x.dtype == torch.uint8 or x.ndim > 2:
-        return IMAGE_BLOCK
-    return max(1, min(BLOCK, BLOCK_VALUES // max(1, x.shape[1])))
+        return max(4, min(IMAGE_BLOCK, IMAGE_VALUES // values))
+    return max(1, min(BLOCK, BLOCK_VALUES // values))
 
 
 def blocks(x: Tensor) -> Iterator[tuple[Tensor, int]]:
