@@ -1,8 +1,8 @@
 """Crops and blurs of images, batched: both weigh rows and then columns of pixels, each image with weights of its own.
 
-A crop with sides parallel to the image's is separable, and so is a Gaussian. Measured on a CPU, two passes over lines of
-pixels take about the time of `grid_sample` at 32 pixels a side, less at 96 and 1.4 to 2 times as much at 224; blurs take
-less than grouped convolutions. Unlike with `grid_sample`, nothing from outside the box comes in.
+A crop with sides parallel to the image's is separable, and so is a Gaussian. Measured on a CPU, two passes over lines
+of pixels take about the time of `grid_sample` at 32 pixels a side, less at 96 and 1.4 to 2 times as much at 224; blurs
+take less than grouped convolutions. Unlike with `grid_sample`, nothing from outside the box comes in.
 """
 
 from __future__ import annotations
