@@ -9,14 +9,11 @@ Target: at most 1.15 times with the low-resolution map or the shared trunk; the 
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import torch
-from resnet_step import MAKERS, SIDE, WARM, arguments, now
-from runner import RESULTS, commit
+from resnet_step import MAKERS, SIDE, WARM, arguments, now, record
 from torch import nn
 
 from viewsmith.core.method import Batch, Method, Optimizer
@@ -24,7 +21,6 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP, LowResolutionMap, ResNet, ResNetMap, SharedTrunkMap, UNet, resnet18
 from viewsmith.training.optimizers import make_optimizer
-from viewsmith.training.run import environment
 from viewsmith.views import PiNoise, ViewPair
 
 GENERATORS: dict[str, Callable[[ResNet], nn.Module]] = {
@@ -81,29 +77,5 @@ def measure(device: str, views: str, batch: int, rounds: int, bf16: bool) -> dic
     }
 
 
-def main() -> None:
-    given = arguments(batch=16, rounds=7, views="identity")
-    torch.set_num_threads(given.threads)
-    row = {
-        "network": "resnet18, small stem",
-        "images": [3, SIDE, SIDE],
-        "batch": given.batch,
-        "views": given.views,
-        "device": given.device,
-        "float32": measure(given.device, given.views, given.batch, given.rounds, bf16=False),
-        "bfloat16": measure(given.device, given.views, given.batch, given.rounds, bf16=True),
-        "target": 1.15,
-        "rounds": given.rounds,
-        "clock": "wall time" if given.device == "cuda" else "process time",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
-        **environment(),
-    }
-    print(json.dumps({k: v for k, v in row.items() if k not in ("versions", "hardware")}, indent=2))
-    name = "pinda_image_step" if given.device == "cpu" else "pinda_image_step_cuda"
-    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    record("pinda_image_step", arguments(batch=16, rounds=7, views="identity"), measure, {"target": 1.15})

@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import torch
 from runner import RESULTS, commit
@@ -97,8 +98,8 @@ def measure(device: str, views: str, batch: int, rounds: int, bf16: bool) -> dic
     }
 
 
-def main() -> None:
-    given = arguments(batch=32, rounds=7, views="simclr")
+def record(name: str, given: argparse.Namespace, measure: Callable[..., Any], target: dict[str, float]) -> None:
+    """Measure in both precisions, print, and append the line to the results of the device."""
     torch.set_num_threads(given.threads)
     row = {
         "network": "resnet18, small stem",
@@ -108,7 +109,7 @@ def main() -> None:
         "device": given.device,
         "float32": measure(given.device, given.views, given.batch, given.rounds, bf16=False),
         "bfloat16": measure(given.device, given.views, given.batch, given.rounds, bf16=True),
-        "target_share": 0.05,
+        **target,
         "rounds": given.rounds,
         "clock": "wall time" if given.device == "cuda" else "process time",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -116,10 +117,10 @@ def main() -> None:
         **environment(),
     }
     print(json.dumps({k: v for k, v in row.items() if k not in ("versions", "hardware")}, indent=2))
-    name = "resnet_step" if given.device == "cpu" else "resnet_step_cuda"
-    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+    file_name = name if given.device == "cpu" else f"{name}_cuda"
+    with (RESULTS / f"{file_name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    record("resnet_step", arguments(batch=32, rounds=7, views="simclr"), measure, {"target_share": 0.05})

@@ -27,10 +27,10 @@ from runner import RESULTS, Cell, load, run
 from sklearn.model_selection import train_test_split
 
 from viewsmith.estimators import Contrastive, PiNDA, ViewsmithEstimator
-from viewsmith.estimators.parts import principal_axes
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.evaluation.label_free import neighbour_r2
 from viewsmith.evaluation.protocol import evaluate_embedding
+from viewsmith.networks import PrincipalAxes
 
 # The eight sets of the neighbour recipe's comparison with UMAP come first; train rows at most.
 SETS: dict[str, int | None] = {
@@ -115,6 +115,11 @@ def search(make: Make, name: str, x: np.ndarray, y: np.ndarray, seed: int) -> di
         numbers = evaluate_embedding(h, y_fit, h_held, y_held, protocols=["linear_1pct", "linear", "knn"])
         labels[strength] = float(np.mean(list(numbers.values())))
         free[strength] = float(neighbour_r2(h, h_held, model.scaled(fit), model.scaled(held)))
+    return chosen(labels, free)
+
+
+def chosen(labels: dict[float, float], free: dict[float, float]) -> dict[str, Any]:
+    """The strength that the labels choose, and what the label-free choice and a random one lose against it."""
     best, by_r2 = max(labels, key=labels.__getitem__), max(free, key=free.__getitem__)
     return {
         "strength": best,
@@ -135,8 +140,7 @@ def fixed(name: str, data: dict[str, np.ndarray], seed: int) -> dict[str, Any]:
     model = Contrastive(epochs=1, random_state=seed).fit(x)
     scaled, scaled_test = model.scaled(x), model.scaled(x_test)
     if name.endswith(", same input"):
-        axes = principal_axes(model.method_)
-        assert axes is not None
+        axes = next(m for m in model.method_.modules() if isinstance(m, PrincipalAxes))
         with torch.no_grad():
             scaled, scaled_test = (axes(torch.from_numpy(part)).numpy() for part in (scaled, scaled_test))
     started = time.perf_counter()

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from runner import RESULTS, Cell, data_folder, limited, run
 from sklearn.model_selection import train_test_split
+from study import SEEDS, chosen, score
 
 from viewsmith.estimators import Contrastive, PiNDA, ViewsmithEstimator
 from viewsmith.evaluation.baselines import pca, umap
@@ -36,9 +37,7 @@ SETS: dict[str, int | None] = {
     "dna_human_core_promoter": None,
     "dna_ienhancer2l": None,
 }
-SEEDS = (0, 1, 2)
 STEPS = 300
-PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct")
 STRENGTHS = (0.125, 0.25, 0.5, 1.0)
 PATH = RESULTS / "study_domains.jsonl"
 
@@ -82,11 +81,11 @@ def epochs_for(rows: int, steps: int) -> int:
 def trained(dataset: str, name: str, data: dict[str, np.ndarray], seed: int) -> dict[str, Any]:
     make, searched = TRAINED[name]
     x, found = data["x"], {}
-    chosen: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if searched:
         found = search(make, dataset, searched, x, data["y"], seed)
-        chosen = {searched: found["strength"]}
-    model = made(make, dataset, random_state=seed, epochs=epochs_for(len(x), STEPS), **chosen)
+        given = {searched: found["strength"]}
+    model = made(make, dataset, random_state=seed, epochs=epochs_for(len(x), STEPS), **given)
     started = time.perf_counter()
     model.fit(x)
     seconds = time.perf_counter() - started
@@ -114,18 +113,7 @@ def search(make: Make, dataset: str, name: str, x: np.ndarray, y: np.ndarray, se
         labels[strength] = float(np.mean(list(numbers.values())))
         raw, raw_held = (list(model.raw_features(part).values())[-1] for part in (fit, held))
         free[strength] = float(neighbour_r2(h, h_held, raw, raw_held))
-    best, by_r2 = max(labels, key=labels.__getitem__), max(free, key=free.__getitem__)
-    return {
-        "strength": best,
-        "strength_label_free": by_r2,
-        "regret_label_free": round(labels[best] - labels[by_r2], 4),
-        "regret_random": round(labels[best] - float(np.mean(list(labels.values()))), 4),
-    }
-
-
-def score(h: np.ndarray, h_test: np.ndarray, data: dict[str, np.ndarray]) -> dict[str, Any]:
-    numbers = evaluate_embedding(h, data["y"], h_test, data["y_test"], protocols=list(PROTOCOLS))
-    return {key: round(float(value), 4) for key, value in numbers.items()}
+    return chosen(labels, free)
 
 
 def fixed(dataset: str, name: str, data: dict[str, np.ndarray], seed: int) -> dict[str, Any]:

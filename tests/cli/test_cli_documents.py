@@ -57,7 +57,7 @@ WITH_CODE = [path for path in DOCUMENTS if any(kind == "python" for kind, _ in b
 def test_command_lines_parse(document, line):
     command = typer.main.get_command(app)
     name, parser, rest = command.resolve_command(command.make_context("viewsmith", line), line)
-    parser.make_context(name, rest)
+    assert parser.make_context(name, rest).params
 
 
 def test_there_are_command_lines_to_parse():

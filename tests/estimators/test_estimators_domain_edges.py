@@ -138,9 +138,12 @@ def test_lists_of_images_are_images():
     assert "several shapes" in refusal(Contrastive().fit, [x[0], x[0, :8]])
 
 
-@pytest.mark.parametrize("given", ["ACGT", ["ACGT", None], ["ACGT", ""], ["ACGT", "ACXT"]])
-def test_texts_that_are_no_dna_get_one_line(given):
-    refusal(Contrastive().fit, given)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("ACGT", "one text, expected a list"), (["ACGT", None], "None"), (["ACGT", ""], "empty"), (["ACGT", "ACXT"], "X")],
+)
+def test_texts_that_are_no_dna_get_one_line(given, said):
+    assert said in refusal(Contrastive().fit, given)
 
 
 @pytest.mark.parametrize("domain", DATA)

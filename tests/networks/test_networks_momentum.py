@@ -44,7 +44,9 @@ def test_buffers_stay_the_copys_own():
 
 
 def test_a_module_without_weights_has_nothing_to_move():
-    update_copy(momentum_copy(nn.Identity()), nn.Identity(), 0.5)
+    copy = momentum_copy(nn.Identity())
+    update_copy(copy, nn.Identity(), 0.5)
+    assert torch.equal(copy(torch.ones(2)), torch.ones(2))
 
 
 def test_an_update_leaves_no_trace_in_autograd():

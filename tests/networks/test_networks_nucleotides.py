@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from viewsmith.networks.nucleotides import Nucleotides, kmer_counts, real_positions
+from viewsmith.networks.nucleotides import Nucleotides, kmer_frequencies, real_positions
 
 
 def letters(*texts):
@@ -35,7 +35,7 @@ def test_the_code_is_no_weight():
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_words_against_a_loop(k):
     texts = ["ACGTTGCANACGGT", "GGGGGGG", "ACN", "TTTTACGTAC"]
-    found = kmer_counts(Nucleotides()(letters(*texts)), k)
+    found = kmer_frequencies(Nucleotides()(letters(*texts)), k)
     words = ["".join(word) for word in itertools.product("ACGT", repeat=k)]
     for text, row in zip(texts, found, strict=True):
         seen = [text[i : i + k] for i in range(len(text) - k + 1)]
@@ -45,4 +45,4 @@ def test_words_against_a_loop(k):
 
 
 def test_a_sequence_shorter_than_a_word_has_none():
-    assert kmer_counts(Nucleotides()(letters("AC")), 4).tolist() == [[0.0] * 256]
+    assert kmer_frequencies(Nucleotides()(letters("AC")), 4).tolist() == [[0.0] * 256]

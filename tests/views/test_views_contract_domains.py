@@ -7,7 +7,7 @@ import torch
 from viewsmith.frameworks import SimCLR
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
 from viewsmith.networks.noise_maps import LowResolutionMap, SequenceMap
-from viewsmith.networks.nucleotides import kmer_counts, real_positions
+from viewsmith.networks.nucleotides import kmer_frequencies, real_positions
 from viewsmith.views import (
     AdversarialViews,
     ConditionalCorruption,
@@ -39,7 +39,7 @@ MAKERS = {
     ("dna", "identity"): Identity,
     ("dna", "noise"): lambda: DNANoise(0.5),
     ("dna", "mixup"): lambda: DNAMixup(0.5),
-    ("dna", "neighbours"): lambda: Neighbours(3, PrincipalSpace(kmer_counts)),
+    ("dna", "neighbours"): lambda: Neighbours(3, PrincipalSpace(kmer_frequencies)),
     ("dna", "adversarial"): AdversarialViews,
     ("dna", "pi-noise"): lambda: PiNoise(SequenceMap(4), strength=0.5),
     ("vectors", "adversarial"): AdversarialViews,

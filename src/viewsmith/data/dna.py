@@ -12,8 +12,6 @@ from viewsmith.data.reading import refuse_oversize
 
 _IS_LETTER = np.zeros(256, dtype=np.bool_)
 _IS_LETTER[list(b"ACGTNacgtn")] = True
-_BASE = np.full(256, 4, dtype=np.uint8)
-_BASE[list(b"ACGTacgt")] = [0, 1, 2, 3] * 2
 # Values looked at in one go: what is needed beside the rows stays far below what they take.
 _BLOCK = 4_000_000
 
@@ -158,22 +156,15 @@ def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
     """
     if not 1 <= k <= 10:
         raise InputError(f"k is {k}, expected the length of a word, 1 to 10")
-    n_words, windows = 4**k, x.shape[1] - k + 1
-    frequencies = np.zeros((len(x), n_words), dtype=np.float32)
-    if windows < 1:
-        return frequencies
-    step = max(1, _BLOCK // max(n_words, x.shape[1]))
+    import torch
+
+    from viewsmith.networks import nucleotides
+
+    code, step = nucleotides.Nucleotides(), max(1, _BLOCK // max(4**k, 4 * x.shape[1]))
+    frequencies = np.empty((len(x), 4**k), dtype=np.float32)
     for begin in range(0, len(x), step):
-        base = _BASE[x[begin : begin + step]]
-        word = np.zeros((len(base), windows), dtype=np.int64)
-        whole = np.ones((len(base), windows), dtype=np.bool_)
-        for shift in range(k):
-            letter = base[:, shift : shift + windows]
-            word = 4 * word + letter
-            whole &= letter < 4
-        word += n_words * np.arange(len(base))[:, None]
-        counts = np.bincount(word[whole], minlength=len(base) * n_words).reshape(len(base), n_words)
-        frequencies[begin : begin + step] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        block = slice(begin, begin + step)
+        frequencies[block] = nucleotides.kmer_frequencies(code(torch.tensor(x[block])), k).numpy()
     return frequencies
 
 

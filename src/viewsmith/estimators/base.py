@@ -22,20 +22,9 @@ from viewsmith.core.method import Method
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, Samples
 from viewsmith.data.check import check_finite, to_rows
+from viewsmith.estimators.arguments import SHARED_DOC, Arguments
 from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, refuse_lone_rows, train
-from viewsmith.estimators.options import (
-    SHARED_DOC,
-    Auto,
-    BatchSize,
-    Count,
-    Jitter,
-    Portion,
-    Positive,
-    Rate,
-    Share,
-    Widths,
-    check_options,
-)
+from viewsmith.estimators.options import check_options
 from viewsmith.estimators.rows import (
     array_rows,
     block_size,
@@ -54,64 +43,12 @@ from viewsmith.training.run import RunFolder
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ViewsmithEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """fit, transform, views, save. Subclasses add their own arguments and build their method in `_build`.
-
-    The fields are the constructor's arguments, stored untouched and checked by `fit`.
-    """
+class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """fit, transform, views, save. Subclasses add their own arguments and build their method in `_build`."""
 
     name: ClassVar[str]  # as on the command line
     presets: ClassVar[dict[str, dict[str, Any]]] = {}  # by name, for vectors, or name-domain
     strength_option: ClassVar[str]  # the argument that may be "auto" and is then chosen without labels
-
-    domain: Literal["auto", "vectors", "images", "dna"] = "auto"
-    framework: Literal["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"] = "simclr"
-    view_maker: str = "auto"
-    kernel: Literal["auto", "cauchy", "cosine"] = "auto"
-    temperature: Positive | None = None
-    momentum: Share | Auto = "auto"
-    queue_size: Count | Auto = "auto"
-    prototypes: Count | Auto = "auto"
-    encoder: str | nn.Module = "auto"
-    encoder_weights: str | None = None
-    n_components: Count | Auto = "auto"
-    stem: Literal["auto", "small", "standard"] = "auto"
-    hidden: Widths = (256,)
-    norm: Literal["batch", "none"] = "batch"
-    projection: Widths | Auto = "auto"
-    prediction: Widths | Auto = "auto"
-    representation_noise: Rate = 0.0
-    input_components: Count | Auto | None = "auto"
-    n_neighbors: Count = 5
-    neighbour_space: Literal["input", "encoder"] = "input"
-    noise_strength: Positive | Auto = 1.0
-    noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
-    corruption_rate: Share = 0.6
-    mixup_minimum: Share = 0.9
-    neighbour_mix_minimum: Share = 0.5
-    adversarial_strength: Positive = 0.1
-    crop_minimum: Portion | Auto = "auto"
-    flip: Share = 0.5
-    colour_strength: Jitter = 1.0
-    local_crops: Count = 4
-    max_edits: Count = 2
-    mutation_rate: Share = 0.05
-    scaling: Literal["auto", "standard", "global", "none"] = "auto"
-    impute: Literal["none", "median"] = "none"
-    epochs: Count | Auto = "auto"
-    batch_size: BatchSize = 256
-    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
-    learning_rate: Positive | Auto = "auto"
-    weight_decay: Rate = 0.0
-    warmup: Share = 0.0
-    schedule: Literal["cosine", "constant"] = "cosine"
-    gradient_clip: Positive | None = None
-    precision: Literal["32", "bf16"] = "32"
-    device: str = "auto"
-    minutes: Positive | None = None
-    checkpoint_every: Rate = 30.0
-    verbose: bool = False
-    random_state: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

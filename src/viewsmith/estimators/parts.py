@@ -10,8 +10,8 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.method import Method, Optimizer
-from viewsmith.estimators.settings import simclr_head, timm_encoder, view_names
+from viewsmith.core.method import Optimizer
+from viewsmith.estimators.settings import timm_encoder, view_names
 from viewsmith.frameworks import (
     BYOL,
     DINO,
@@ -32,7 +32,7 @@ from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.hyena import Hyena
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
-from viewsmith.networks.nucleotides import kmer_counts
+from viewsmith.networks.nucleotides import kmer_frequencies
 from viewsmith.networks.resnet import resnet18, resnet50
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.networks.sequence import SequenceCNN
@@ -121,11 +121,6 @@ def _stem(settings: SimpleNamespace) -> Literal["small", "standard"]:
     return "small" if small else "standard"
 
 
-def principal_axes(method: Method) -> PrincipalAxes | None:
-    """The projection before the encoder, where there is one."""
-    return next((m for m in method.modules() if isinstance(m, PrincipalAxes)), None)
-
-
 def _channels(settings: SimpleNamespace) -> int:
     if settings.domain == "dna":
         return 4
@@ -144,7 +139,7 @@ def make_framework(settings: SimpleNamespace, encoder: nn.Module) -> Framework:
         cauchy = settings.kernel == "cauchy"
         # The neighbour recipe contrasts samples with second views alone: faster, and better for it (docs, contrastive).
         negatives: Literal["all", "cross"] = "cross" if cauchy else "all"
-        head = _noisy(settings, simclr_head(settings))
+        head = _noisy(settings, MLP(n, _simclr_widths(settings)))
         return SimCLR(encoder, head, temperature=temperature, kernel=settings.kernel, negatives=negatives)
     if kind == "moco":
         head = _noisy(settings, moco.projector(n, **_widths(settings, "projection")))
@@ -162,6 +157,12 @@ def make_framework(settings: SimpleNamespace, encoder: nn.Module) -> Framework:
     if kind == "moco-v3":
         return MoCoV3(encoder, head, predictor, temperature=temperature, **given)
     return BYOL(encoder, head, predictor, **given) if kind == "byol" else SimSiam(encoder, head, predictor)
+
+
+def _simclr_widths(settings: SimpleNamespace) -> tuple[int, ...]:
+    if settings.projection != "auto":
+        return tuple(settings.projection)
+    return (32,) if settings.kernel == "cauchy" or settings.domain == "vectors" else (settings.n_components, 128)
 
 
 def _widths(settings: SimpleNamespace, name: str) -> dict[str, int]:
@@ -272,7 +273,7 @@ def _space(settings: SimpleNamespace, encoder: nn.Module) -> Space | None:
     if settings.domain == "images":
         return PrincipalSpace(_flat)
     if settings.domain == "dna":
-        return PrincipalSpace(kmer_counts)
+        return PrincipalSpace(kmer_frequencies)
     # Held as a bound method: the projection belongs to the encoder alone.
     first = encoder[0] if isinstance(encoder, nn.Sequential) else None
     return first.forward if isinstance(first, PrincipalAxes) else None

@@ -14,8 +14,8 @@ from viewsmith.core.method import Method
 from viewsmith.core.random import stream
 from viewsmith.core.samples import in_blocks
 from viewsmith.estimators import parts
+from viewsmith.estimators.arguments import Auto, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.options import Auto, Positive, Rate, Share, Widths
 from viewsmith.estimators.rows import block_size
 from viewsmith.methods.pinda import PiNDAMethod
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.data.check import find_domain, to_rows
-from viewsmith.data.dna import dna_rows
+from viewsmith.data.dna import dna_rows, kmer_frequencies
 from viewsmith.data.images import image_rows
-from viewsmith.networks.nucleotides import Nucleotides, kmer_counts
+from viewsmith.networks.nucleotides import Nucleotides
 from viewsmith.networks.pixels import Pixels
 from viewsmith.networks.scaling import Scaler
 
@@ -116,4 +116,4 @@ def raw_features(rows: np.ndarray, domain: str, module: nn.Module) -> dict[str, 
         scaled = module(torch.from_numpy(rows).to(device)).cpu()
     if domain == "vectors":
         return {"scaled values": scaled.numpy()}
-    return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_counts(scaled).numpy()}
+    return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_frequencies(rows)}

@@ -15,7 +15,6 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.samples import Rows
 from viewsmith.networks import cnn, resnet
 from viewsmith.networks.hyena import MAX_LENGTH
-from viewsmith.networks.mlp import MLP
 from viewsmith.views.fixed.images import PairedImageViews, image_recipe
 
 FRAMEWORKS = ("simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino")
@@ -318,14 +317,3 @@ def timm_encoder(name: str, channels: int) -> tuple[nn.Module, int]:
     except RuntimeError as error:
         raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
     return network, int(network.num_features)  # type: ignore[arg-type]
-
-
-def head_widths(settings: SimpleNamespace) -> tuple[int, ...]:
-    """Widths of SimCLR's projection head."""
-    if settings.projection != "auto":
-        return tuple(settings.projection)
-    return (32,) if settings.kernel == "cauchy" or settings.domain == "vectors" else (settings.n_components, 128)
-
-
-def simclr_head(settings: SimpleNamespace) -> MLP:
-    return MLP(settings.n_components, head_widths(settings))

@@ -42,7 +42,7 @@ def real_positions(x: Tensor) -> Tensor:
     return x.abs().amax(dim=1) > 0
 
 
-def kmer_counts(x: Tensor, k: int = 4) -> Tensor:
+def kmer_frequencies(x: Tensor, k: int = 4) -> Tensor:
     """Frequencies of the 4^k words of length `k` in scaled DNA (B, 4, L), (B, 4^k); rows sum to 1, or 0 without one.
 
     A word that holds an N or padding is not counted.

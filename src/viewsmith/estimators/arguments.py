@@ -1,0 +1,167 @@
+"""The arguments that all estimators share: their types, bounds, defaults and documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from torch import nn
+
+Count = Annotated[int, Field(ge=1)]
+BatchSize = Annotated[int, Field(ge=2)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Portion = Annotated[float, Field(gt=0, le=1)]
+Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Widths = tuple[Count, ...]
+Auto = Literal["auto"]
+Jitter = Annotated[float, Field(ge=0, le=5)]  # the recipes' hue of 0.1 may become half a turn
+
+SHARED_DOC = """\
+    domain : {"auto", "vectors", "images", "dna"}
+        What the samples are; "auto" looks at them.
+    framework : {"simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"}
+        Self-supervised objective.
+    view_maker : str
+        View makers joined by "+". Vectors: identity, noise, corruption, mixup, neighbour-mix, neighbours,
+        adversarial, conditional. Images: simclr, byol, moco, multicrop, identity, noise, mixup, neighbours,
+        neighbour-mix, adversarial. DNA: dna, reverse-complement, mutation, insertion, deletion, translocation,
+        inversion, identity, noise, mixup, neighbours, adversarial. "auto": neighbours, simclr and dna.
+    kernel : {"auto", "cauchy", "cosine"}
+        SimCLR's similarity of embeddings: 1 / (1 + d^2) as they are, or exp(cosine / temperature). "auto": cauchy on
+        vectors and with neighbours.
+    temperature : float or None
+        None: the framework's usual one; 1 with the Cauchy kernel.
+    momentum : float or "auto"
+        Of the slowly moving copy (moco, moco-v3, byol, dino).
+    queue_size : int or "auto"
+        Earlier keys as negatives (moco). "auto": half of the rows, at most 65,536.
+    prototypes : int or "auto"
+        Number of prototypes (swav) or outputs (dino).
+    encoder : str or torch.nn.Module
+        Vectors: mlp. Images: cnn, resnet18, resnet50, crl-cnn, timm:NAME. DNA: cnn, hyena. Or a module of your own
+        from scaled samples to rows; it is copied. "auto": mlp, cnn (resnet18 on a GPU), cnn.
+    encoder_weights : str or None
+        A safetensors file with weights to start from: the published HyenaDNA's for hyena, torchvision's names for
+        ResNets.
+    n_components : int or "auto"
+        Width of the representation, where the encoder leaves it open (mlp, cnn: 256, crl-cnn: 200).
+    stem : {"auto", "small", "standard"}
+        First layers of a ResNet: 3x3 without max-pooling, or 7x7 with it; "auto": small up to 64 pixels.
+    hidden : tuple of int
+        Widths of the hidden layers of the mlp encoder.
+    norm : {"batch", "none"}
+        BatchNorm and ReLU after every layer of the mlp, the representation included; or ReLU between plain layers.
+    projection, prediction : tuple of int or "auto"
+        Widths of the projection head (the last is the embedding's) and of the predictor; "auto": the framework's.
+    representation_noise : float
+        Strength of noise on the representation before the head (SimCL); 0: none.
+    input_components : int, "auto" or None
+        Principal axes before the encoder of vectors. "auto": 50 for more than 200 features with neighbour views.
+    n_neighbors : int
+        Edges of each row in the neighbour graph.
+    neighbour_space : {"input", "encoder"}
+        Where neighbours are sought: principal axes or words of the input, or, sought anew at each quarter of the
+        training, the representation.
+    noise_strength : float or "auto"
+        Standard deviation of noise views in scaled units; "auto" chooses from 0.25, 0.5, 1 and 2 without labels.
+    noise_distribution : {"gaussian", "uniform"}
+    corruption_rate : float
+        Share of the features that corruption and conditional corruption replace.
+    mixup_minimum, neighbour_mix_minimum : float
+        Smallest share of the sample in a mixture.
+    adversarial_strength : float
+        Step of adversarial views in scaled units.
+    crop_minimum : float or "auto"
+        Smallest area of a crop, as a share of the image; "auto": the recipe's.
+    flip : float
+        Share of the views of images that are mirrored.
+    colour_strength : float
+        Factor on the recipe's colour jitter, at most 5; 0: none.
+    local_crops : int
+        Small crops of each image (multicrop).
+    max_edits : int
+        Most edits of one sequence (dna).
+    mutation_rate : float
+        Share of the letters that mutation changes, at most 0.75.
+    scaling : {"auto", "standard", "global", "none"}
+        Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero.
+    impute : {"none", "median"}
+        What to do with missing values: refuse, or take the median of the training rows.
+    epochs : int or "auto"
+        "auto": as many as take 2,000 steps (images and DNA: 1,500; more on a GPU).
+    batch_size : int
+        At least 2: the other rows of a batch are the negatives.
+    optimizer : {"adamw", "adam", "sgd"}
+    learning_rate : float or "auto"
+    weight_decay, warmup : float
+        `warmup` is the share of the steps in which the rate rises.
+    schedule : {"cosine", "constant"}
+    gradient_clip : float or None
+        Largest norm of the gradient.
+    precision : {"32", "bf16"}
+    device : {"auto", "cpu", "cuda"} or "cuda:N"
+    minutes : float or None
+        Stop training at this age.
+    checkpoint_every : float
+        Seconds between checkpoints of a training with a run folder.
+    verbose : bool
+        Show progress on stderr when it is a terminal.
+    random_state : int, RandomState or None
+        Same seed, same machine, same result.
+"""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Arguments:
+    """The constructor's arguments, documented in `SHARED_DOC`: stored untouched, checked by fit."""
+
+    domain: Literal["auto", "vectors", "images", "dna"] = "auto"
+    framework: Literal["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"] = "simclr"
+    view_maker: str = "auto"
+    kernel: Literal["auto", "cauchy", "cosine"] = "auto"
+    temperature: Positive | None = None
+    momentum: Share | Auto = "auto"
+    queue_size: Count | Auto = "auto"
+    prototypes: Count | Auto = "auto"
+    encoder: str | nn.Module = "auto"
+    encoder_weights: str | None = None
+    n_components: Count | Auto = "auto"
+    stem: Literal["auto", "small", "standard"] = "auto"
+    hidden: Widths = (256,)
+    norm: Literal["batch", "none"] = "batch"
+    projection: Widths | Auto = "auto"
+    prediction: Widths | Auto = "auto"
+    representation_noise: Rate = 0.0
+    input_components: Count | Auto | None = "auto"
+    n_neighbors: Count = 5
+    neighbour_space: Literal["input", "encoder"] = "input"
+    noise_strength: Positive | Auto = 1.0
+    noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
+    corruption_rate: Share = 0.6
+    mixup_minimum: Share = 0.9
+    neighbour_mix_minimum: Share = 0.5
+    adversarial_strength: Positive = 0.1
+    crop_minimum: Portion | Auto = "auto"
+    flip: Share = 0.5
+    colour_strength: Jitter = 1.0
+    local_crops: Count = 4
+    max_edits: Count = 2
+    mutation_rate: Share = 0.05
+    scaling: Literal["auto", "standard", "global", "none"] = "auto"
+    impute: Literal["none", "median"] = "none"
+    epochs: Count | Auto = "auto"
+    batch_size: BatchSize = 256
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    learning_rate: Positive | Auto = "auto"
+    weight_decay: Rate = 0.0
+    warmup: Share = 0.0
+    schedule: Literal["cosine", "constant"] = "cosine"
+    gradient_clip: Positive | None = None
+    precision: Literal["32", "bf16"] = "32"
+    device: str = "auto"
+    minutes: Positive | None = None
+    checkpoint_every: Rate = 30.0
+    verbose: bool = False
+    random_state: Any = None
