@@ -19,8 +19,16 @@ CATALOGUE: dict[str, Any] = {
             "paper": "PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating "
             "positive-incentive noise (arXiv 2408.09929)",
         },
+        "diffaug": {
+            "estimator": "DiffAug",
+            "domains": ["vectors", "images", "dna"],
+            "learns": "a diffusion model that makes new samples like a given one, and a two-dimensional map",
+            "paper": "DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with "
+            "domain-knowledge-free diffusion-based data augmentation",
+        },
     },
     "frameworks": {
+        "soft": "diffaug's: similarity in the embedding follows that in the representation (Zang et al. 2024)",
         "simclr": "two views attract, all others of the batch repel; kernels cosine and cauchy (Chen et al. 2020)",
         "moco": "MoCo v2: keys of a slow copy, negatives from a queue (Chen, Fan et al. 2020)",
         "moco-v3": "a predictor and a slow copy, negatives of the batch, both directions (Chen, Xie et al. 2021)",

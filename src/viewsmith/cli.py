@@ -47,7 +47,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
-    method: Annotated[str | None, typer.Option(help="contrastive (the default) or pinda")] = None,
+    method: Annotated[str | None, typer.Option(help="contrastive (the default), pinda or diffaug")] = None,
     framework: Annotated[
         str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
     ] = None,
@@ -121,7 +121,8 @@ def fit(
         typer.echo(str(out))
         return
     with process_group(), withdrawn_on_error(out), writing(out):
-        model.fit(dataset.fit_rows(transductive), run=out, resume=resume, context=record)
+        y = dataset.fit_labels(transductive) if model.reads_labels() else None
+        model.fit(dataset.fit_rows(transductive), y, run=out, resume=resume, context=record)
         _write_report(out)
         speaks = distributed.rank() == 0
     if model.status_ != "finished" and speaks:
@@ -137,12 +138,13 @@ def embed(
     run: Run,
     data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE", help=".npz .npy .csv .parquet, or .h5ad of an .h5ad")],
+    output: Annotated[str, typer.Option(help="representation, projection or (diffaug) map")] = "representation",
     label: Label = None,
     labels: Labels = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write the representations of DATA."""
+    """Write the representations of DATA, or another output of the model."""
     from viewsmith.data import write_representations
     from viewsmith.estimators.sessions import load_for, load_run
 
@@ -150,7 +152,7 @@ def embed(
     model = load_run(run)
     dataset = load_for(model, data, label, labels)
     with writing(out):
-        write_representations(out, dataset, model.transform(dataset.x))
+        write_representations(out, dataset, model.transform(dataset.x, output=output))
     typer.echo(str(out))
 
 

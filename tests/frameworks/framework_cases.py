@@ -2,7 +2,7 @@
 
 import torch
 
-from viewsmith.frameworks import BYOL, DINO, MoCo, MoCoV3, SimCLR, SimSiam, SwAV
+from viewsmith.frameworks import BYOL, DINO, MoCo, MoCoV3, SimCLR, SimSiam, SoftContrastive, SwAV
 from viewsmith.networks import MLP
 from viewsmith.views import Pair
 
@@ -24,6 +24,7 @@ FRAMEWORKS = {
     "moco": lambda norm, **o: MoCo(*networks(norm), **{"queue": 14, "momentum": 0.7} | o),
     "moco-v3": lambda norm, **o: MoCoV3(*networks(norm), predictor(norm), **{"temperature": 0.3, "momentum": 0.7} | o),
     "byol": lambda norm, **o: BYOL(*networks(norm), predictor(norm), **{"momentum": 0.7} | o),
+    "soft": lambda norm, **o: SoftContrastive(*networks(norm), MLP(5, [2]), **o),
     "simsiam": lambda norm, **o: SimSiam(*networks(norm), predictor(norm), **o),
     "swav": lambda norm, **o: SwAV(*networks(norm), **{"prototypes": 5} | o),
     "dino": lambda norm, **o: DINO(*networks(norm), **{"prototypes": 5, "momentum": 0.7} | o),

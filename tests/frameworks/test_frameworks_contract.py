@@ -6,6 +6,7 @@ from framework_cases import FRAMEWORKS, MULTICROP, WIDTH, B, D, build, pair, par
 from torch import nn
 
 from refusals import refusal
+from viewsmith.frameworks import SoftLoss
 from viewsmith.networks import MLP
 from viewsmith.views import Pair
 
@@ -140,7 +141,7 @@ def test_the_contrast_is_taken_in_float32_under_autocast(name):
     def without_networks(dtype):
         """The samples are the embeddings."""
         framework = build(name, dtype)
-        for part_of_it in ("encoder", "head", "predictor", "encoder_copy", "head_copy"):
+        for part_of_it in ("encoder", "head", "chart", "predictor", "encoder_copy", "head_copy"):
             if hasattr(framework, part_of_it):
                 setattr(framework, part_of_it, nn.Identity())
         return framework
@@ -245,8 +246,12 @@ def test_training_lowers_the_loss(name):
         jitter = 0.1 * torch.randn(2, 32, D, generator=generator, dtype=torch.float64)
         return Pair(samples[ids] + jitter[0], samples[ids] + jitter[1], (ids, ids))
 
-    # Of DINO a teacher at rest: the entropy of a moving one's targets is part of the loss, and wanders.
-    options = {"moco": {"queue": 64}, "dino": {"momentum": 1, "centre_momentum": 1}}.get(name, {})
+    # Of DINO a teacher at rest, and labels that are hard: the entropy of moving targets is part of a loss, and wanders.
+    options = {
+        "moco": {"queue": 64},
+        "dino": {"momentum": 1, "centre_momentum": 1},
+        "soft": {"loss": SoftLoss(target_distance=1e6), "chart_loss": SoftLoss(target_distance=1e6)},
+    }.get(name, {})
     losses = train(build(name, norm="batch", **options), [batch() for _ in range(120)], rate=0.2)
     early, late = sum(losses[1:10]) / 9, sum(losses[-10:]) / 10
     assert late < early - 0.05 * abs(early)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import subprocess
 import sys
@@ -12,7 +14,16 @@ import numpy as np
 import pytest
 
 from viewsmith.core.errors import InputError
-from viewsmith.reports import EmbeddingMap, FeatureProfile, Gallery, ReportContent, render_report, write_report
+from viewsmith.reports import (
+    EmbeddingMap,
+    FeatureProfile,
+    FeatureViolins,
+    Gallery,
+    ReportContent,
+    SimilarityHistogram,
+    render_report,
+    write_report,
+)
 from viewsmith.reports.curves import draw_curves, training_axis
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import colour_by
@@ -102,6 +113,11 @@ def full_content() -> ReportContent:
             Gallery("images", "", rng.random((3, 8, 8)), rng.random((3, 2, 8, 8)), "images"),
             Gallery("dna", "", letters, np.stack([letters, letters[:, ::-1]], axis=1), "dna"),
         ],
+        violins=[
+            FeatureViolins(f"shapes {EVIL}", vectors, vectors + 1, [EVIL, "$a$", *"cdefghijkl"], EVIL),
+            FeatureViolins("smooth", rng.normal(size=(40, 2)), rng.normal(size=(60, 2))),
+        ],
+        histograms=[SimilarityHistogram(f"alike {EVIL}", {EVIL: rng.random(30), "mixup": np.ones(3)}, EVIL)],
     )
 
 
@@ -114,7 +130,7 @@ def test_no_name_label_or_value_reaches_the_page_as_markup(html: str) -> None:
     page = Page(html)
     assert "script" not in page.tags
     assert "<script" not in html.lower()
-    for shown in ("A report", "pinda", "careful", "few labels", "Loss:", "noise"):
+    for shown in ("A report", "pinda", "careful", "few labels", "Loss:", "noise", "shapes", "alike"):
         assert re.search(re.escape(shown) + r"\s*" + re.escape(EVIL), page.text), shown
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
 
@@ -290,6 +306,25 @@ def test_wide_vectors_show_their_most_varied_features() -> None:
     assert len(drawn.pictures) == 3 and "the 100 most varied of 300 features" in drawn.note
 
 
+def test_dna_compares_letters_not_their_case_and_ends_where_the_sequences_end() -> None:
+    padded = np.zeros((1, 120), dtype=np.uint8)
+    sample, view = padded.copy(), padded.copy()
+    sample[0, :6] = np.frombuffer(b"acgtNN", np.uint8)
+    view[0, :4] = np.frombuffer(b"ACCT", np.uint8)  # one letter changed, two lost
+    drawn = draw_gallery(Gallery("g", "", sample, np.stack([view, sample], axis=1), "dna"))
+    (alignment,) = drawn.alignments
+    assert (alignment.start, alignment.length) == (1, 6) and "Shown" not in drawn.note
+    names = [strand.name for strand in alignment.strands]
+    texts = ["".join(letter for letter, _ in strand.letters) for strand in alignment.strands]
+    marks = ["".join(".x"[differs] for _, differs in strand.letters) for strand in alignment.strands]
+    assert names == ["sample", "view 1, 50%", "view 2, 0%"]
+    assert texts == ["ACGTNN", "ACCT--", "ACGTNN"]
+    assert marks == ["......", "..x.xx", "......"]
+    assert "\x00" not in render_report(
+        ReportContent("t", "m", galleries=[Gallery("g", "", sample, view[:, None], "dna")])
+    )
+
+
 def test_dna_marks_what_a_view_changed_where_most_has_changed() -> None:
     sample = np.full((1, 300), ord("A"), dtype=np.uint8)
     view = sample.copy()
@@ -308,6 +343,22 @@ def test_images_of_any_layout_become_one_page(shape: tuple[int, ...], dtype: typ
     (picture,) = draw_gallery(Gallery("g", "", samples, np.stack([samples] * 3, axis=1), "images")).pictures
     assert "2 images" in picture.alt and "3 of its views" in picture.alt
     assert len(picture.uri) < 200_000
+
+
+def test_the_samples_set_the_scale_of_their_pictures() -> None:
+    from matplotlib.image import imread
+
+    samples = np.linspace(0, 1, 64).reshape(1, 8, 8)
+    tame, wild = samples[:, None].copy(), samples[:, None].copy()
+    wild[0, 0, 0, 0] = 50.0  # a stray pixel of a generated view
+    shown = []
+    for views in (tame, wild):
+        (picture,) = draw_gallery(Gallery("g", "", samples, views, "images")).pictures
+        pixels = imread(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2])))[..., 0]
+        shown.append(pixels[:, :8])
+    assert pixels[0, -8] == 1  # as bright as can be
+    assert np.array_equal(*shown)
+    assert np.allclose(shown[0], samples[0], atol=0.003)
 
 
 def test_content_that_does_not_fit_together_is_refused() -> None:

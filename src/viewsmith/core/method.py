@@ -46,7 +46,8 @@ class Optimizer:
     """Optimiser and learning-rate schedule of one update.
 
     The rate rises linearly over `warmup` (a share of the phase's steps) and falls by half a cosine
-    to ``final * learning_rate``; ``schedule="constant"`` keeps it after the warm-up.
+    to ``final * learning_rate``; ``schedule="constant"`` keeps it after the warm-up. `span` is the stretch of that
+    schedule which the phase goes through: phases that share a training follow one curve, as (0, 0.5) and (0.5, 1).
     """
 
     name: Literal["adamw", "adam", "sgd"] = "adamw"
@@ -57,6 +58,7 @@ class Optimizer:
     warmup: float = 0.0
     final: float = 0.0
     clip: float | None = None
+    span: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,10 @@ class Method(nn.Module):
 
     def release(self) -> None:
         """Let go of what `prepare` made and of the training rows, after training."""
+
+    def warnings(self) -> list[str]:
+        """What went otherwise than a user would expect, in plain words, one line each; asked for after training."""
+        return []
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         """Representation of scaled samples, shape (B, n_components); other outputs by name."""

@@ -88,6 +88,10 @@ class Dataset:
         """Rows that `fit` may see: the train rows, or all of them when `transductive`."""
         return self.x if transductive else self.x_train
 
+    def fit_labels(self, transductive: bool) -> np.ndarray | None:
+        """Labels of these rows, for the one setting of `fit` that reads labels; None where they are not known."""
+        return self.y if transductive else self.y_train
+
 
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Stratified 80/20 split of labelled rows; the same one for the same labels and seed.

@@ -9,12 +9,13 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.contrastive import Contrastive
+from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.training.run import RunFolder
 
-ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Contrastive, PiNDA)}
+ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Contrastive, PiNDA, DiffAug)}
 
-__all__ = ["ESTIMATORS", "Contrastive", "PiNDA", "ViewsmithEstimator", "load"]
+__all__ = ["ESTIMATORS", "Contrastive", "DiffAug", "PiNDA", "ViewsmithEstimator", "load"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ViewsmithEstimator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -111,6 +112,13 @@ SHARED_DOC = """\
     random_state : int, RandomState or None
         Same seed, same machine, same result.
 """
+
+
+def with_shared(doc: str) -> str:
+    """A class's documentation with the shared arguments in place of its line "[shared]", its own entries first."""
+    entries = re.split(r"^(?=    \S)", SHARED_DOC, flags=re.MULTILINE)
+    fresh = [entry for entry in entries if entry and f"\n{entry.split(' :')[0]} :" not in doc]
+    return doc.replace("    [shared]\n", "".join(fresh))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -6,7 +6,7 @@ import copy
 import os
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from viewsmith.core.method import Method
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, Samples
 from viewsmith.data.check import check_finite, to_rows
-from viewsmith.estimators.arguments import SHARED_DOC, Arguments
+from viewsmith.estimators.arguments import Arguments, with_shared
 from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, refuse_lone_rows, train
 from viewsmith.estimators.options import check_options
 from viewsmith.estimators.rows import (
@@ -49,16 +49,26 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     name: ClassVar[str]  # as on the command line
     presets: ClassVar[dict[str, dict[str, Any]]] = {}  # by name, for vectors, or name-domain
     strength_option: ClassVar[str]  # the argument that may be "auto" and is then chosen without labels
+    trial_options: ClassVar[dict[str, Any]] = {}  # what else the short trainings of that choice change
+    resolved_options: ClassVar[tuple[str, ...]] = ()  # names that `_resolve` adds to what fit keeps
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = (cls.__doc__ or "").replace("    [shared]\n", SHARED_DOC)
+        cls.__doc__ = with_shared(cls.__doc__ or "")
 
     # ---- to be written by subclasses ------------------------------------------------------------------------------
 
     def _build(self, settings: SimpleNamespace) -> Method:
         """The method with fresh weights."""
         raise NotImplementedError
+
+    def reads_labels(self) -> bool:
+        """Whether fit needs labels: with one ablation of DiffAug alone."""
+        return False
+
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+        """The settings of this method alone that "auto" leaves to the data; `resolved` are the shared ones."""
+        return {}
 
     # ---- scikit-learn ---------------------------------------------------------------------------------------------
 
@@ -87,7 +97,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             At least two. Vectors: array, DataFrame, tensor or sparse matrix (n, d), finite (missing values need
             ``impute="median"``). Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: texts, or ASCII letters, uint8
             (n, L), 0 after the end of a shorter sequence.
-        y : ignored
+        y : ignored, but by DiffAug with ``condition="labels"``
         run : path, optional
             Folder that keeps the run: configuration, metrics, checkpoints while training, weights, summary.
         resume : bool
@@ -125,6 +135,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             fitted |= {"pixel_mean": scaler.center.tolist(), "pixel_scale": scaler.scale.tolist()}
         x: Rows = scaler(raw) if domain == "vectors" else Samples(raw, scaler)
         fitted |= resolve(options, domain, x, device)
+        fitted |= self._resolve(options, fitted, len(rows))
         fitted |= resolve_strength(self, options, fitted, rows, seed)
         names = (context or {}).get("feature_names")
         fitted["named"] = hasattr(self, "feature_names_in_")
@@ -144,8 +155,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         train(self, x, device, folder, resume=going_on)
         return self
 
-    def transform(self, X: Any, *, output: Literal["representation", "projection"] = "representation") -> np.ndarray:
-        """Representations of samples, float32 (n, n_components), or their embeddings (``output="projection"``).
+    def transform(self, X: Any, *, output: str = "representation") -> np.ndarray:
+        """Representations of samples, float32 (n, n_components), or another output by name (`outputs_`).
 
         A sample's result does not depend on the samples given with it.
         """
@@ -239,7 +250,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         estimator.options_, estimator.fitted_ = options, dict(config["fitted"])
         estimator.context_ = {"data": config["data"]} if "data" in config else {}
         fitted = estimator.fitted_
-        for name in RESOLVED:
+        for name in (*RESOLVED, *cls.resolved_options):
             _ = fitted[name]  # a KeyError names what a damaged file lacks
         estimator.n_features_in_ = int(np.prod(fitted["row_shape"]))
         if fitted["named"]:

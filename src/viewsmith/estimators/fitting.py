@@ -48,7 +48,9 @@ def train(model: ViewsmithEstimator, x: Rows, device: torch.device, folder: RunF
     model.status_ = trainer.fit(x, resume=resume)
     model.method_.release()
     model.metrics_ = history.rows
-    model.warnings_ = collapse_warnings(history.rows, len(x))
+    model.warnings_ = collapse_warnings(history.rows, len(x)) + model.method_.warnings()
+    for line in model.method_.warnings():
+        warnings.warn(line, UserWarning, stacklevel=3)
     if model.status_ != "finished":
         warnings.warn(
             f"training ended early ({model.status_}) after {trainer.epochs_done} of {trainer.epochs} epochs; "

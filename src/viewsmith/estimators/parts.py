@@ -106,7 +106,7 @@ def _named_encoder(settings: SimpleNamespace) -> nn.Module:
         return nn.Sequential(*layers, MLP(k or d, [*settings.hidden, width], norm=settings.norm, last=last))
     if settings.domain == "dna":
         return Hyena() if name == "hyena" else SequenceCNN(n_components=width)
-    channels = _channels(settings)
+    channels = channels_of(settings)
     if name.startswith("timm:"):
         return timm_encoder(name, channels)[0]
     if name == "cnn":
@@ -121,7 +121,7 @@ def _stem(settings: SimpleNamespace) -> Literal["small", "standard"]:
     return "small" if small else "standard"
 
 
-def _channels(settings: SimpleNamespace) -> int:
+def channels_of(settings: SimpleNamespace) -> int:
     if settings.domain == "dna":
         return 4
     return 1 if len(settings.row_shape) == 2 else int(settings.row_shape[2])
@@ -139,21 +139,21 @@ def make_framework(settings: SimpleNamespace, encoder: nn.Module) -> Framework:
         cauchy = settings.kernel == "cauchy"
         # The neighbour recipe contrasts samples with second views alone: faster, and better for it (docs, contrastive).
         negatives: Literal["all", "cross"] = "cross" if cauchy else "all"
-        head = _noisy(settings, MLP(n, _simclr_widths(settings)))
+        head = noisy(settings, MLP(n, _simclr_widths(settings)))
         return SimCLR(encoder, head, temperature=temperature, kernel=settings.kernel, negatives=negatives)
     if kind == "moco":
-        head = _noisy(settings, moco.projector(n, **_widths(settings, "projection")))
+        head = noisy(settings, moco.projector(n, **_widths(settings, "projection")))
         return MoCo(encoder, head, queue=settings.queue_size, temperature=temperature, **given)
     if kind == "swav":
-        head = _noisy(settings, swav.projector(n, **_widths(settings, "projection")))
+        head = noisy(settings, swav.projector(n, **_widths(settings, "projection")))
         return SwAV(encoder, head, temperature=temperature, **_prototypes(settings))
     if kind == "dino":
-        head = _noisy(settings, dino.projector(n, **_widths(settings, "projection"), norm="none"))
+        head = noisy(settings, dino.projector(n, **_widths(settings, "projection"), norm="none"))
         return DINO(encoder, head, temperature=temperature, **given, **_prototypes(settings))
     module: Any = {"moco-v3": moco_v3, "byol": byol, "simsiam": simsiam}[kind]
     projector = module.projector(n, **_widths(settings, "projection"))
     predictor = module.predictor(projector.n_components, **_widths(settings, "prediction"))
-    head = _noisy(settings, projector)
+    head = noisy(settings, projector)
     if kind == "moco-v3":
         return MoCoV3(encoder, head, predictor, temperature=temperature, **given)
     return BYOL(encoder, head, predictor, **given) if kind == "byol" else SimSiam(encoder, head, predictor)
@@ -188,7 +188,7 @@ def _prototypes(settings: SimpleNamespace) -> dict[str, int]:
     )
 
 
-def _noisy(settings: SimpleNamespace, head: MLP) -> nn.Module:
+def noisy(settings: SimpleNamespace, head: MLP) -> nn.Module:
     """The head, with noise on its input during training where asked for."""
     if not settings.representation_noise:
         return head
@@ -298,7 +298,7 @@ def make_noise(settings: SimpleNamespace, encoder: nn.Module) -> PiNoise:
     }
     if settings.domain == "vectors":
         return PiNoise.for_vectors(settings.row_shape[0], hidden=settings.generator_hidden, **options)
-    channels = _channels(settings)
+    channels = channels_of(settings)
     outputs = channels * (2 if settings.learn_mean else 1)
     if settings.generator == "shared":
         trunk: Any = encoder

@@ -19,9 +19,9 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.pinda import PiNDA
+from viewsmith.estimators.pictures import pictures as make_pictures
 from viewsmith.estimators.rows import fingerprint
-from viewsmith.reports import EmbeddingMap, FeatureProfile, Gallery, ReportContent, two_dimensional_map
+from viewsmith.reports import ReportContent
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
 
@@ -213,56 +213,9 @@ def report_content(
     elif pictures:
         model = load_run(folder.path)
         try:
-            content |= _pictures(model, data or source, label, labels)
+            if data is None and source is None:
+                raise InputError("the run names no data; give --data")
+            content |= make_pictures(model, load_for(model, str(data or source), label, labels))
         except InputError as error:
             warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
     return ReportContent(**content)
-
-
-def _pictures(model: ViewsmithEstimator, data: str | None, label: str | None, labels: Path | None) -> dict[str, Any]:
-    if data is None:
-        raise InputError("the run names no data; give --data")
-    dataset = load_for(model, data, label, labels)
-    held = dataset.test_index is not None
-    x, y = (dataset.x_test, dataset.y_test) if held else (dataset.x_train, dataset.y_train)
-    assert x is not None
-    side = "test" if held else "training"
-    maps = []
-    raw = list(model.raw_features(x).values())[-1]
-    for name, h in (("raw", raw), ("representation", model.transform(x))):
-        xy, index = two_dimensional_map(h)
-        caption = f"t-SNE of {len(index)} {side} rows"
-        maps.append(EmbeddingMap(name, xy, None if y is None else y[index], caption))
-    samples, kind = x[: 8 if dataset.domain == "images" else 4], dataset.domain
-    views = model.views(samples, 6, pool=dataset.x_train)
-    galleries = [Gallery("Views", f"{len(samples)} {side} rows and six views of each", samples, views, kind)]
-    profiles = []
-    if isinstance(model, PiNDA) and kind == "vectors":
-        mean, _ = model.noise_profile(dataset.x_train)
-        profiles.append(
-            FeatureProfile(
-                "Learned noise",
-                mean / model.scaler_.scale.cpu().numpy(),
-                dataset.feature_names,
-                "mean standard deviation of the noise over the training rows",
-                "standard deviations of the data",
-            )
-        )
-    elif isinstance(model, PiNDA) and kind == "images":
-        galleries.append(_noise_gallery(model, samples))
-    return {"maps": maps, "galleries": galleries, "profiles": profiles}
-
-
-def _noise_gallery(model: PiNDA, samples: np.ndarray) -> Gallery:
-    """Images beside the noise made for them."""
-    made = model.noise_parts(samples)
-    sigma, noise = made["sigma"], made["noise"]
-    # White is the largest sigma shown; of the noise, grey is none.
-    bright = 255 * sigma / max(sigma.max(), 1e-12)
-    grey = 127.5 + 127.5 * noise / max(abs(noise).max(), 1e-12)
-    tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in (bright, grey)]
-    caption = (
-        f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); "
-        "a draw of the noise; the image with it"
-    )
-    return Gallery("Learned noise", caption, samples, np.stack([*tiles, made["view"]], axis=1), "images")

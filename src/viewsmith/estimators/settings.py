@@ -178,6 +178,12 @@ def view_names(view_maker: str, domain: str) -> list[str]:
 
 
 def _kernel(options: SimpleNamespace, domain: str, names: Sequence[str]) -> str:
+    if options.framework == "soft":
+        if options.kernel in ("cauchy", "cosine"):
+            raise InputError(f"the kernel {options.kernel!r} is for the framework 'simclr': leave it out")
+        return "paper" if options.kernel == "auto" else str(options.kernel)
+    if options.kernel in ("paper", "plain", "published"):
+        raise InputError(f"the kernel {options.kernel!r} is for the framework 'soft', not {options.framework!r}")
     if options.framework != "simclr":
         if options.kernel == "cauchy":
             raise InputError(

@@ -49,7 +49,7 @@ def resolve_strength(
     scores = {}
     for value in GRID:
         trial = clone(estimator).set_params(
-            **{name: value},
+            **{name: value, **estimator.trial_options},
             domain=fitted["domain"],
             epochs=max(1, TRIAL_STEPS // steps_per_epoch),
             random_state=derive_seed(seed, "strength trial"),

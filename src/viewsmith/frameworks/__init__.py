@@ -6,9 +6,22 @@ from viewsmith.frameworks.moco import MoCo
 from viewsmith.frameworks.moco_v3 import MoCoV3
 from viewsmith.frameworks.simclr import SimCLR
 from viewsmith.frameworks.simsiam import SimSiam
+from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.frameworks.swav import SwAV
 
 #: Any of them: modules with `encoder` and `head`, called as ``framework(pair, progress)``.
-Framework = BYOL | DINO | MoCo | MoCoV3 | SimCLR | SimSiam | SwAV
+Framework = BYOL | DINO | MoCo | MoCoV3 | SimCLR | SimSiam | SoftContrastive | SwAV
 
-__all__ = ["BYOL", "DINO", "Framework", "MoCo", "MoCoV3", "SimCLR", "SimSiam", "SwAV"]
+__all__ = [
+    "BYOL",
+    "DINO",
+    "Framework",
+    "InfoNCE",
+    "MoCo",
+    "MoCoV3",
+    "SimCLR",
+    "SimSiam",
+    "SoftContrastive",
+    "SoftLoss",
+    "SwAV",
+]

@@ -63,19 +63,26 @@ class Excluded(NamedTuple):
     partner: Tensor | None = None
     others: Tensor | None = None
 
-    def zero(self, tile: Tensor, rows: slice, columns: slice) -> Tensor:
-        """Zero what is left out of a tile, in place."""
-        for diagonal in self.diagonals:
-            k = diagonal + rows.start - columns.start
-            if -tile.shape[0] < k < tile.shape[1]:
+    def zero(self, tiles: list[Tensor], rows: slice, columns: slice) -> list[Tensor]:
+        """Zero what is left out of tiles, (r, n) each, that hold numbers of the same pairs; in place."""
+        n_rows, n_columns = tiles[0].shape
+        shifted = (diagonal + rows.start - columns.start for diagonal in self.diagonals)
+        diagonals = [k for k in shifted if -n_rows < k < n_columns]
+        for tile in tiles:
+            for k in diagonals:
                 tile.diagonal(k).zero_()
         if self.shown is not None and self.others is not None:
             others = self.others[columns]
             same = self.shown[rows, None] == others
             if self.partner is not None and self.partner is not self.shown:
                 same |= self.partner[rows, None] == others
-            tile.masked_fill_(same, 0)
-        return tile
+            for k in diagonals:
+                same.diagonal(k).fill_(False)
+            # Filling takes longer than looking whether there is anything to fill, but for a GPU, which looking stops.
+            if same.device.type != "cpu" or torch.count_nonzero(same):
+                for tile in tiles:
+                    tile.masked_fill_(same, 0)
+        return tiles
 
 
 def similarity_sums(
@@ -105,20 +112,22 @@ def similarity_sums(
     return sums
 
 
-def _once() -> None:
+def once() -> None:
+    """Refuse to go on where the gradient is to be differentiated."""
     # Autograd's own guard, once_differentiable, stays silent where another path leads to the same tensor.
     if torch.is_grad_enabled():
         raise RuntimeError("a loss made in parts can be differentiated once: no create_graph; use its plain form")
 
 
-def _parts(length: int, size: int, start: int = 0) -> Iterator[slice]:
+def parts(length: int, size: int, start: int = 0) -> Iterator[slice]:
+    """Slices of at most `size` that cover ``start : length``."""
     return (slice(i, min(i + size, length)) for i in range(start, length, size))
 
 
 def _tiles(n_rows: int, n_columns: int, size: int, symmetric: bool) -> Iterator[tuple[slice, slice, bool]]:
     """Rows, columns, and whether the tile stands for its mirror image too."""
-    for rows in _parts(n_rows, size):
-        for columns in _parts(n_columns, size, rows.start if symmetric else 0):
+    for rows in parts(n_rows, size):
+        for columns in parts(n_columns, size, rows.start if symmetric else 0):
             yield rows, columns, symmetric and columns.start > rows.start
 
 
@@ -142,7 +151,7 @@ class _SimilaritySums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
-        _once()
+        once()
         a, c = ctx.saved_tensors
         similarity, excluded, symmetric, tile = ctx.options
         to_a, to_c = (torch.zeros_like(x) if ctx.needs_input_grad[i] else None for i, x in enumerate((a, c)))
@@ -160,7 +169,7 @@ class _SimilaritySums(torch.autograd.Function):
 
 def _values(a: Tensor, c: Tensor, rows: slice, columns: slice, similarity: Similarity, excluded: Excluded) -> Tensor:
     with torch.autocast(a.device.type, enabled=False):
-        return excluded.zero(similarity.value(a[rows] @ c[columns].T), rows, columns)
+        return excluded.zero([similarity.value(a[rows] @ c[columns].T)], rows, columns)[0]
 
 
 def by_rows(equation: Callable[..., Tensor], rows: Sequence[Tensor], others: Sequence[Tensor], *, chunk: int) -> Tensor:
@@ -185,16 +194,16 @@ class _ByRows(torch.autograd.Function):
         ctx.save_for_backward(*tensors)
         ctx.options = equation, n_rows, chunk
         rows, others = tensors[:n_rows], tensors[n_rows:]
-        parts = _parts(len(tensors[0]), chunk)
-        return torch.cat([equation(part.start, *(x[part] for x in rows), *others) for part in parts])
+        blocks = parts(len(tensors[0]), chunk)
+        return torch.cat([equation(block.start, *(x[block] for x in rows), *others) for block in blocks])
 
     @staticmethod
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
-        _once()
+        once()
         equation, n_rows, chunk = ctx.options
         tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[3:]
         totals = [torch.zeros_like(x) if need else None for x, need in zip(tensors, needed, strict=True)]
-        for part in _parts(len(tensors[0]), chunk):
+        for part in parts(len(tensors[0]), chunk):
             inputs = [x[part] if i < n_rows else x for i, x in enumerate(tensors)]
             inputs = [x.detach().requires_grad_(need) for x, need in zip(inputs, needed, strict=True)]
             with torch.enable_grad():

@@ -1,6 +1,7 @@
 """One file per method; each reads like its paper's Algorithm 1."""
 
 from viewsmith.methods.contrastive import ContrastiveMethod
+from viewsmith.methods.diffaug import DiffAugMethod
 from viewsmith.methods.pinda import PiNDAMethod
 
-__all__ = ["ContrastiveMethod", "PiNDAMethod"]
+__all__ = ["ContrastiveMethod", "DiffAugMethod", "PiNDAMethod"]

@@ -1,14 +1,23 @@
 """The report of a run: one self-contained HTML file made from plain data."""
 
-from viewsmith.reports.content import EmbeddingMap, FeatureProfile, Gallery, ReportContent
+from viewsmith.reports.content import (
+    EmbeddingMap,
+    FeatureProfile,
+    FeatureViolins,
+    Gallery,
+    ReportContent,
+    SimilarityHistogram,
+)
 from viewsmith.reports.layout import two_dimensional_map
 from viewsmith.reports.report import render_report, write_report
 
 __all__ = [
     "EmbeddingMap",
     "FeatureProfile",
+    "FeatureViolins",
     "Gallery",
     "ReportContent",
+    "SimilarityHistogram",
     "render_report",
     "two_dimensional_map",
     "write_report",

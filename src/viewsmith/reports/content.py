@@ -105,6 +105,79 @@ class Gallery:
 
 
 @dataclass(frozen=True, eq=False)
+class FeatureViolins:
+    """Distributions of the features of samples and, beside them, of their generated views.
+
+    Parameters
+    ----------
+    name : str
+        Heading.
+    originals : (n, d) array
+        Samples, n at least 1; all values finite.
+    views : (m, d) array
+        Generated views of them, m at least 1; all values finite.
+    feature_names : sequence of length d, optional
+        Names of the features; ``feature 0, feature 1, ...`` without it.
+    caption : str
+        One line under the heading.
+    """
+
+    name: str
+    originals: np.ndarray
+    views: np.ndarray
+    feature_names: Sequence[str] | None = None
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        original, view = np.shape(self.originals), np.shape(self.views)
+        if len(original) != 2 or len(view) != 2 or original[1] != view[1] or 0 in original + view:
+            raise InputError(
+                f"violins {self.name!r}: originals of shape {original} with views of shape {view}; "
+                "give (n, d) and (m, d) arrays with at least one row and one feature"
+            )
+        if self.feature_names is not None and len(self.feature_names) != original[1]:
+            raise InputError(
+                f"violins {self.name!r}: {len(self.feature_names)} names for {original[1]} features; give one for each"
+            )
+        for what, values in (("originals", self.originals), ("views", self.views)):
+            if not np.isfinite(values).all():
+                raise InputError(f"violins {self.name!r}: the {what} hold values that are not finite; leave them out")
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityHistogram:
+    """Cosine similarities of samples and their views, by kind of view.
+
+    Parameters
+    ----------
+    name : str
+        Heading.
+    similarities : mapping of str to (n,) array
+        Similarities in [-1, 1] of each kind, one or more. The first kind stands out; the others are there for
+        comparison.
+    caption : str
+        One line under the heading.
+    """
+
+    name: str
+    similarities: Mapping[str, np.ndarray]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.similarities:
+            raise InputError(f"histogram {self.name!r}: no similarities; give at least one kind of view")
+        for kind, values in self.similarities.items():
+            if np.ndim(values) != 1 or not len(values):
+                raise InputError(
+                    f"histogram {self.name!r}: similarities of {kind!r} have shape {np.shape(values)}; "
+                    "give an (n,) array of at least one"
+                )
+            # NaN compares as False. The rounding of a cosine in float16 may pass 1 a little.
+            if not (np.abs(values) <= 1 + 2e-3).all():
+                raise InputError(f"histogram {self.name!r}: similarities of {kind!r} are not all cosines in [-1, 1]")
+
+
+@dataclass(frozen=True, eq=False)
 class ReportContent:
     """Everything `render_report` needs; each part but title and method may be empty.
 
@@ -121,7 +194,7 @@ class ReportContent:
     evaluation : mapping, optional
         ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
         "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.
-    maps, profiles, galleries : sequence
+    maps, profiles, galleries, violins, histograms : sequence
         Pictures.
     """
 
@@ -135,3 +208,5 @@ class ReportContent:
     maps: Sequence[EmbeddingMap] = ()
     profiles: Sequence[FeatureProfile] = ()
     galleries: Sequence[Gallery] = ()
+    violins: Sequence[FeatureViolins] = ()
+    histograms: Sequence[SimilarityHistogram] = ()

@@ -1,8 +1,8 @@
-"""Training curves as small multiples: one panel per logged number, nothing smoothed."""
+"""Training curves as small multiples: one panel per logged number and kind of phase, nothing smoothed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,11 @@ _TITLES = {
     **{key: title for key, (title, _) in READINGS.items()},
 }
 _LINEAR = ("learning_rate",)  # warm-up and cosine are read as shapes
+_SHARES = ("drift",)
 _LOG_RATIO = 100.0
 _RASTER_POINTS = 3000
 _STEPS = (1, 2, 5, 10)
+_LETTER, _PANEL_WIDTH = 4.5, 180.0  # points: a letter of a phase's name, and what the axes of a panel have at least
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,59 @@ class Axis:
 
 
 def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
-    """One panel for every key of the rows that holds at least one finite number, in the order they first appear."""
+    """The panels of all keys that hold at least one finite number, in the order they first appear.
+
+    The label-free diagnostics judge the representation, which goes through all phases: one panel each. Every other key
+    belongs to what a phase trains, and the loss of an encoder is another quantity than that of a generator: one panel
+    for each kind of phase (`phase_kind`) that logs it, and no line from one stretch of such phases to the next.
+    """
     axis = training_axis(metrics)
     keys = dict.fromkeys(key for row in metrics for key in row if key not in _NOT_CURVES)
     ordered = sorted(keys, key=lambda key: list(_TITLES).index(key) if key in _TITLES else len(_TITLES))
+    names = np.array([str(row.get("phase", "")) for row in metrics])
+    kinds = np.array([phase_kind(name) for name in names])
     curves = []
     with style():
         for key in ordered:
             values = [score(row.get(key)) for row in metrics]
             y = np.array([np.nan if value is None else value for value in values])
-            kept = np.isfinite(y)
-            if kept.any():
-                # Rows that do not log a key are no gap in its curve; a value that is logged but not finite is.
-                kept = np.array([key in row and row[key] is not None for row in metrics])
-                curves.append(_curve(key, axis, axis.x[kept], y[kept]))
+            # Rows that do not log a key are no gap in its curve; a value that is logged but not finite is.
+            logged = np.array([key in row and row[key] is not None for row in metrics])
+            if key in READINGS:
+                if np.isfinite(y).any():
+                    curves.append(_curve(key, _title(key), axis, axis.x[logged], y[logged]))
+                continue
+            groups = [logged & (kinds == kind) for kind in dict.fromkeys(kinds.tolist())]
+            groups = [rows for rows in groups if np.isfinite(y[rows]).any()]
+            for rows in groups:
+                title = _title(key) + (_of_phases(dict.fromkeys(names[rows].tolist())) if len(groups) > 1 else "")
+                gaps = _left(kinds, rows)
+                curves.append(
+                    _curve(key, title, axis, np.insert(axis.x[rows], gaps, np.nan), np.insert(y[rows], gaps, np.nan))
+                )
     return curves
+
+
+def phase_kind(name: str) -> str:
+    """The kind of a phase: its name without the number at its end, A for A1 and A2."""
+    return name.rstrip("0123456789") or name
+
+
+def _title(key: str) -> str:
+    words = shorten(key.replace("/", ": ", 1).replace("_", " "), 40)
+    return _TITLES.get(key, words[:1].upper() + words[1:])
+
+
+def _of_phases(names: Iterable[str]) -> str:
+    short = [shorten(name, 12) for name in names]
+    listed = ", ".join(short) if len(short) <= 3 else f"{short[0]}, {short[1]} … {short[-1]}"
+    return f" ({listed})"
+
+
+def _left(kinds: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Where, among the chosen rows, phases of another kind have come in between."""
+    stretch = np.cumsum(np.append(0, kinds[1:] != kinds[:-1]))
+    return np.flatnonzero(np.diff(stretch[rows])) + 1
 
 
 def training_axis(metrics: Sequence[Mapping[str, Any]]) -> Axis:
@@ -92,11 +132,9 @@ def _joined(counts: Sequence[float], phases: Sequence[str]) -> np.ndarray:
     return x
 
 
-def _curve(key: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Curve:
+def _curve(key: str, title: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Curve:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    words = shorten(key.replace("/", ": ", 1).replace("_", " "), 40)
-    title = _TITLES.get(key, words[:1].upper() + words[1:])
     figure, axes = new_axes(3.1, 1.9)
     _mark_phases(axes, axis)
     finite = y[np.isfinite(y)]
@@ -105,15 +143,15 @@ def _curve(key: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Curve:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=_STEPS))
-    lone = len(x) < 3
-    axes.plot(
-        x, y, color=BLUE, linewidth=1.3, marker="o" if lone else None, markersize=3, rasterized=len(x) > _RASTER_POINTS
-    )
+    if key in _SHARES:
+        axes.set_ylim(-0.03, 1.03)
+    axes.plot(x, y, color=BLUE, linewidth=1.3, rasterized=len(x) > _RASTER_POINTS)
+    dots = _without_line(y) if len(finite) > 2 else np.isfinite(y)
+    axes.plot(x[dots], y[dots], color=BLUE, linestyle="", marker="o", markersize=3)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=_STEPS, integer=True, min_n_ticks=1))
     margin = 0.02 * float(np.ptp(axis.x)) or 0.5
-    axes.set_xlim(
-        axis.x.min() - margin, axis.x.max() + margin
-    )  # one scale for all panels: they are read one above the other
+    # One scale for all panels: they are read one above the other.
+    axes.set_xlim(axis.x.min() - margin, axis.x.max() + margin)
     axes.set_xlabel(axis.name)
     alt = (
         f"{title} over the run: {finite[0]:.4g} at the start, {finite[-1]:.4g} at the end, "
@@ -122,17 +160,24 @@ def _curve(key: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Curve:
     return Curve(key, title, float(finite[-1]), as_svg(figure, alt))
 
 
+def _without_line(y: np.ndarray) -> np.ndarray:
+    """Which finite values have none beside them, so that no line shows them."""
+    finite = np.pad(np.isfinite(y), 1)
+    return finite[1:-1] & ~finite[:-2] & ~finite[2:]
+
+
 def _mark_phases(axes: Any, axis: Axis) -> None:
     if len(axis.phases) < 2:
         return
+    run = float(np.ptp(axis.x)) or 1.0
     for i, (name, start, end) in enumerate(axis.phases):
         if i % 2:
             axes.axvspan(start, end, color=RULE, alpha=0.55, linewidth=0)
-        if len(axis.phases) <= 4:
-            middle = (start + end) / 2
+        label = shorten(name, 12)
+        if len(label) * _LETTER < (end - start) / run * _PANEL_WIDTH:
             axes.annotate(
-                shorten(name, 12),
-                (middle, 1),
+                label,
+                ((start + end) / 2, 1),
                 xycoords=axes.get_xaxis_transform(),
                 xytext=(0, 1),
                 textcoords="offset points",

@@ -27,10 +27,26 @@ READINGS: dict[str, tuple[str, str]] = {
         "Uniformity",
         "How evenly the rows cover the sphere: 0 is all in one place, about −4 is the best there is.",
     ),
+    "drift": (
+        "Drift of generated views",
+        "Share of the generated views whose nearest real row is neither their sample nor in its neighbourhood: "
+        "near 0 views keep to their sample, above one half most of them show something else.",
+    ),
+    "generated_similarity": (
+        "Similarity of generated views",
+        "Mean cosine similarity of samples and their generated views in the representation: "
+        "at 1 the views mean just what their samples mean, and the lower, the more they have changed.",
+    ),
+    "denoising": (
+        "Denoising error",
+        "Error of the generator on rows held back from its training: lower is better, and when it rises again "
+        "the generator has begun to learn its rows by heart.",
+    ),
 }
 
 MINIMUM_RANK = 2.0
 MINIMUM_STD = 0.05
+MAXIMUM_DRIFT = 0.5
 
 
 def latest(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:
@@ -39,17 +55,45 @@ def latest(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def collapse_warnings(metrics: Sequence[Mapping[str, Any]], evaluation: Mapping[str, Any] | None) -> list[str]:
-    """One line for each sign of collapse at the end of training or in the evaluated representation."""
+def collapse_warnings(
+    metrics: Sequence[Mapping[str, Any]], evaluation: Mapping[str, Any] | None, rows: int | None = None
+) -> list[str]:
+    """One line for each sign of collapse at the end of training or in the evaluated representation.
+
+    Parameters
+    ----------
+    metrics : sequence of mapping
+    evaluation : mapping or None
+        Its ``["rows"]["test"]`` rows are those of its label-free diagnostics.
+    rows : int, optional
+        Training rows, which those of `metrics` are a sample of.
+    """
     evaluated = ((evaluation or {}).get("label_free") or {}).get("representation") or {}
+    tested = ((evaluation or {}).get("rows") or {}).get("test")
     lines = []
-    for where, find in (
-        ("at the end of training", lambda key: latest(metrics, key)),
-        ("of the evaluated representation", lambda key: score(evaluated.get(key))),
+    for where, count, find in (
+        ("at the end of training", rows, lambda key: latest(metrics, key)),
+        ("of the evaluated representation", tested, lambda key: score(evaluated.get(key))),
     ):
-        rank, std = find("effective_rank"), find("feature_std")
-        if rank is not None and rank < MINIMUM_RANK:
-            lines.append(f"Collapse: the effective rank {where} is {rank:.2f}, below {MINIMUM_RANK:g}.")
+        rank, std, least = find("effective_rank"), find("feature_std"), _least_rank(score(count))
+        if rank is not None and rank < least:
+            lines.append(f"Collapse: the effective rank {where} is {rank:.2f}, below {least:g}.")
         if std is not None and std < MINIMUM_STD:
             lines.append(f"Collapse: the feature spread {where} is {std:.2g}, nearly 0.")
     return lines
+
+
+def drift_warnings(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line where at the end of training most generated views have left their sample's neighbourhood."""
+    drift = latest(metrics, "drift")
+    if drift is None or drift <= MAXIMUM_DRIFT:
+        return []
+    return [
+        f"generated views drift from their samples: the nearest row of {drift:.0%} of them is not in the sample's "
+        "neighbourhood; use a smaller strength, or keep_strayed=False"
+    ]
+
+
+def _least_rank(rows: float | None) -> float:
+    """The effective rank below which so many rows have collapsed: n rows span n - 1 dimensions at most."""
+    return MINIMUM_RANK if rows is None else min(MINIMUM_RANK, (rows - 1) / 2)

@@ -60,7 +60,7 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
     if len(shown) > _MAX_FEATURES:
         shown = np.sort(np.argsort(-spread, kind="stable")[: _MAX_FEATURES // 2])
         note += f" Shown: the {len(shown)} most varied of {samples.shape[1]} features, in their order."
-    label = "value"
+    label, axis = "value", "feature" if len(shown) == samples.shape[1] else f"{len(shown)} features, in their order"
     # One feature in the thousands would press all others onto the axis.
     if np.median(spread[shown]) < 0.05 * spread[shown].max():
         centre, scale = np.nanmean(samples, axis=0), np.where(spread > 0, spread, 1)
@@ -73,7 +73,7 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
                 axes.plot(view[shown], color=PALETTE[(j + 1) % len(PALETTE)], linewidth=0.9, alpha=0.8)
             axes.plot(samples[i][shown], color=INK, linewidth=1.4)
             axes.margins(x=0.01)
-            axes.set_xlabel("feature")
+            axes.set_xlabel(axis)
             axes.set_ylabel(label)
             change = np.nanmean(np.abs(views[i] - samples[i])) if views.size else 0.0
             alt = (
@@ -87,7 +87,7 @@ def _images(gallery: Gallery) -> DrawnGallery:
     samples, views = gallery.samples[:_IMAGE_SAMPLES], gallery.views[:_IMAGE_SAMPLES, :_MAX_VIEWS]
     rows = np.concatenate([np.asarray(samples)[:, None], np.asarray(views)], axis=1)
     rows = rows[..., None] if rows.ndim == 4 else rows
-    tiles = _as_bytes(_reduced(rows), rows.dtype)
+    tiles = _as_bytes(_reduced(rows), rows.dtype, np.asarray(samples))
     n, k, height, width, _ = tiles.shape
     gap, first = max(1, height // 16), max(2, height // 6)  # a wider gap parts the samples from their views
     page = np.full((n * (height + gap) - gap, k * (width + gap) - gap + first, 3), 255, dtype=np.uint8)
@@ -109,29 +109,50 @@ def _reduced(rows: np.ndarray) -> np.ndarray:
     return rows.reshape(n, k, height // b, b, width // b, b, channels).mean(axis=(3, 5))
 
 
-def _as_bytes(tiles: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _as_bytes(tiles: np.ndarray, dtype: np.dtype, samples: np.ndarray) -> np.ndarray:
     if dtype != np.uint8:
-        low, high = np.nanmin(tiles), np.nanmax(tiles)
+        # The samples set the scale: a stray pixel of a generated view must not make all pictures pale.
+        low, high = np.nanmin(samples), np.nanmax(samples)
         low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
         tiles = np.nan_to_num((tiles - low) / ((high - low) or 1.0)) * 255
-    return np.broadcast_to(tiles.round().clip(0, 255).astype(np.uint8), (*tiles.shape[:-1], 3))
+    return np.broadcast_to(tiles.clip(0, 255).round().astype(np.uint8), (*tiles.shape[:-1], 3))
 
 
 def _dna(gallery: Gallery) -> DrawnGallery:
     alignments = []
-    samples, views = np.asarray(gallery.samples), np.asarray(gallery.views)
+    samples, views = _upper(gallery.samples), _upper(gallery.views)
     for i in range(min(len(samples), _DNA_SAMPLES)):
         sample, sample_views = samples[i], views[i, :_MAX_VIEWS]
-        changed = (sample_views != sample).sum(axis=0)
-        start = _busiest(changed, _LETTERS)
-        window = slice(start, start + _LETTERS)
+        changed = sample_views != sample
+        length = _length(np.concatenate([sample[None], sample_views]))
+        start = _busiest(changed[:, :length].sum(axis=0), _LETTERS)
+        window = slice(start, min(start + _LETTERS, length))
         strands = [_strand("sample", sample[window], sample[window])]
-        strands += [_strand(f"view {j + 1}", view[window], sample[window]) for j, view in enumerate(sample_views)]
-        alignments.append(Alignment(start + 1, len(sample), tuple(strands)))
-    note = "Letters of a view that differ from the sample stand out on a filled ground; those that agree are pale."
-    if samples.shape[1] > _LETTERS:
+        for j, view in enumerate(sample_views):
+            share = changed[j].sum() / max(length, 1)
+            strands.append(_strand(f"view {j + 1}, {share:.0%}", view[window], sample[window]))
+        alignments.append(Alignment(start + 1, length, tuple(strands)))
+    note = (
+        "Letters of a view that differ from the sample stand out on a filled ground; those that agree are pale. "
+        "Beside a view: the share of all its letters that differ."
+    )
+    if any(alignment.length > _LETTERS for alignment in alignments):
         note += f" Shown: the {_LETTERS} letters of each sample where most has changed."
     return DrawnGallery(gallery.title, gallery.caption, note, alignments=tuple(alignments))
+
+
+def _upper(letters: np.ndarray) -> np.ndarray:
+    """Letters in upper case: samples come as they were written, views in upper case. Text stays as it is."""
+    letters = np.asarray(letters)
+    if letters.dtype != np.uint8:
+        return letters
+    return np.where((letters >= ord("a")) & (letters <= ord("z")), letters - 32, letters)
+
+
+def _length(rows: np.ndarray) -> int:
+    """Letters of the longest row, without the zeros that pad it."""
+    real = np.flatnonzero((rows != 0).any(axis=0)) if rows.dtype == np.uint8 else np.arange(rows.shape[1])
+    return int(real[-1]) + 1 if len(real) else 0
 
 
 def _busiest(changed: np.ndarray, width: int) -> int:
@@ -142,6 +163,8 @@ def _busiest(changed: np.ndarray, width: int) -> int:
 
 def _strand(name: str, letters: np.ndarray, sample: np.ndarray) -> Strand:
     pairs = zip(letters.tolist(), (letters != sample).tolist(), strict=True)
-    return Strand(
-        name, tuple((chr(letter) if isinstance(letter, int) else str(letter), differs) for letter, differs in pairs)
-    )
+    return Strand(name, tuple((_letter(letter), differs) for letter, differs in pairs))
+
+
+def _letter(letter: int | str) -> str:
+    return str(letter) if not isinstance(letter, int) else chr(letter) if letter else "-"  # "-": the strand has ended

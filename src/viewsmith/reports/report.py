@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
-from viewsmith.reports.content import EmbeddingMap, FeatureProfile, Gallery, ReportContent
+from viewsmith.reports.content import ReportContent
 from viewsmith.reports.curves import draw_curves
-from viewsmith.reports.diagnostics import READINGS, collapse_warnings
+from viewsmith.reports.diagnostics import READINGS, collapse_warnings, drift_warnings
 from viewsmith.reports.drawing import Picture
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import draw_map
 from viewsmith.reports.profiles import draw_profile
+from viewsmith.reports.similarities import draw_histogram
 from viewsmith.reports.verdict import CAVEAT, comparison, protocol_title, score, verdict
+from viewsmith.reports.violins import draw_violins
 
-__all__ = ["EmbeddingMap", "FeatureProfile", "Gallery", "ReportContent", "render_report", "write_report"]
+__all__ = ["ReportContent", "render_report", "write_report"]
 
 #: Tone and meaning of the states a run can be left in.
 _STATES = {
@@ -51,7 +53,7 @@ def render_report(content: ReportContent) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(number=_number, score=_score, signed=_signed, picture=_picture)
+    environment.filters.update(number=_number, score=_score, cosine=_cosine, signed=_signed, picture=_picture)
     template = resources.files("viewsmith.reports").joinpath("report.html.j2").read_text(encoding="utf-8")
     page = environment.from_string(template).render(_page(content))
     # Half a surrogate pair, as in the name of a damaged file, cannot be written: it becomes a question mark.
@@ -65,22 +67,29 @@ def _page(content: ReportContent) -> dict[str, Any]:
     tone, meaning = _STATES.get(status, ("plain", ""))
     maps = [draw_map(item) for item in content.maps]
     shared = bool(maps) and all(drawn.legend == maps[0].legend for drawn in maps)
+    collapse = collapse_warnings(content.metrics, evaluation, content.summary.get("rows"))
+    drift = drift_warnings(content.metrics)
     return {
         "title": content.title,
         "method": content.method,
         "status": status,
         "tone": tone,
         "meaning": meaning,
-        "alarms": collapse_warnings(content.metrics, evaluation),
-        "warnings": list(content.warnings),
+        # A run says itself that its views drift, in the same words.
+        "warnings": list(dict.fromkeys([*collapse, *drift, *content.warnings])),
+        "collapse": collapse,
+        "drift": drift,
         "comparison": _comparison(evaluation) if evaluation and evaluation.get("embeddings") else None,
         "maps": maps,
         "shared_legend": shared,
         "curves": [curve for curve in curves if curve.key not in READINGS],
+        "split": len({curve.key for curve in curves}) < len(curves),
         "readings": _readings(curves),
         "label_free": _label_free(evaluation),
         "profiles": [draw_profile(profile) for profile in content.profiles],
         "galleries": [draw_gallery(gallery) for gallery in content.galleries],
+        "violins": [draw_violins(violins) for violins in content.violins],
+        "histograms": [draw_histogram(histogram) for histogram in content.histograms],
         "config": "\n".join(_config_lines(content.config)),
         "summary": _groups(content.summary),
     }
@@ -166,6 +175,10 @@ def _number(value: Any) -> str:
 def _score(value: Any) -> str:
     number = score(value)
     return _DASH if number is None else f"{number:.3f}"
+
+
+def _cosine(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
 
 
 def _signed(value: float) -> str:

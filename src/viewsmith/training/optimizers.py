@@ -12,6 +12,7 @@ from viewsmith.core.method import Optimizer
 
 def learning_rate(spec: Optimizer, progress: float) -> float:
     """Rate at a share of the phase's steps, 0 to 1."""
+    progress = spec.span[0] + progress * (spec.span[1] - spec.span[0])
     if progress < spec.warmup:
         return spec.learning_rate * progress / spec.warmup
     if spec.schedule == "constant":

@@ -55,6 +55,26 @@ def nearest_neighbours(
     return found
 
 
+@torch.no_grad()
+def strayed(places: Tensor, index: Tensor, pool: Tensor, k: int = 10) -> Tensor:
+    """Which views have left their sample's neighbourhood: bool (B,).
+
+    True where the row of the pool nearest to a view is neither its sample nor one of the sample's k nearest rows.
+
+    Parameters
+    ----------
+    places : Tensor, shape (B, d)
+        Where the views lie.
+    index : Tensor of int64, shape (B,)
+        Rows of the pool that they are views of.
+    pool : Tensor, shape (n, d)
+    k : int
+    """
+    nearest = nearest_neighbours(pool, 1, queries=places)
+    hood = nearest_neighbours(pool, k + 1, queries=pool[index])  # the sample itself comes first
+    return ~((hood == nearest).any(dim=1) | (index == nearest[:, 0]))
+
+
 class PrincipalSpace:
     """Where images and DNA have their neighbours: the leading principal axes of their pixels or words.
 

@@ -61,11 +61,13 @@ class ViewPair(nn.Module):
         index: Tensor | None = None,
         generator: torch.Generator | None = None,
         progress: float = 0.0,
+        second: Tensor | None = None,
     ) -> Pair:
+        """Both views of the samples `x`, (B, ...); the second made from `second` where that is given, like `x`."""
         if self.followed and int(4 * progress) > self.quarter:
             self._refresh(self.followed[0])
             self.quarter.fill_(int(4 * progress))
-        pair = Pair(x, x, None if index is None else (index, index))
+        pair = Pair(x, x if second is None else second, None if index is None else (index, index))
         for maker in self.makers:
             pair = maker.pair(pair, generator=generator)
         return pair

@@ -1,0 +1,137 @@
+"""What a report shows of a model and its data: maps, views beside their samples, learned noise, generated samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from viewsmith.core.random import stream
+from viewsmith.core.samples import in_blocks
+from viewsmith.data import Dataset
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.pinda import PiNDA
+from viewsmith.losses.nt_xent import unit
+from viewsmith.reports import (
+    EmbeddingMap,
+    FeatureProfile,
+    FeatureViolins,
+    Gallery,
+    SimilarityHistogram,
+    two_dimensional_map,
+)
+from viewsmith.views import Corruption, DNAViews, Mixup, Neighbours, image_recipe
+from viewsmith.views.fixed import dna
+from viewsmith.views.maker import ViewMaker
+
+COMPARED = 400  # samples whose views are compared
+
+
+def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
+    """Maps, galleries, profiles, violins and histograms, made from the test rows where there are some."""
+    held = dataset.test_index is not None
+    x, y = (dataset.x_test, dataset.y_test) if held else (dataset.x_train, dataset.y_train)
+    assert x is not None
+    side, kind = "test" if held else "training", dataset.domain
+    samples = x[: 8 if kind == "images" else 4]
+    shown: dict[str, Any] = {
+        "maps": _maps(model, x, y, side),
+        "galleries": [
+            Gallery(
+                "Views",
+                f"{len(samples)} {side} rows and six views of each",
+                samples,
+                model.views(samples, 6, pool=dataset.x_train),
+                kind,
+            )
+        ],
+    }
+    if isinstance(model, PiNDA) and kind == "vectors":
+        shown["profiles"] = [_noise_profile(model, dataset)]
+    elif isinstance(model, PiNDA) and kind == "images":
+        shown["galleries"].append(_noise_gallery(model, samples))
+    if isinstance(model, DiffAug) and model.generates:
+        if kind == "vectors":
+            shown["violins"] = [_violins(model, dataset, x)]
+        shown["histograms"] = [_similarities(model, dataset, x)]
+    return shown
+
+
+def _maps(model: ViewsmithEstimator, x: np.ndarray, y: np.ndarray | None, side: str) -> list[EmbeddingMap]:
+    raw = list(model.raw_features(x).values())[-1]
+    maps = []
+    for name, h in (("raw", raw), ("representation", model.transform(x))):
+        xy, index = two_dimensional_map(h)
+        maps.append(EmbeddingMap(name, xy, None if y is None else y[index], f"t-SNE of {len(index)} {side} rows"))
+    if isinstance(model, DiffAug) and model.options_.map_components == 2:
+        xy = model.transform(x[index], output="map")
+        caption = f"The model's own map of the same {len(index)} {side} rows"
+        maps.append(EmbeddingMap("map", xy, None if y is None else y[index], caption))
+    return maps
+
+
+def _noise_profile(model: PiNDA, dataset: Dataset) -> FeatureProfile:
+    mean, _ = model.noise_profile(dataset.x_train)
+    return FeatureProfile(
+        "Learned noise",
+        mean / model.scaler_.scale.cpu().numpy(),
+        dataset.feature_names,
+        "mean standard deviation of the noise over the training rows",
+        "standard deviations of the data",
+    )
+
+
+def _noise_gallery(model: PiNDA, samples: np.ndarray) -> Gallery:
+    """Images beside the noise made for them."""
+    made = model.noise_parts(samples)
+    sigma, noise = made["sigma"], made["noise"]
+    # White is the largest sigma shown; of the noise, grey is none.
+    bright = 255 * sigma / max(sigma.max(), 1e-12)
+    grey = 127.5 + 127.5 * noise / max(abs(noise).max(), 1e-12)
+    tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in (bright, grey)]
+    caption = (
+        f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); "
+        "a draw of the noise; the image with it"
+    )
+    return Gallery("Learned noise", caption, samples, np.stack([*tiles, made["view"]], axis=1), "images")
+
+
+def _violins(model: DiffAug, dataset: Dataset, x: np.ndarray) -> FeatureViolins:
+    samples = np.asarray(x[:COMPARED], dtype=np.float32)
+    caption = f"{len(samples)} rows and one generated view of each"
+    return FeatureViolins("Generated features", samples, model.views(samples, 1)[:, 0], dataset.feature_names, caption)
+
+
+def _similarities(model: DiffAug, dataset: Dataset, x: np.ndarray) -> SimilarityHistogram:
+    """Samples against their views in the representation, generated and by the usual augmentations (figure 5)."""
+    samples = model._samples(x[:COMPARED])
+    pool, scaled = model._samples(dataset.x_train), samples[:]
+    generator = stream(model.fitted_["seed"], "similarities", device=scaled.device)
+
+    def represented(rows: torch.Tensor) -> torch.Tensor:
+        return unit(in_blocks(lambda block: model.method_.represent(block).float(), rows, 64))
+
+    found = {}
+    with torch.no_grad():
+        h = represented(scaled)
+        views = in_blocks(lambda block: model.method_.view(block, generator=generator), scaled, 64)
+        found["generated"] = (h * represented(views)).sum(1).cpu().numpy()
+        for name, maker in _usual(model).items():
+            if maker.borrows:
+                maker.prepare(pool)
+            found[name] = (h * represented(maker(scaled, generator=generator))).sum(1).cpu().numpy()
+    caption = "Cosine similarity of a sample and its view in the representation"
+    return SimilarityHistogram("Similarity of samples and views", found, caption)
+
+
+def _usual(model: DiffAug) -> dict[str, ViewMaker]:
+    """The augmentations that a domain's users would take instead."""
+    if model.fitted_["domain"] == "vectors":
+        return {"mixup": Mixup(0.5), "corruption": Corruption(0.2), "neighbours": Neighbours(5)}
+    if model.fitted_["domain"] == "images":
+        height, width = model.fitted_["row_shape"][:2]
+        pixels = {"mean": model.fitted_["pixel_mean"], "std": model.fitted_["pixel_scale"]}
+        return {"mixup": Mixup(0.5), "crops": image_recipe("simclr", size=(height, width), strength=0.0, **pixels)}
+    return {"mixup": dna.DNAMixup(0.5), "edits": DNAViews([dna.Deletion(), dna.Insertion(), dna.Mutation(0.05)])}

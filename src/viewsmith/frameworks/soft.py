@@ -1,0 +1,154 @@
+"""DiffAug's encoder step: how alike two samples are in the embedding follows how alike their representations are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import gather, is_distributed, local_rows
+from viewsmith.core.errors import InputError
+from viewsmith.frameworks.parts import refuse_crops
+from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
+from viewsmith.losses.soft_contrastive import Form, default_negative_weight, soft_contrastive
+from viewsmith.losses.soft_normalised import soft_normalised
+from viewsmith.views.pair import Pair
+
+Ids = tuple[Tensor, Tensor] | None
+
+
+@dataclass(frozen=True)
+class SoftLoss:
+    """Settings of `viewsmith.losses.soft_normalised` or, unless `normalise`, of `viewsmith.losses.soft_contrastive`.
+
+    `negative_weight` and `floor` belong to the latter; None: `default_negative_weight` of the embedding's width.
+    `targets` "views" compares the representations of the two views, as in the paper; "samples" those of the first
+    views among themselves, as in the authors' program, so that the two views of a sample attract fully. Before that,
+    representations are scaled to a mean squared distance of `target_distance` in the batch, without which those of an
+    encoder with small outputs would all have soft labels near 1 and collapse (100 is what BatchNorm gives 50 features,
+    as published); None: as they are.
+
+    With a `temperature` t embeddings are compared by direction: rows of length 1 / sqrt(t), so that for a large nu the
+    kernel is that of NT-Xent, exp(cosine / t), up to a factor.
+    """
+
+    normalise: bool = True
+    nu: float = 1.0
+    nu_target: float = 100.0
+    target_distance: float | None = 100.0
+    kernel: Form = "paper"
+    beta: float = 0.0
+    negative_weight: float | None = None
+    targets: Literal["samples", "views"] = "samples"
+    detach: bool = True
+    floor: float = 1e-5
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class InfoNCE:
+    """Settings of `viewsmith.losses.nt_xent` across views: what stands in for the soft loss in an ablation."""
+
+    kernel: Kernel = "cauchy"
+    temperature: float = 1.0
+
+
+class SoftContrastive(nn.Module):
+    """Encoder with one or two embeddings of its representation, each under the soft contrastive loss.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations y (B, n_components).
+    head : nn.Module
+        Representations to embeddings z (B, d), whose loss trains the encoder.
+    chart : nn.Module, optional
+        Representations to a second, low-dimensional embedding: the map. None: `head` gives the map itself, as in the
+        paper.
+    loss : SoftLoss or InfoNCE
+    chart_loss : SoftLoss or InfoNCE
+        Of the map, where there is one beside the head.
+    chart_share : float
+        Share of the map's gradient that reaches the encoder, 0 to 1.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        chart: nn.Module | None = None,
+        *,
+        loss: SoftLoss | InfoNCE | None = None,
+        chart_loss: SoftLoss | InfoNCE | None = None,
+        chart_share: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if not 0 <= chart_share <= 1:
+            raise InputError(f"chart_share is {chart_share}, expected 0 (none) to 1 (all of its gradient)")
+        self.encoder, self.head, self.chart = encoder, head, chart
+        self.loss, self.chart_loss = loss or SoftLoss(), chart_loss or SoftLoss()
+        self.chart_share = chart_share
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Pair losses, shape (B,): the row sums of the loss. `progress` changes nothing."""
+        refuse_crops(pair, "soft")
+        # One forward for both views: they share their BatchNorm statistics.
+        y = self.encoder(torch.cat([pair.first, pair.second]))
+        losses = _pair_losses(self.loss, self.head(y), y, pair.ids)
+        if self.chart is None:
+            return losses
+        shown = y if self.chart_share == 1 else y.detach() + self.chart_share * (y - y.detach())
+        return losses + _pair_losses(self.chart_loss, self.chart(shown), y, pair.ids)
+
+    @property
+    def chart_or_head(self) -> nn.Module:
+        """What makes the map of representations: (B, n_components) to (B, map_components)."""
+        return self.head if self.chart is None else self.chart
+
+
+def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, y: Tensor, ids: Ids) -> Tensor:
+    """The loss of embeddings z (2 B, d) over representations y (2 B, m), against the views of all processes."""
+    z0, z1 = (z if z.dtype == torch.float64 else z.float()).chunk(2)
+    offset = local_rows(len(z0)).start
+    if isinstance(loss, InfoNCE):
+        gathered = (gather(z0), gather(z1)) if is_distributed() else None
+        gathered_ids = (gather(ids[0]), gather(ids[1])) if is_distributed() and ids is not None else None
+        with torch.autocast(z.device.type, enabled=False):
+            return nt_xent(
+                z0,
+                z1,
+                temperature=loss.temperature,
+                kernel=loss.kernel,
+                negatives="cross",
+                ids=ids,
+                gathered=gathered,
+                gathered_ids=gathered_ids,
+                offset=offset,
+            )
+    if loss.temperature is not None:
+        z0, z1 = unit(z0) / loss.temperature**0.5, unit(z1) / loss.temperature**0.5
+    y0, y1 = y.chunk(2)
+    target = gather(y1 if loss.targets == "views" else y0)
+    if loss.target_distance is not None:
+        distance = 2 * target.detach().double().var(0, correction=0).sum()
+        scale = (loss.target_distance / distance.clamp_min(1e-12)).sqrt()
+        y0, target = y0 * scale, target * scale
+    others = gather(z1), target
+    shared: dict[str, Any] = {
+        "nu": loss.nu,
+        "nu_target": loss.nu_target,
+        "kernel": loss.kernel,
+        "beta": loss.beta,
+        "detach": loss.detach,
+        "ids": None if ids is None else (ids[0], gather(ids[1])),
+        "gathered": others,
+        "offset": offset,
+    }
+    if loss.normalise:
+        return soft_normalised(z0, z1, y0, **shared)
+    weight = loss.negative_weight
+    if weight is None:
+        weight = default_negative_weight(z.shape[1], loss.nu, len(others[0]))
+    return soft_contrastive(z0, z1, y0, negative_weight=weight, floor=loss.floor, **shared)

@@ -1,0 +1,207 @@
+"""DiffAug: an encoder and a conditional diffusion model train in turn (Zang et al. 2024, DiffAug: Enhance Unsupervised
+Contrastive Learning with Domain-Knowledge-Free Diffusion-based Data Augmentation).
+
+Symbols: x a sample, y = Enc(x) its representation, z its embedding, Gen the diffusion model, lambda the probability
+that a positive is replaced by a generated one. Step A moves the encoder on the soft contrastive loss (equation 5), with
+positives from fixed views and, once there is a generator, x+ = Gen(y). Step B moves the generator on the denoising
+loss, conditioned on the encoder as it then is, which stays as it is (equation 6, with the gradient and the products
+that are missing there).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.samples import Rows
+from viewsmith.frameworks.soft import SoftContrastive
+from viewsmith.views.generated import GeneratedViews
+from viewsmith.views.pair import ViewPair
+
+STRAYED_OFTEN = 0.5
+
+
+class DiffAugMethod(Method):
+    """The soft contrastive framework with positives that are in part generated.
+
+    Parameters
+    ----------
+    framework : SoftContrastive
+        Encoder, head, map and loss.
+    views : ViewPair
+        Positives before there is a generator, and beside it.
+    generated : GeneratedViews
+    schedule : str
+        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5).
+    epochs, generator_epochs : int
+        Of all A phases (of J) together, and of all B phases together; each is shared out evenly.
+    optimizer, generator_optimizer : Optimizer
+        The encoder's schedule runs once over all its phases, the generator's over each of its own.
+    replacement : float
+        lambda, the share of second views that are generated.
+    refresh : int
+        Epochs after which the bank of generated views is made anew; 0: it is made once a phase.
+    fresh : bool
+        Views are generated for every batch; there is no bank.
+    on_top : bool
+        Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
+    """
+
+    def __init__(
+        self,
+        framework: SoftContrastive,
+        views: ViewPair,
+        generated: GeneratedViews,
+        *,
+        schedule: str,
+        epochs: int,
+        generator_epochs: int,
+        optimizer: Optimizer,
+        generator_optimizer: Optimizer,
+        replacement: float,
+        refresh: int,
+        fresh: bool,
+        on_top: bool,
+    ) -> None:
+        super().__init__()
+        self.framework, self.views, self.generated = framework, views, generated
+        self.schedule, self.epochs, self.generator_epochs = schedule, epochs, generator_epochs
+        self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
+        self.replacement, self.refresh, self.fresh, self.on_top = replacement, refresh, fresh, on_top
+        views.bind(framework)
+
+    def phases(self) -> list[Phase]:
+        learn = iter(_shared(self.epochs, len(self.schedule) - self.schedule.count("B")))
+        generate = iter(_shared(self.generator_epochs, self.schedule.count("B")))
+        phases: list[Phase] = []
+        done = 0
+        for position, letter in enumerate(self.schedule):
+            name = f"{letter}{self.schedule[: position + 1].count(letter)}"
+            step_b = Update("generator", _StepB(self), optimizer=self.generator_optimizer)
+            if letter == "B":
+                phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
+                continue
+            epochs = next(learn)
+            span = done / self.epochs, (done + epochs) / self.epochs
+            done += epochs
+            step_a = Update("encoder", _StepA(self, span), optimizer=replace(self.optimizer, span=span))
+            if letter == "J":
+                phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
+            else:
+                phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
+        return phases
+
+    def _begin_a(self, seed: int) -> None:
+        self.generated.forget_bank()
+        self.generated.judge()
+
+    def _begin_b(self, seed: int) -> None:
+        self.generated.follow(self.framework.encoder, self.framework.chart_or_head)
+        self.generated.begin(seed)
+
+    def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
+        """Generated views of the batch, and which of them stand in for second views; None: there are none yet."""
+        joint = self.schedule == "J"
+        if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
+            self.generated.follow(self.framework.encoder, self.framework.chart_or_head)
+            self.generated.judge()
+        return self.generated.for_batch(batch, self.replacement, refresh=self.refresh, fresh=self.fresh or joint)
+
+    # ---- Method ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, x: Rows, seed: int) -> None:
+        self.views.prepare(x)
+        self.generated.prepare(x, seed)
+
+    def release(self) -> None:
+        self.views.release()
+        self.generated.release()
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        y: Tensor = self.framework.encoder(x)
+        if output == "representation":
+            return y
+        z: Tensor = (self.framework.chart_or_head if output == "map" else self.framework.head)(y)
+        return z
+
+    @property
+    def borrows(self) -> bool:
+        return self.views.borrows and not self.generated.usable
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """A generated view of each sample; a fixed one while there is no generator."""
+        if self.generated.usable:
+            return self.generated.view(x, index, generator)
+        return self.views.view(x, index=index, generator=generator)
+
+    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+        """Of the bank: the share of views that have left their sample's neighbourhood, the similarity to samples."""
+        if not self.generated.drift and not self.generated.similarity:
+            return {}
+        return {"drift": float(self.generated.drift), "generated_similarity": float(self.generated.similarity)}
+
+    def warnings(self) -> list[str]:
+        found = []
+        if self.generated.start_loss and not self.generated.usable:
+            found.append(
+                "the generator diverged (its denoising loss is not finite, or above its start): training went on with "
+                "fixed positives; lower generator_learning_rate"
+            )
+        if float(self.generated.drift) > STRAYED_OFTEN:
+            found.append(
+                f"generated views drift from their samples: the nearest row of {float(self.generated.drift):.0%} of "
+                "them is not in the sample's neighbourhood; use a smaller strength, or keep_strayed=False"
+            )
+        return found
+
+
+class _StepA(nn.Module):
+    """The soft contrastive loss of a batch, with generated positives among the others (equation 5)."""
+
+    def __init__(self, method: DiffAugMethod, span: tuple[float, float]) -> None:
+        super().__init__()
+        self.framework, self.span = method.framework, span
+        self.method = [method]  # in a list: its other parts do not belong to this update
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        method = self.method[0]
+        progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
+        views = partial(method.views, batch.x, index=batch.index, generator=batch.generator, progress=progress)
+        generated = method.positives(batch)
+        if generated is None:
+            return self.framework(views(), progress), {}
+        made, taken = generated
+        where = taken.view(-1, *[1] * (batch.x.ndim - 1))
+        if method.on_top:
+            return self.framework(views(second=torch.where(where, made, batch.x)), progress), {}
+        pair = views()
+        ids = None if pair.ids is None else (pair.ids[0], torch.where(taken, batch.index, pair.ids[1]))
+        pair = replace(pair, second=torch.where(where, made, pair.second), ids=ids)
+        return self.framework(pair, progress), {}
+
+
+class _StepB(nn.Module):
+    """The denoising loss of a batch, conditioned on what the copied encoder makes of it (equation 6)."""
+
+    def __init__(self, method: DiffAugMethod) -> None:
+        super().__init__()
+        self.generator = method.generated.generator
+        self.method = [method]
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        self.generator.update_average()
+        loss = self.method[0].generated.loss(batch)
+        if torch.isfinite(loss).all():
+            return loss, {}
+        # A diverged generator must not end the training of the encoder; the next A phase finds it out.
+        idle = [(weights.nan_to_num() * 0).sum() for weights in self.generator.parameters() if weights.requires_grad]
+        return torch.zeros_like(loss) + sum(idle), {}
+
+
+def _shared(total: int, parts: int) -> list[int]:
+    """`total` as `parts` whole numbers, as even as can be."""
+    return [total * (part + 1) // parts - total * part // parts for part in range(parts)]

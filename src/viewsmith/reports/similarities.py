@@ -1,0 +1,79 @@
+"""How alike samples and views are, by kind of view: one histogram over another, on the same bins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from viewsmith.reports.content import SimilarityHistogram
+from viewsmith.reports.drawing import INK, RULE, VERMILION, Picture, as_svg, new_axes, shorten, style
+
+_BINS = 40
+_OTHERS = "#8e9aa6"
+_TALLEST = 0.72
+
+
+@dataclass(frozen=True)
+class SimilarityRow:
+    """A kind of view: the quantiles of its similarities (5%, 50%, 95%) and how many there are."""
+
+    kind: str
+    low: float
+    median: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class DrawnHistogram:
+    """A histogram ready for the page."""
+
+    name: str
+    caption: str
+    note: str
+    picture: Picture
+    rows: tuple[SimilarityRow, ...]
+
+
+def draw_histogram(item: SimilarityHistogram) -> DrawnHistogram:
+    """Draw each kind as a strip of its own, the first in colour, with a line at its median."""
+    kinds = {kind: np.asarray(values, dtype=np.float64).clip(-1, 1) for kind, values in item.similarities.items()}
+    rows = tuple(_row(kind, values) for kind, values in kinds.items())
+    edges = common_bins(np.concatenate(list(kinds.values())))
+    with style():
+        figure, axes = new_axes(4.8, 0.5 + 0.56 * len(kinds))
+        for i, (values, row) in enumerate(zip(kinds.values(), rows, strict=True)):
+            base, colour = len(kinds) - 1 - i, _OTHERS if i else VERMILION
+            counts, _ = np.histogram(values.clip(edges[0], edges[-1]), bins=edges)  # the edges are rounded numbers
+            heights = base + _TALLEST * counts / counts.max()
+            axes.stairs(heights, edges, baseline=base, fill=True, color=colour, alpha=0.85, linewidth=0)
+            axes.plot([row.median] * 2, [base, base + _TALLEST], color=INK, linewidth=1.2, solid_capstyle="butt")
+        axes.set_yticks(np.arange(len(kinds))[::-1] + 0.4 * _TALLEST, labels=[shorten(kind, 24) for kind in kinds])
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.spines["left"].set_visible(False)
+        axes.grid(visible=False, axis="y")
+        for base in range(1, len(kinds)):
+            axes.axhline(base, color=RULE, linewidth=0.6, zorder=0)
+        axes.set_ylim(0, len(kinds) - 1 + 1.15 * _TALLEST)
+        margin = 0.01 * (edges[-1] - edges[0])
+        axes.set_xlim(edges[0] - margin, edges[-1] + margin)
+        axes.set_xlabel("cosine similarity of sample and view")
+        told = "; ".join(f"{shorten(row.kind)} {row.median:.2f} (5% {row.low:.2f}, 95% {row.high:.2f})" for row in rows)
+        picture = as_svg(figure, f"Cosine similarity of samples and views, median by kind of view: {told}.")
+    note = "Each strip has a height of its own; its line is the median." if len(rows) > 1 else "The line is the median."
+    return DrawnHistogram(item.name, item.caption, note, picture, rows)
+
+
+def common_bins(values: np.ndarray) -> np.ndarray:
+    """Edges of bins for (n,) cosines of all kinds: from the tenth below the least to that above the greatest."""
+    low, high = math.floor(10 * values.min()), math.ceil(10 * values.max())
+    if low == high:
+        low, high = max(low - 1, -10), min(low + 1, 10)
+    return np.linspace(low / 10, high / 10, _BINS + 1)
+
+
+def _row(kind: str, values: np.ndarray) -> SimilarityRow:
+    low, median, high = (float(value) for value in np.quantile(values, [0.05, 0.5, 0.95]))
+    return SimilarityRow(str(kind), low, median, high, len(values))

@@ -1,0 +1,309 @@
+"""DiffAug's phases, positives and bank, with a small denoiser."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from viewsmith.core import Batch, Optimizer
+from viewsmith.core.samples import Samples
+from viewsmith.frameworks import SoftContrastive
+from viewsmith.methods import DiffAugMethod
+from viewsmith.networks import MLP, Pixels
+from viewsmith.training.engine import Trainer
+from viewsmith.views import Identity, Neighbours, ViewPair
+from viewsmith.views.bank import Bank
+from viewsmith.views.diffusion import ConditionalDiffusion, PixelCodes, VectorCodes
+from viewsmith.views.generated import GeneratedViews
+
+N, D, M = 60, 4, 5
+X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(N) % 3
+
+
+class Denoiser(nn.Module):
+    """Says something of noise, time and condition."""
+
+    def __init__(self, width, condition):
+        super().__init__()
+        self.layers = MLP(width + 1 + condition, [16, width], activation="gelu")
+
+    def forward(self, x, t, condition):
+        return self.layers(torch.cat([x, t[:, None] / 1000, condition], 1))
+
+
+def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **options):
+    torch.manual_seed(seed)
+    encoder = MLP(D, [8, M], norm="batch", last="activated")
+    framework = SoftContrastive(encoder, MLP(M, [3]), MLP(M, [2]))
+    width = 2 if condition == "map" else M
+    generator = ConditionalDiffusion(Denoiser(D, width), VectorCodes(D), condition=width, steps=3, prediction="v")
+    generated = GeneratedViews(
+        generator,
+        encoder,
+        framework.chart,
+        n_components=M,
+        condition=condition,
+        labels=LABELS if condition == "labels" else None,
+        n_classes=3 if condition == "labels" else 0,
+        n_views=options.pop("n_views", 2),
+        keep_strayed=options.pop("keep_strayed", True),
+    )
+    settings = {
+        "epochs": 4,
+        "generator_epochs": 3,
+        "optimizer": Optimizer(learning_rate=1e-3),
+        "generator_optimizer": Optimizer(learning_rate=1e-2),
+        "replacement": 0.5,
+        "refresh": 0,
+        "fresh": False,
+        "on_top": False,
+    } | options
+    return DiffAugMethod(framework, ViewPair(makers or [Neighbours(3)]), generated, schedule=schedule, **settings)
+
+
+def trained(*arguments, **options):
+    method = diffaug(*arguments, **options)
+    Trainer(method, seed=1, batch_size=20).fit(X)
+    return method
+
+
+def batch(seed=0, epoch=0):
+    index = torch.arange(20)
+    return Batch(X[index], index, torch.Generator().manual_seed(seed), epoch=epoch)
+
+
+def weights(module):
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def changed(before, module):
+    return any(not torch.equal(before[name], value) for name, value in module.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "schedule, names, epochs",
+    [
+        ("A", ["A1"], [4]),
+        ("ABA", ["A1", "B1", "A2"], [2, 3, 2]),
+        ("ABABA", ["A1", "B1", "A2", "B2", "A3"], [1, 1, 1, 2, 2]),
+        ("J", ["J1"], [4]),
+    ],
+)
+def test_the_phases_and_their_epochs(schedule, names, epochs):
+    phases = diffaug(schedule).phases()
+    assert [phase.name for phase in phases] == names
+    assert [phase.epochs for phase in phases] == epochs
+    assert [[update.name for update in phase.updates] for phase in phases] == [
+        {"A": ["encoder"], "B": ["generator"], "J": ["encoder", "generator"]}[name[0]] for name in names
+    ]
+
+
+def test_the_encoder_follows_one_learning_rate_curve_over_its_phases():
+    spans = [phase.updates[0].optimizer.span for phase in diffaug("ABABA").phases() if phase.name[0] == "A"]
+    assert spans[0][0] == 0 and spans[-1][1] == 1
+    assert [b for _, b in spans[:-1]] == [a for a, _ in spans[1:]]
+
+
+def test_each_phase_moves_its_own_network():
+    method = diffaug()
+    method.prepare(X, 0)
+    method.train()
+    step_a, step_b = (phase.updates[0].module for phase in method.phases()[:2])
+    method._begin_b(0)
+    for step, moves, stays in ((step_a, "framework", "generated"), (step_b, "generated", "framework")):
+        losses, _ = step(batch())
+        assert losses.shape == (20,)
+        losses.mean().backward()
+        touched = {name.split(".")[0] for name, p in method.named_parameters() if p.grad is not None}
+        assert touched == {moves} and stays not in touched
+        method.zero_grad()
+
+
+def test_the_generator_is_conditioned_on_the_encoder_it_was_trained_with():
+    method = trained()
+    assert changed(weights(method.generated.encoder), method.framework.encoder)
+    assert not any(p.requires_grad for p in method.generated.encoder.parameters())
+    assert int(method.generated.rounds) == 1 and bool(method.generated.usable)
+
+
+def test_positives_are_replaced_with_probability_lambda():
+    method = trained(replacement=0.3)
+    method.prepare(X, 0)
+    taken = torch.cat([method.positives(batch(seed))[1] for seed in range(100)])
+    assert float(taken.float().mean()) == pytest.approx(0.3, abs=0.03)
+    assert trained(replacement=0.0).positives(batch()) is None
+
+
+def test_a_generated_positive_stands_in_for_the_second_view(monkeypatch):
+    method = trained(replacement=1.0, n_views=1)
+    method.prepare(X, 0)
+    seen = []
+    monkeypatch.setattr(method.framework, "forward", lambda pair, progress: seen.append(pair) or pair.first.sum(1))
+    step = method.phases()[2].updates[0].module
+    step(batch())
+    (pair,) = seen
+    made = method.generated._filled(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
+    assert torch.equal(pair.second, made) and torch.equal(pair.first, X[:20])
+    assert torch.equal(pair.ids[1], torch.arange(20))
+    assert not torch.equal(pair.second, X[:20])
+
+
+def test_fixed_views_on_top_of_generated_samples(monkeypatch):
+    class Shift(Identity):
+        def forward(self, x, *, index=None, generator=None):
+            return x + 10
+
+    method = trained(replacement=1.0, n_views=1, on_top=True, makers=[Shift()])
+    method.prepare(X, 0)
+    seen = []
+    monkeypatch.setattr(method.framework, "forward", lambda pair, progress: seen.append(pair) or pair.first.sum(1))
+    method.phases()[2].updates[0].module(batch())
+    made = method.generated._filled(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
+    assert torch.equal(seen[0].second, made + 10) and torch.equal(seen[0].first, X[:20] + 10)
+
+
+def test_without_a_generator_positives_are_fixed():
+    method = trained("A")
+    assert method.positives(batch()) is None and method.borrows
+    method.prepare(X, 0)
+    view = method.view(X[:5], index=torch.arange(5), generator=torch.Generator().manual_seed(0))
+    assert all((row == X).all(1).any() for row in view)  # neighbours: rows of the data
+
+
+def test_the_bank_is_refreshed_every_so_many_epochs():
+    method = trained(refresh=2, n_views=1)
+    method.prepare(X, 0)
+    banks = [method.positives(batch(epoch=epoch))[0] for epoch in (0, 1, 2)]
+    assert torch.equal(banks[0], banks[1]) and not torch.equal(banks[0], banks[2])
+
+
+def test_fresh_views_differ_from_batch_to_batch():
+    method = trained(fresh=True, replacement=1.0)
+    method.prepare(X, 0)
+    (one, taken), (other, _) = method.positives(batch(0)), method.positives(batch(1))
+    assert taken.all() and not torch.equal(one, other)
+    again, _ = method.positives(batch(0))
+    assert torch.equal(one, again)
+
+
+def test_views_that_strayed_are_not_taken():
+    method = trained(keep_strayed=False, replacement=1.0)
+    method.prepare(X, 0)
+    taken = torch.cat([method.positives(batch(seed))[1] for seed in range(20)]).float().mean()
+    assert float(method.generated.drift) > 0  # this small generator is no good one
+    assert float(taken) == pytest.approx(1 - float(method.generated._strayed[:20].float().mean()), abs=0.08)
+
+
+@pytest.mark.parametrize("condition", ["representation", "map", "labels", "random"])
+def test_every_condition_trains_and_makes_views(condition):
+    method = trained(condition=condition)
+    views = method.view(X[:7], generator=torch.Generator().manual_seed(0))
+    again = method.view(X[:7], generator=torch.Generator().manual_seed(0))
+    assert views.shape == (7, D) and torch.isfinite(views).all() and torch.equal(views, again)
+
+
+def test_what_the_generator_is_told():
+    method = diffaug(condition="labels")
+    method.prepare(X, 0)
+    method.eval()._begin_b(0)
+    y = method.framework.encoder(X).detach()
+    means = torch.stack([y[label == LABELS].mean(0) for label in range(3)])
+    torch.testing.assert_close(method.generated._condition(y, torch.arange(N), None), means[LABELS])
+    method.release()
+    # New rows belong to the class whose mean is nearest.
+    torch.testing.assert_close(method.generated._condition(means[[2, 0]] + 1e-4, None, None), means[[2, 0]])
+
+    told = diffaug(condition="map")
+    told.generated.follow(told.framework.encoder, told.framework.chart)
+    torch.testing.assert_close(told.generated._condition(y, None, None), told.framework.chart(y).detach())
+
+    random = diffaug(condition="random")
+    drawn = [random.generated._condition(y, None, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2]) and drawn[0].shape == y.shape
+
+
+def test_joint_training_follows_the_encoder_epoch_by_epoch():
+    method = trained("J", epochs=3)
+    assert int(method.generated.rounds) == 3
+    assert bool(method.generated.usable)
+
+
+@pytest.mark.parametrize("rate, value", [(1e9, None), (1e-2, float("nan"))], ids=["diverges", "NaN"])
+def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
+    method = diffaug(generator_optimizer=Optimizer(name="sgd", learning_rate=rate))
+    if value is not None:
+        with torch.no_grad():
+            method.generated.generator.denoiser.layers[0].weight.fill_(value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert Trainer(method, seed=1, batch_size=20).fit(X) == "finished"
+    assert not method.generated.usable and method.positives(batch()) is None
+    (line,) = method.warnings()
+    assert "the generator diverged" in line and "fixed positives" in line
+    assert torch.isfinite(method.eval().represent(X)).all()
+
+
+def test_drift_is_told():
+    method = trained(condition="random")
+    assert set(method.diagnose(X, torch.Generator())) == {"drift", "generated_similarity"}
+    assert float(method.generated.drift) > 0.5
+    (line,) = method.warnings()
+    assert line.startswith("generated views drift from their samples: the nearest row of ")
+    assert trained("A").warnings() == [] and trained("A").diagnose(X, torch.Generator()) == {}
+
+
+def test_same_seed_same_weights():
+    first, second = trained(), trained()
+    assert not changed(weights(first), second)
+    assert changed(weights(first), trained(seed=3))
+
+
+def test_release_lets_go_of_the_training_rows():
+    method = trained()
+    method.release()
+    held = [value for value in vars(method.generated).values() if isinstance(value, torch.Tensor | Bank)]
+    assert held == [] and method.generated.rows is None
+    assert all(value.numel() < N * M for name, value in method.generated.state_dict().items() if "classes" in name)
+    with pytest.raises(RuntimeError, match="call prepare"):
+        method.generated.begin(0)
+
+
+def test_a_deep_copy_makes_the_same_views():
+    method = trained()
+    other = copy.deepcopy(method)
+    a, b = (m.view(X[:4], generator=torch.Generator().manual_seed(0)) for m in (method, other))
+    assert torch.equal(a, b)
+
+
+def test_a_bank_of_images_is_kept_in_bytes():
+    raw = torch.randint(0, 256, (10, 8, 8, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    pixels = Pixels((8, 8, 3))
+    pixels.fit(raw, "auto")
+    rows = Samples(raw, pixels)
+    codes = PixelCodes(3, pixels.center.tolist(), pixels.scale.tolist())
+
+    def darker(x, index, generator):
+        return codes.decode(codes.encode(x) * 0.5 - 0.5, x)
+
+    bank = Bank(rows, darker, n_views=2, seed=0, block=4)
+    assert all(isinstance(kept, Samples) and kept.rows.dtype == torch.uint8 for kept in bank.kept)
+    index = torch.tensor([3, 9, 0])
+    taken = bank.take(index, torch.tensor([0, 1, 1]))
+    torch.testing.assert_close(pixels.inverse(taken).float(), raw[index].float() / 2, rtol=0, atol=1)
+
+
+def test_a_bank_holds_each_view_where_it_belongs():
+    def labelled(x, index, generator):
+        return x * 0 + index[:, None] + torch.rand(1, generator=generator)
+
+    bank = Bank(X, labelled, n_views=3, seed=0, block=7)
+    index = torch.tensor([5, 5, 59, 0])
+    taken = bank.take(index, torch.tensor([0, 2, 1, 2]))
+    assert torch.equal(taken.floor().long()[:, 0], index)
+    assert not torch.equal(taken[0], taken[1])
+    again = Bank(X, labelled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))
+    other = Bank(X, labelled, n_views=3, seed=1, block=7).take(index, torch.tensor([0, 2, 1, 2]))
+    assert torch.equal(taken, again) and not torch.equal(taken, other)

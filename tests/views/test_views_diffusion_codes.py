@@ -1,0 +1,211 @@
+"""Codes of vectors, images and DNA: their range, and the way back."""
+
+import copy
+
+import pytest
+import torch
+
+from refusals import refusal
+from viewsmith.core.samples import Samples
+from viewsmith.networks import Nucleotides, Pixels, PrincipalAxes
+from viewsmith.views.diffusion import LetterCodes, PixelCodes, VectorCodes
+
+
+def draws(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def mixed(n=40, d=6):
+    """Rows of correlated features on different scales; feature 2 is constant."""
+    x = draws(n, d) @ draws(d, d, seed=1) * torch.linspace(0.2, 3, d, dtype=torch.float64) + torch.arange(d)
+    x[:, 2] = 7
+    return x
+
+
+def axes_of(x, k):
+    axes = PrincipalAxes(x.shape[1], k).to(x)
+    axes.fit(x)
+    return axes
+
+
+# --- vectors
+
+
+def test_codes_of_vectors_by_hand():
+    codes = VectorCodes(2).double()
+    codes.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]], dtype=torch.float64))
+    # centred: -1 and 1 beside 0 and 0, root mean square sqrt(1 / 2)
+    u = codes.encode(torch.tensor([[1.0, 5.0], [4.0, 6.0]], dtype=torch.float64))
+    torch.testing.assert_close(u, torch.tensor([[-(2**0.5), 0.0], [2 * 2**0.5, 2**0.5]], dtype=torch.float64))
+    torch.testing.assert_close(codes.clip(u), torch.tensor([[-(2**0.5), 0.0], [2**0.5, 0.0]], dtype=torch.float64))
+    assert codes.mask(u) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_codes_are_centred_on_one_scale_and_come_back(dtype):
+    x = mixed().to(dtype)
+    codes = VectorCodes(6).to(dtype)
+    codes.fit(x)
+    u = codes.encode(x)
+    assert u.dtype == dtype
+    assert u.mean(0).abs().max() < 1e-6 and u.square().mean().sqrt().item() == pytest.approx(1, rel=1e-6)
+    torch.testing.assert_close(u.std(0) / u.std(), x.std(0) / (x - x.mean(0)).std(), rtol=1e-4, atol=1e-6)
+    back = codes.decode(u, x)
+    assert back.dtype == dtype
+    torch.testing.assert_close(back, x, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(codes.low, u.amin(0))
+    torch.testing.assert_close(codes.high, u.amax(0))
+    torch.testing.assert_close(codes.clip(u), u)
+    # Whatever is sampled, a constant feature has its constant.
+    wild = codes.decode(codes.clip(5 * draws(40, 6, seed=3).to(dtype)), x)
+    assert (wild[:, 2] == 7).all() and (wild[:, 0].std() > 0)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_codes_on_principal_axes(k):
+    x = mixed()
+    axes = axes_of(x, k)
+    codes = VectorCodes(6, axes).double()
+    assert codes.n_codes == k
+    codes.fit(x)
+    u = codes.encode(x)
+    assert u.shape == (40, k)
+    assert u.mean(0).abs().max() < 1e-12 and u.square().mean().sqrt().item() == pytest.approx(1)
+    # the encoder's own coordinates, up to centre and scale
+    coordinates = axes(x) - axes(x).mean(0)
+    torch.testing.assert_close(u, coordinates / coordinates.square().mean().sqrt())
+    torch.testing.assert_close(codes.clip(3 * u).amax(0), u.amax(0))
+    # The way back: what an encoder on the axes sees is kept, and no other linear way is nearer to the rows.
+    v = draws(9, k, seed=2)
+    torch.testing.assert_close(codes.encode(codes.decode(v, x[:9])), v)
+    best = torch.linalg.lstsq(u, x - x.mean(0)).solution
+    torch.testing.assert_close(codes.decode(u, x), u @ best + x.mean(0))
+    assert (codes.decode(v, x)[:, 2] - 7).abs().max() < 1e-12
+
+
+def test_all_axes_lose_nothing():
+    x = mixed()
+    codes = VectorCodes(6, axes_of(x, 5)).double()  # one of six features is constant
+    codes.fit(x)
+    torch.testing.assert_close(codes.decode(codes.encode(x), x), x)
+
+
+def test_the_encoders_axes_stay_its_own():
+    axes = axes_of(mixed(), 2)
+    codes = VectorCodes(6, axes).double()
+    assert not list(codes.parameters()) and not any(isinstance(m, PrincipalAxes) for m in codes.modules())
+    codes.fit(mixed())
+    u = codes.encode(mixed())
+    axes.fit(draws(40, 6, seed=8))  # what they become later does not matter
+    assert torch.equal(codes.encode(mixed()), u)
+    assert torch.equal(copy.deepcopy(codes).encode(mixed()), u)
+
+
+def test_axes_fitted_after_construction_are_read_by_fit():
+    axes = PrincipalAxes(6, 2).double()
+    codes = VectorCodes(6, axes).double()
+    axes.fit(mixed())
+    codes.fit(mixed())
+    expected = VectorCodes(6, axes_of(mixed(), 2)).double()
+    expected.fit(mixed())
+    assert torch.equal(codes.encode(mixed()), expected.encode(mixed()))
+
+
+@pytest.mark.parametrize("on_axes", [False, True])
+def test_a_second_fit_forgets_the_first(on_axes):
+    codes, fresh = (VectorCodes(6, axes_of(mixed(), 3) if on_axes else None).double() for _ in range(2))
+    codes.fit(10 * mixed() + 3)
+    for each in (codes, fresh):
+        each.fit(mixed())
+    for name, value in fresh.state_dict().items():
+        torch.testing.assert_close(codes.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("on_axes", [False, True])
+def test_blocks_change_nothing(on_axes, monkeypatch):
+    x = mixed(50)
+    fitted = []
+    for numbers in (1 << 22, 24, 1):  # all at once, four rows, one row
+        monkeypatch.setattr("viewsmith.views.diffusion.codes.BLOCK", numbers)
+        codes = VectorCodes(6, axes_of(x, 3) if on_axes else None).double()
+        codes.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
+        fitted.append(codes.state_dict())
+    for other in fitted[1:]:
+        for name, value in fitted[0].items():
+            torch.testing.assert_close(other[name], value, rtol=1e-10, atol=1e-10)
+
+
+def test_codes_are_fitted_precisely_in_float32():
+    x = (draws(3000, 3) + 1000).float()
+    codes = VectorCodes(3)
+    codes.fit(x)
+    u = codes.encode(x)
+    assert u.mean(0).abs().max() < 1e-3 and u.square().mean().sqrt().item() == pytest.approx(1, rel=1e-4)
+
+
+@pytest.mark.parametrize("k", [None, 2])
+def test_rows_that_are_all_alike(k):
+    x = torch.ones(5, 4)
+    codes = VectorCodes(4, axes_of(x, k) if k else None)
+    codes.fit(x)
+    u = codes.clip(draws(5, k or 4, dtype=torch.float32))
+    assert (u == 0).all() and torch.equal(codes.decode(u, x), x)
+
+
+def test_rows_of_another_width_are_refused():
+    assert refusal(VectorCodes(3).fit, torch.zeros(5, 4)) == (
+        "the codes of vectors were given 5 rows of shape (4,), expected at least one of (3,)"
+    )
+    assert "were given 0 rows" in refusal(VectorCodes(3).fit, torch.zeros(0, 3))
+
+
+# --- images
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pixels_run_from_minus_one_to_one(channels):
+    images = torch.randint(0, 256, (4, 5, 6, channels), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    images[0, 0, 0], images[0, 0, 1] = 0, 255
+    pixels = Pixels(images.shape[1:])
+    pixels.fit(images, "standard")
+    codes = PixelCodes(channels, pixels.center.tolist(), pixels.scale.tolist())
+    codes.fit(Samples(images, pixels))
+    x = pixels(images)
+    u = codes.encode(x)
+    torch.testing.assert_close(u, images.movedim(3, 1) / 127.5 - 1, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(codes.decode(u, x), x, rtol=1e-4, atol=1e-5)
+    assert torch.equal(pixels.inverse(codes.decode(u, x)), images)
+    assert codes.clip(2 * u).abs().max() == 1 and codes.mask(x) is None
+
+
+def test_one_center_serves_all_channels():
+    x = draws(2, 3, 4, 4)
+    several = PixelCodes(3, [0.5] * 3, [0.25] * 3).double()
+    assert torch.equal(PixelCodes(3, 0.5, 0.25).double().encode(x), several.encode(x))
+    torch.testing.assert_close(several.encode(x), 2 * (0.25 * x + 0.5) - 1)
+    assert torch.equal(PixelCodes(3).encode(x), 2 * x - 1)
+
+
+def test_numbers_for_other_channels_are_refused():
+    assert refusal(PixelCodes, 3, [0.5, 0.5]) == "center of the pixels has 2 values, expected 1 or 3"
+
+
+# --- DNA
+
+
+def test_letters():
+    letters = torch.tensor([list(b"ACGTN"), [*b"GAT", 0, 0]], dtype=torch.uint8)
+    nucleotides, codes = Nucleotides(), LetterCodes()
+    x = nucleotides(letters)
+    u = codes.encode(x)
+    assert u[0, :, 1].tolist() == [-1, 1, -1, -1] and u[0, :, 4].tolist() == [-0.5] * 4
+    assert (u[1, :, 3:] == 0).all() and u[1, :, 0].tolist() == [-1, -1, 1, -1]
+    assert codes.mask(x).tolist() == [[[True] * 5], [[True] * 3 + [False] * 2]]
+    assert codes.clip(3 * u).abs().max() == 1
+    # any codes become letters, also at the N, and padding stays padding
+    drawn = draws(2, 4, 5)
+    back = codes.decode(drawn, x)
+    assert back.dtype == x.dtype and torch.equal(back[1, :, 3:], torch.zeros(4, 2))
+    real = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], dtype=torch.bool)
+    assert torch.equal(back.argmax(1)[real], drawn.argmax(1)[real]) and (back.sum(1) == real).all()
+    assert nucleotides.inverse(codes.decode(u, x))[1].tolist() == [*b"GAT", 0, 0]

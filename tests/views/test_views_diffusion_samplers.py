@@ -1,0 +1,249 @@
+"""Samplers: against diffusers, on data whose answer is known, and by hand."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from diffusers import DDIMScheduler, DDPMScheduler, DPMSolverMultistepScheduler
+from diffusion_toys import gaussian_denoiser
+
+from refusals import refusal
+from viewsmith.views.diffusion import Schedule, sample, timesteps
+
+LINEAR = Schedule.named("linear")
+THEIR_PREDICTION = {"eps": "epsilon", "v": "v_prediction", "x0": "sample"}
+
+
+def draw(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def bounded(x, t):
+    """Some network's output, between -1 and 1, that depends on all of x and on t."""
+    mix = torch.linspace(-1, 1, 16).outer(torch.linspace(0.5, -1.5, 16)).cos()
+    return torch.tanh(x @ mix.to(x) + t / 500 - 1)
+
+
+def to_range(x0):
+    return x0.clamp(-1, 1)
+
+
+# --- times
+
+
+def test_the_times_of_ten_steps():
+    assert timesteps(LINEAR, 10) == [999, 809, 639, 489, 359, 249, 159, 89, 39, 9]
+    assert timesteps(LINEAR, 4, 0.2) == [199, 111, 49, 11]  # 200 * 9 / 16 = 112.5 is rounded to even
+    assert timesteps(LINEAR, 1) == [999] and timesteps(LINEAR, 5, 0.001) == [0]
+    assert timesteps(LINEAR, 1000) == list(range(999, -1, -1)) == timesteps(LINEAR, 10**6)
+
+
+@pytest.mark.parametrize("strength", [0.0011, 0.01, 0.123, 0.5, 1.0])
+def test_times_fall_and_start_at_the_strength(strength):
+    for steps in (1, 2, 3, 7, 25, 90, 333, 999):
+        times = timesteps(LINEAR, steps, strength)
+        assert len(times) == min(steps, round(1000 * strength)) and times[0] == round(1000 * strength) - 1
+        assert all(later < earlier for earlier, later in itertools.pairwise(times)) and times[-1] >= 0
+
+
+def test_impossible_times_are_refused():
+    assert refusal(timesteps, LINEAR, 0) == "the sampler was given 0 steps, expected at least 1"
+    for strength in (0.0, -0.5, 1.01, float("nan")):
+        message = f"the strength of the noise is {strength}, expected a number above 0 and at most 1"
+        assert refusal(timesteps, LINEAR, 10, strength) == message
+
+
+def test_an_unknown_sampler_is_refused():
+    message = refusal(sample, bounded, torch.zeros(1, 16), LINEAR, [0], sampler="euler")
+    assert message == "the sampler is 'euler', expected one of ddim, ddpm, dpm"
+
+
+# --- the same numbers as diffusers
+
+
+def theirs(scheduler, times, predict, start, generator=None):
+    options = {"generator": generator} if generator else {}
+    for t in times:
+        start = scheduler.step(predict(start, t), t, start, **options).prev_sample
+    return start
+
+
+def compare(ours, other, clip):
+    # diffusers computes its tables in float32; unclipped samples reach sizes of hundreds.
+    torch.testing.assert_close(ours, other, rtol=2e-3, atol=2e-4 if clip else 2e-3 * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("steps", [2, 10, 20])
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize("prediction", THEIR_PREDICTION)
+class TestAgainstDiffusers:
+    start = torch.randn(5, 4, 16, generator=draw())
+
+    def ours(self, sampler, times, prediction, clip):
+        options = {"sampler": sampler, "prediction": prediction, "clip": to_range if clip else None}
+        return sample(bounded, self.start, LINEAR, times, **options, generator=draw(7))
+
+    def test_ddim(self, prediction, clip, steps):
+        scheduler = DDIMScheduler(
+            prediction_type=THEIR_PREDICTION[prediction], clip_sample=clip, timestep_spacing="trailing"
+        )
+        scheduler.set_timesteps(steps)
+        # Its DDIM knows even spacing alone. The noise is taken anew from the clipped sample, as ours is.
+        step, scheduler.step = (
+            scheduler.step,
+            lambda *given: step(*given, use_clipped_model_output=True),
+        )
+        times = scheduler.timesteps.tolist()
+        compare(self.ours("ddim", times, prediction, clip), theirs(scheduler, times, bounded, self.start), clip)
+
+    def test_ddpm(self, prediction, clip, steps):
+        scheduler = DDPMScheduler(prediction_type=THEIR_PREDICTION[prediction], clip_sample=clip)
+        times = timesteps(LINEAR, steps)
+        scheduler.set_timesteps(timesteps=times)
+        other = theirs(scheduler, times, bounded, self.start, draw(7))
+        compare(self.ours("ddpm", times, prediction, clip), other, clip)
+
+    def test_dpm(self, prediction, clip, steps):
+        scheduler = DPMSolverMultistepScheduler(
+            prediction_type=THEIR_PREDICTION[prediction],
+            algorithm_type="dpmsolver++",
+            solver_order=2,
+            lower_order_final=True,
+            thresholding=clip,  # with a largest value of 1, the same as clipping to -1 and 1
+            sample_max_value=1.0,
+        )
+        times = timesteps(LINEAR, steps)
+        scheduler.set_timesteps(timesteps=times)
+        compare(
+            self.ours("dpm", times, prediction, clip),
+            theirs(scheduler, scheduler.timesteps, lambda x, t: bounded(x, int(t)), self.start),
+            clip,
+        )
+
+
+# --- data whose score is known
+
+MEAN = torch.tensor([0.3, -1.0, 0.0], dtype=torch.float64)
+DEVIATION = torch.tensor([1.0, 0.3, 0.1], dtype=torch.float64)
+
+
+def gaussian_samples(sampler, steps, prediction="eps", schedule=LINEAR, start=None, strength=1.0):
+    if start is None:
+        start = torch.randn(10_000, 3, generator=draw(), dtype=torch.float64)
+    predict = gaussian_denoiser(schedule, MEAN, DEVIATION, prediction)
+    times = timesteps(schedule, steps, strength)
+    return sample(predict, start, schedule, times, sampler=sampler, prediction=prediction, generator=draw(1))
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+@pytest.mark.parametrize(("sampler", "steps", "tolerance"), [("ddim", 50, 0.1), ("dpm", 20, 0.04), ("ddpm", 100, 0.12)])
+@pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
+def test_gaussian_data_comes_out_with_its_mean_and_spread(sampler, steps, tolerance, schedule, prediction):
+    x = gaussian_samples(sampler, steps, prediction, Schedule.named(schedule))
+    assert ((x.mean(0) - MEAN).abs() < 0.04 * DEVIATION).all()
+    torch.testing.assert_close(x.std(0), DEVIATION, rtol=tolerance, atol=0)
+
+
+def test_ancestral_sampling_with_all_steps_is_exact_in_float32():
+    predict = gaussian_denoiser(LINEAR, MEAN.float(), DEVIATION.float(), "eps")
+    start = torch.randn(4_000, 3, generator=draw())
+    x = sample(predict, start, LINEAR, timesteps(LINEAR, 1000), sampler="ddpm", generator=draw(1))
+    assert x.dtype == torch.float32
+    assert ((x.mean(0) - MEAN).abs() < 0.06 * DEVIATION).all()
+    torch.testing.assert_close(x.std(0).double(), DEVIATION, rtol=0.05, atol=0)
+
+
+def test_orders_of_the_solvers():
+    # For Gaussian data a deterministic sampler is a line, start -> mean + spread * start, and the true spread is known:
+    # twice the steps leave half of DDIM's error and a quarter of DPM-Solver++'s.
+    start = torch.ones(1, 3, dtype=torch.float64)
+    share = LINEAR.share(999)
+    exact = MEAN + DEVIATION * (start - share**0.5 * MEAN) / (share * DEVIATION**2 + 1 - share).sqrt()
+    for sampler, order in (("ddim", 1), ("dpm", 2)):
+        errors = [(gaussian_samples(sampler, k, start=start) - exact).abs().amax().item() for k in (20, 40)]
+        assert 0.75 * 2**order < errors[0] / errors[1] < 1.6 * 2**order, sampler
+    assert errors[0] < 0.01
+
+
+@pytest.mark.parametrize("sampler", ["ddim", "dpm", "ddpm"])
+def test_a_start_with_little_noise_stays_close(sampler):
+    x0 = MEAN + DEVIATION * torch.randn(500, 3, generator=draw(), dtype=torch.float64)
+    distances = []
+    for strength in (0.02, 0.1, 0.4):
+        signal, noise = LINEAR.at(timesteps(LINEAR, 20, strength)[0])
+        start = signal * x0 + noise * torch.randn(500, 3, generator=draw(2), dtype=torch.float64)
+        x = gaussian_samples(sampler, 20, start=start, strength=strength)
+        distances.append((x - x0).square().mean().sqrt().item())
+        torch.testing.assert_close(x.std(0), DEVIATION, rtol=0.2, atol=0)
+    assert 0 < 2 * distances[0] < distances[1] < 0.6 * distances[2] < 0.6
+
+
+# --- by hand
+
+HAND = Schedule(torch.tensor([0.64, 0.36], dtype=torch.float64))
+
+
+def by_time(*outputs):
+    return lambda x, t: torch.full_like(x, outputs[t])
+
+
+@pytest.mark.parametrize("sampler", ["ddim", "dpm"])  # the same in two steps, which are both of first order
+def test_two_steps_by_hand(sampler):
+    start = torch.tensor([[1.0]], dtype=torch.float64)
+    # x_0 = (1 - .8 * .5) / .6 = 1, x = .8 * 1 + .6 * .5 = 1.1, and at the end (1.1 - .6 * .3) / .8 = 1.15
+    assert sample(by_time(0.3, 0.5), start, HAND, [1, 0], sampler=sampler).item() == pytest.approx(1.15)
+    # With x_0 held at .5 the noise becomes (1 - .6 * .5) / .8 = .875, x = .8 * .5 + .6 * .875 = .925.
+    seen = []
+
+    def predict(x, t):
+        seen.append((t, x.item()))
+        return by_time(0.3, 0.5)(x, t)
+
+    x = sample(predict, start, HAND, [1, 0], sampler=sampler, clip=lambda x0: x0.clamp(-0.5, 0.5))
+    assert [t for t, _ in seen] == [1, 0] and [value for _, value in seen] == pytest.approx([1.0, 0.925])
+    assert x.item() == 0.5
+
+
+def test_two_ancestral_steps_by_hand():
+    start = torch.tensor([[1.0]], dtype=torch.float64)
+    noise = torch.randn(1, 1, generator=draw(), dtype=torch.float64).item()
+    # alpha = .5625; mean .8 * .4375 / .64 + .75 * .36 / .64 = .96875, variance .36 / .64 * .4375
+    x = 0.96875 + math.sqrt(0.24609375) * noise
+    generator = draw()
+    sampled = sample(by_time(0.3, 0.5), start, HAND, [1, 0], sampler="ddpm", generator=generator).item()
+    assert sampled == pytest.approx((x - 0.6 * 0.3) / 0.8)
+    # The last step draws nothing.
+    assert torch.equal(generator.get_state(), after_draws(1, 1).get_state())
+
+
+def after_draws(*shape):
+    generator = draw()
+    torch.randn(shape, generator=generator, dtype=torch.float64)
+    return generator
+
+
+def test_the_second_order_step_by_hand():
+    schedule = Schedule(torch.tensor([0.9, 0.5, 0.1], dtype=torch.float64))
+    says = [0.7, -0.2, 0.4]
+    lam = [0.5 * math.log(share / (1 - share)) for share in (0.9, 0.5, 0.1)]
+    h1, h2 = lam[1] - lam[2], lam[0] - lam[1]
+    x = math.sqrt(0.5 / 0.9) * 1.5 - math.sqrt(0.5) * (math.exp(-h1) - 1) * says[2]
+    d = says[1] + h2 / h1 / 2 * (says[1] - says[2])
+    x = math.sqrt(0.1 / 0.5) * x - math.sqrt(0.9) * (math.exp(-h2) - 1) * d
+    seen = []
+
+    def predict(x, t):
+        seen.append(x.item())
+        return by_time(*says)(x, t)
+
+    start = torch.tensor([[1.5]], dtype=torch.float64)
+    assert sample(predict, start, schedule, [2, 1, 0], sampler="dpm", prediction="x0").item() == 0.7
+    assert seen[2] == pytest.approx(x, rel=1e-12)
+
+
+@pytest.mark.parametrize("sampler", ["ddim", "dpm"])
+def test_deterministic_samplers_draw_nothing(sampler):
+    generator = draw()
+    sample(bounded, torch.zeros(2, 16), LINEAR, [500, 20], sampler=sampler, generator=generator)
+    assert torch.equal(generator.get_state(), draw().get_state())
