@@ -2,7 +2,7 @@
 
 "phase A" is DiffAug without a generator: same encoder, losses, optimiser, learning-rate curve and encoder steps as
 every DiffAug row, which trains its generator on top of them. Settings were chosen without these sets (docs, DiffAug);
-rows with a setting in their name are ablations of one thing. Encoder steps: 2,000 on vectors, 300 on images and DNA,
+rows with a setting in their name are ablations of one thing. Encoder steps: 1,200 on vectors, 300 on images and DNA,
 batch 256. "simclr + neighbour mix" and "contrastive" have the same encoder and steps.
 
 Of each trained row the representation is scored and, with the prefix map_, the 2-D map, beside UMAP, PaCMAP and PCA in
@@ -46,7 +46,7 @@ VECTORS: dict[str, int | None] = {
     "sc_human_kidney": 10_000,
 }
 DOMAINS = ("fashion_mnist", "cifar10_small", "dna_human_core_promoter", "dna_ienhancer2l", "dna_arabidopsis_promoter")
-STEPS = {"vectors": 2000, "domains": 300}
+STEPS = {"vectors": 1200, "domains": 300}
 SEEDS, MORE_SEEDS = (0, 1, 2), (0, 1, 2, 3, 4)
 PROTOCOLS = ("linear", "svm", "knn", "kmeans_accuracy", "nmi", "linear_1pct")
 PATH = RESULTS / "study_diffaug.jsonl"

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from viewsmith import Contrastive, PiNDA
+from viewsmith import Contrastive, DiffAug, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.estimators.options import check_options, schema
@@ -96,8 +96,47 @@ REFUSED_BY_PINDA = [
     ("generator", "transformer", "'auto', 'mlp', 'low-resolution', 'unet', 'resnet18', 'shared' or 'sequence'"),
     ("generator_hidden", "wide", "tuple"),
 ]
+REFUSED_BY_DIFFAUG = [
+    ("framework", "moco", "'soft' or 'simclr'"),
+    ("kernel", "gauss", "'auto', 'paper', 'plain', 'published', 'cauchy' or 'cosine'"),
+    ("normalise", "perhaps", "boolean"),
+    ("directions", "perhaps", "boolean or 'auto'"),
+    ("nu", 0, "greater than 0"),
+    ("nu_map", 0, "greater than 0"),
+    ("nu_target", -1, "greater than 0"),
+    ("target_distance", 0, "greater than 0"),
+    ("targets", "labels", "'samples' or 'views'"),
+    ("beta", 2, "less than or equal to 1"),
+    ("negative_weight", 0, "greater than 0"),
+    ("detach_targets", "perhaps", "boolean"),
+    ("map_components", 0, "greater than or equal to 1"),
+    ("map_hidden", 8, "tuple"),
+    ("map_gradient", 2, "less than or equal to 1"),
+    ("phases", 3, "string"),
+    ("phases", "AB", "A, ABA, ABABA and so on, or J"),
+    ("replacement", 1.5, "less than or equal to 1"),
+    ("generator_epochs", 0, "greater than or equal to 1 or 'auto'"),
+    ("generator_learning_rate", 0, "greater than 0"),
+    ("bank_views", 0, "greater than or equal to 1"),
+    ("refresh", -1, "greater than or equal to 0 or 'batch'"),
+    ("keep_strayed", "perhaps", "boolean"),
+    ("condition", "none", "'representation', 'map', 'labels' or 'random'"),
+    ("denoiser", "unet", "'fast' or 'published'"),
+    ("predicts", "noise", "'auto', 'eps', 'v' or 'x0'"),
+    ("noise_schedule", "sigmoid", "'auto', 'linear' or 'cosine'"),
+    ("sampler", "euler", "'auto', 'ddim', 'ddpm' or 'dpm'"),
+    ("sampler_steps", 0, "greater than or equal to 1 or 'auto'"),
+    ("strength", 0, "greater than 0"),
+    ("strength", 1.5, "less than or equal to 1"),
+    ("guidance", -1, "greater than or equal to 0"),
+    ("condition_drop", 1, "less than 1"),
+    ("condition_blur", -1, "greater than or equal to 0"),
+    ("average", 1, "less than 1"),
+]
 CASES = [(cls, *case) for cls in (Contrastive, PiNDA) for case in REFUSED]
-CASES += [(Contrastive, "noise_strength", "strong", "number or 'auto'")]
+CASES += [(DiffAug, *case) for case in REFUSED if case[0] not in ("framework", "kernel")]
+CASES += [(DiffAug, *case) for case in REFUSED_BY_DIFFAUG]
+CASES += [(cls, "noise_strength", "strong", "number or 'auto'") for cls in (Contrastive, DiffAug)]
 CASES += [(PiNDA, *case) for case in REFUSED_BY_PINDA]
 
 

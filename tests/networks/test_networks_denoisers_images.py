@@ -31,7 +31,9 @@ def trained(network, steps=4, learning_rate=1e-2, size=8):
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
     dtype = next(network.parameters()).dtype
     for step in range(steps):
-        x, t, condition = batch(8, size, size, network.last.out_channels // (4 if hasattr(network, "join") else 1), dtype, step)
+        x, t, condition = batch(
+            8, size, size, network.last.out_channels // (4 if hasattr(network, "join") else 1), dtype, step
+        )
         wanted = x + condition[:, :1, None, None] + (t / 500 - 1)[:, None, None, None]
         optimizer.zero_grad()
         (network(x, t, condition) - wanted).square().mean().backward()

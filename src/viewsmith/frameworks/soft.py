@@ -96,11 +96,12 @@ class SoftContrastive(nn.Module):
         refuse_crops(pair, "soft")
         # One forward for both views: they share their BatchNorm statistics.
         y = self.encoder(torch.cat([pair.first, pair.second]))
-        losses = _pair_losses(self.loss, self.head(y), y, pair.ids)
+        labels = _Labels(y)
+        losses = _pair_losses(self.loss, self.head(y), labels, pair.ids)
         if self.chart is None:
             return losses
         shown = y if self.chart_share == 1 else y.detach() + self.chart_share * (y - y.detach())
-        return losses + _pair_losses(self.chart_loss, self.chart(shown), y, pair.ids)
+        return losses + _pair_losses(self.chart_loss, self.chart(shown), labels, pair.ids)
 
     @property
     def chart_or_head(self) -> nn.Module:
@@ -108,8 +109,30 @@ class SoftContrastive(nn.Module):
         return self.head if self.chart is None else self.chart
 
 
-def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, y: Tensor, ids: Ids) -> Tensor:
-    """The loss of embeddings z (2 B, d) over representations y (2 B, m), against the views of all processes."""
+class _Labels:
+    """Representations (2 B, m) as the soft labels of a loss compare them, made once for losses that do so alike."""
+
+    def __init__(self, y: Tensor) -> None:
+        self.y = y
+        self.made: dict[Any, tuple[Tensor, Tensor]] = {}
+
+    def of(self, loss: SoftLoss) -> tuple[Tensor, Tensor]:
+        """Those of the first views, (B, m), and those they are compared with, of all processes (N, m)."""
+        how = loss.targets, loss.target_distance
+        if how not in self.made:
+            y0, y1 = (self.y if self.y.dtype == torch.float64 else self.y.float()).chunk(2)
+            target = gather(y1 if loss.targets == "views" else y0)
+            if loss.target_distance is not None:
+                # The mean squared distance of all pairs of rows is twice their mean squared distance to their mean.
+                found = 2 * (target - target.mean(0)).detach().square().sum() / len(target)
+                scale = (loss.target_distance / found.clamp_min(1e-12)).sqrt()
+                y0, target = y0 * scale, target * scale
+            self.made[how] = y0, target
+        return self.made[how]
+
+
+def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, labels: _Labels, ids: Ids) -> Tensor:
+    """The loss of embeddings z (2 B, d), against the views of all processes."""
     z0, z1 = (z if z.dtype == torch.float64 else z.float()).chunk(2)
     offset = local_rows(len(z0)).start
     if isinstance(loss, InfoNCE):
@@ -129,12 +152,7 @@ def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, y: Tensor, ids: Ids) -> Te
             )
     if loss.temperature is not None:
         z0, z1 = unit(z0) / loss.temperature**0.5, unit(z1) / loss.temperature**0.5
-    y0, y1 = y.chunk(2)
-    target = gather(y1 if loss.targets == "views" else y0)
-    if loss.target_distance is not None:
-        distance = 2 * target.detach().double().var(0, correction=0).sum()
-        scale = (loss.target_distance / distance.clamp_min(1e-12)).sqrt()
-        y0, target = y0 * scale, target * scale
+    y0, target = labels.of(loss)
     others = gather(z1), target
     shared: dict[str, Any] = {
         "nu": loss.nu,

@@ -15,6 +15,10 @@ from viewsmith.losses.soft_contrastive import Form, exact, log_kernel
 # Above this many bytes the matrix of pairs is made in parts, of that many bytes each.
 WHOLE, PART = 64 << 20, 4 << 20
 
+# Logarithms below this count as it: e^-60 is nothing beside 1, and smaller numbers would become denormal, which a CPU
+# takes a hundred times as long for.
+LEAST = -60.0
+
 
 def soft_normalised(
     z0: Tensor,
@@ -80,15 +84,15 @@ def _equation(
     pair = start + offset
     log_k = log_kernel(_distances(z, others, pair), nu, kernel)
     log_p = _log_share(_distances(y, targets, pair), nu_target, kernel)
-    p = log_p.diagonal_scatter(log_p.diagonal(pair) + beta, pair).clamp_max(0).exp()
+    p = log_p.diagonal_scatter(log_p.diagonal(pair) + beta, pair).clamp(LEAST, 0).exp()
     if ids is not None:
         shown, own = ids[0][start : start + len(z), None], ids[1][pair : pair + len(z), None]
         same = (shown == ids[1]) | (own == ids[1])
         same.diagonal(pair).fill_(False)
-        log_k, p = log_k.masked_fill(same, -torch.inf), p.masked_fill(same, 0)
+        log_k, p = log_k.masked_fill(same, LEAST), p.masked_fill(same, 0)
     odds = log_k - log_k.logsumexp(1, keepdim=True)  # log Q / (1 - Q)
-    # -P log Q - (1 - P) log(1 - Q); where nothing is left of a pair, 0.
-    return (F.softplus(odds) - p * odds.clamp_min(torch.finfo(odds.dtype).min)).sum(1)
+    # -P log Q - (1 - P) log(1 - Q)
+    return (F.softplus(odds) - p * odds).sum(1)
 
 
 def _log_share(squared: Tensor, nu: float, kernel: Form) -> Tensor:
