@@ -13,14 +13,14 @@ import typer
 from cli_tools import good
 
 from viewsmith.cli import app
-from viewsmith.estimators import sessions, settings, strength
+from viewsmith.estimators import pictures, settings, strength
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
     "fit": "method out framework encoder views epochs minutes batch-size preset seed device precision config set "
     "resume label labels layer image-size domain drop one-hot impute transductive threads checkpoint-every debug",
-    "embed": "out label labels threads debug",
+    "embed": "out output label labels threads debug",
     "evaluate": "json umap protocols label labels threads debug",
     "views": "n out split seed label labels threads debug",
     "report": "data label labels threads debug",
@@ -94,7 +94,7 @@ def workplace(tmp_path, monkeypatch):
         monkeypatch.setitem(settings.STEPS, domain, 1)
     monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
     # t-SNE takes longer than all the rest.
-    monkeypatch.setattr(sessions, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
+    monkeypatch.setattr(pictures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
     rng = np.random.default_rng(0)
     kinds = np.where(np.arange(60) % 2, "b", "t")
     table = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
@@ -139,7 +139,16 @@ def test_the_code_of_the_documents_runs(path, workplace):
 
 
 def test_the_documents_with_code_are_known():
-    expected = {"README.md", "contrastive.md", "data.md", "dna.md", "evaluation.md", "frameworks.md", "images.md"}
+    expected = {
+        "README.md",
+        "contrastive.md",
+        "data.md",
+        "diffaug.md",
+        "dna.md",
+        "evaluation.md",
+        "frameworks.md",
+        "images.md",
+    }
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md"}
 
 

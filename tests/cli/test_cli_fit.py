@@ -1,6 +1,7 @@
 """`viewsmith fit`: what a run folder holds, where options come from, and going on with a run."""
 
 import json
+import re
 import shutil
 import tomllib
 
@@ -41,7 +42,9 @@ def metrics(run):
 def test_the_run_folder(tmp_path, method):
     run = tmp_path / "deep" / "run"
     result = good("fit", "wine", "--method", method, "--out", run, *EPOCHS)
-    assert result.out == f"{run}\n" and result.err == ""
+    # Two epochs make no generator that one would take.
+    drift = r"warning: generated views drift from their samples: .*\n" if method == "diffaug" else ""
+    assert result.out == f"{run}\n" and re.fullmatch(drift, result.err)
     assert {path.name for path in run.iterdir()} == FILES | {"checkpoint"}
     assert {path.suffix for path in (run / "checkpoint").iterdir()} == {".safetensors", ".json"}
 
@@ -55,7 +58,7 @@ def test_the_run_folder(tmp_path, method):
     assert kept["data"]["source"] == "wine" and kept["data"]["domain"] == "vectors"
 
     rows = metrics(run)
-    assert [row["epoch"] for row in rows] == [1, 2]
+    assert [row["epoch"] for row in rows] == ([1, 2, 3] if method == "diffaug" else [1, 2])
     assert rows[-1].keys() >= {"loss", "feature_std", "effective_rank", "alignment", "uniformity"}
     summary = json.loads((run / "summary.json").read_text())
     assert summary["status"] == "finished" and summary["seed"] == 0 and summary["rows"] == 142

@@ -5,6 +5,7 @@ from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.soft_contrastive import soft_contrastive
+from viewsmith.losses.soft_normalised import soft_normalised
 from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "self_distillation",
     "sinkhorn",
     "soft_contrastive",
+    "soft_normalised",
     "swapped_prediction",
     "uniformity",
 ]

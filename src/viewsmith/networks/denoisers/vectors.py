@@ -1,21 +1,26 @@
-"""Denoisers of vectors: noised codes (B, d) to predictions of the same shape; see the package."""
+"""Denoisers of vectors: ``denoiser(x, t, condition)``, noised codes (B, d) to a prediction of the same shape."""
 
 from __future__ import annotations
 
 import itertools
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.networks.denoisers.parts import time_features
+from viewsmith.networks.denoisers.parts import Modulation, TimeCode, zero_start
+
+TIME_WIDTH = 64
 
 
 class VectorDenoiser(nn.Module):
-    """Residual layers of one width, made for one CPU core.
+    """A residual MLP made for one CPU core: a training step costs about as much as one of a small encoder.
 
-    The condition is added before every block; the time sets scale and shift after each block's norm, and how much of
-    the noised codes themselves the prediction holds.
+    The condition is projected once and added to the first layer and before every later block; the time sets scale and
+    shift after each block's norm (FiLM: Perez et al. 2018), and how much of the noised codes themselves, entry by
+    entry, the prediction holds. In trials, adding the condition learned faster, at less than half the work, than
+    letting time and condition set the scales together. It predicts 0 until it is trained.
+
+    Made for "v" predictions and a learning rate around 4e-3 at batch 256.
 
     Parameters
     ----------
@@ -24,44 +29,51 @@ class VectorDenoiser(nn.Module):
     condition : int
         Width c of the condition.
     width : int
-        Width of the layers.
+        Width of the hidden layers.
     blocks : int
-        Number of residual blocks, two layers each.
+        Residual blocks of two layers each, after the first layer.
     """
 
-    def __init__(self, n_features: int, condition: int, *, width: int = 192, blocks: int = 3) -> None:
+    def __init__(self, n_features: int, condition: int, *, width: int = 192, blocks: int = 2) -> None:
         super().__init__()
-        self.width, self.code = width, 64
-        self.time = nn.Linear(self.code, self.code)
+        self.time = TimeCode(TIME_WIDTH)
         self.condition = nn.Linear(condition, width)
         self.first = nn.Linear(n_features, width)
-        self.modulate = nn.ModuleList(nn.Linear(self.code, 2 * width) for _ in range(blocks))
-        self.inner = nn.ModuleList(nn.Linear(width, width) for _ in range(blocks))
-        self.outer = nn.ModuleList(nn.Linear(width, width) for _ in range(blocks))
-        self.last = nn.Linear(width, n_features)
-        self.share = nn.Linear(self.code, n_features)
-        for layer in (self.last, self.share):
-            nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
+        self.blocks = nn.ModuleList(_Block(width) for _ in range(blocks))
+        self.last = zero_start(nn.Linear(width, n_features))
+        self.share = zero_start(nn.Linear(TIME_WIDTH, n_features))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions like x (B, d), from times (B,) of a 1,000-step schedule and conditions (B, c)."""
-        code = F.silu(self.time(time_features(t, self.code).to(condition.dtype)))
-        told = self.condition(condition)
+        """Predictions (B, d) from noised codes (B, d), times (B,), 0 to 999, and conditions (B, c)."""
+        time, told = self.time(t), self.condition(condition)
         h = self.first(x) + told
-        for modulate, inner, outer in zip(self.modulate, self.inner, self.outer, strict=True):
-            scale, shift = modulate(code).chunk(2, dim=1)
-            z = torch.addcmul(shift, F.layer_norm(h, (self.width,)), 1 + scale) + told
-            h = h + outer(F.silu(inner(z)))
-        return torch.addcmul(self.last(F.layer_norm(h, (self.width,))), self.share(code), x)
+        for block in self.blocks:
+            h = block(h, time, told)
+        return self.last(_row_norm(h)) + self.share(time) * x
+
+
+class _Block(nn.Module):
+    """``h + outer(SiLU(inner(scale * norm(h) + shift + told)))``, with scale and shift from the time."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.modulate = Modulation(TIME_WIDTH, width)
+        self.inner, self.outer = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, h: Tensor, time: Tensor, told: Tensor) -> Tensor:
+        change: Tensor = self.outer(F.silu(self.inner(self.modulate(_row_norm(h), time, told))))
+        return h + change
 
 
 class PublishedVectorDenoiser(nn.Module):
-    """DiffAug's network for vectors (Zang et al. 2024, listing 2), as in the authors' program.
+    """DiffAug's network for vectors (Zang et al. 2024, listing 2), made to predict "eps".
 
-    Eight blocks d - width - d with what was skipped added up across the middle; time and condition are added to the
-    input of every block. The row-wise norm is what the published InstanceNorm does to (B, d). Its last layer starts at
-    random, as published.
+    Eight blocks d - width - d, with the outputs of earlier blocks summed into later ones; time and condition are added
+    to the input of every block. Where the listing and the authors' program differ, the program is followed: the
+    condition has layers of its own, and the first block has no activation and norm in front. The program's
+    InstanceNorm of (B, d) is a norm of each row without scale and shift.
+
+    Its last layer starts at random, as published: unlike the other denoisers, it does not predict 0 before training.
 
     Parameters
     ----------
@@ -70,32 +82,33 @@ class PublishedVectorDenoiser(nn.Module):
     condition : int
         Width c of the condition.
     width : int
+        Width of the hidden layer of each block.
     """
 
     def __init__(self, n_features: int, condition: int, *, width: int = 2000) -> None:
         super().__init__()
         self.time = nn.Embedding(1000, n_features)
         widths = [condition, 200, 200, n_features]
-        layers = [nn.Linear(n_in, n_out) for n_in, n_out in itertools.pairwise(widths)]
-        self.condition = nn.Sequential(layers[0], nn.LeakyReLU(), layers[1], nn.LeakyReLU(), layers[2])
-        self.blocks = nn.ModuleList(_Block(n_features, width, leading=number > 0) for number in range(8))
+        first, second, third = (nn.Linear(n_in, n_out) for n_in, n_out in itertools.pairwise(widths))
+        self.condition = nn.Sequential(first, nn.LeakyReLU(), second, nn.LeakyReLU(), third)
+        self.blocks = nn.ModuleList(_PublishedBlock(n_features, width, leading=number > 0) for number in range(8))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions like x (B, d), from times (B,), 0 to 999, and conditions (B, c)."""
-        added = self.time(t.long()).to(condition.dtype) + self.condition(condition)
-        e1 = self.blocks[0](x + added)
-        e2 = self.blocks[1](e1 + added) + e1
-        e3 = self.blocks[2](e2 + added) + e1 + e2
-        e4 = self.blocks[3](e3 + added) + e1 + e2 + e3
-        d1 = self.blocks[4](e4 + added)
-        d2 = self.blocks[5](d1 + added) + e3 + d1
-        d3 = self.blocks[6](d2 + added) + e2 + d1 + d2
-        prediction: Tensor = self.blocks[7](d3 + added) + e1 + d1 + d2 + d3
-        return prediction
+        """Predictions (B, d) from noised codes (B, d), times (B,), 0 to 999 in whole steps, and conditions (B, c)."""
+        told = self.time(t.long()) + self.condition(condition)
+        e1 = self.blocks[0](x + told)
+        e2 = self.blocks[1](e1 + told) + e1
+        e3 = self.blocks[2](e2 + told) + e1 + e2
+        e4 = self.blocks[3](e3 + told) + e1 + e2 + e3
+        d1 = self.blocks[4](e4 + told)
+        d2 = self.blocks[5](d1 + told) + e3 + d1
+        d3 = self.blocks[6](d2 + told) + e2 + d1 + d2
+        d4: Tensor = self.blocks[7](d3 + told) + e1 + d1 + d2 + d3
+        return d4
 
 
-class _Block(nn.Module):
-    """LeakyReLU - norm - Linear(d, width) - LeakyReLU - norm - Linear(width, d), the first without the first two."""
+class _PublishedBlock(nn.Module):
+    """LeakyReLU - norm - Linear(d, width) - LeakyReLU - norm - Linear(width, d); the first two only if `leading`."""
 
     def __init__(self, n_features: int, width: int, *, leading: bool) -> None:
         super().__init__()
@@ -104,10 +117,11 @@ class _Block(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         if self.leading:
-            h = _normed(h)
-        narrowed: Tensor = self.narrow(_normed(self.widen(h)))
+            h = _row_norm(F.leaky_relu(h))
+        narrowed: Tensor = self.narrow(_row_norm(F.leaky_relu(self.widen(h))))
         return narrowed
 
 
-def _normed(h: Tensor) -> Tensor:
-    return F.layer_norm(F.leaky_relu(h), h.shape[1:])
+def _row_norm(h: Tensor) -> Tensor:
+    """Each row at mean 0 and variance 1."""
+    return F.layer_norm(h, h.shape[1:])

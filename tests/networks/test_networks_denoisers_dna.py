@@ -1,0 +1,177 @@
+"""The denoiser of DNA: shapes, padding, what it depends on, and Bayes' rule in its last layer."""
+
+import itertools
+
+import pytest
+import torch
+
+from viewsmith.networks.denoisers.dna import SequenceDenoiser
+
+CONDITION = 5
+
+
+def made(dtype=torch.float32, **options):
+    torch.manual_seed(0)
+    return SequenceDenoiser(CONDITION, **options).to(dtype)
+
+
+def loud(dtype=torch.float32, **options):
+    """With an end that is not zero, so that everything shows."""
+    network = made(dtype, **options)
+    torch.nn.init.normal_(network.factors.weight, std=0.3)
+    torch.nn.init.normal_(network.factors.bias)
+    return network
+
+
+def batch(n, length, dtype=torch.float32, seed=0):
+    """Noised letters, times and conditions."""
+    g = torch.Generator().manual_seed(seed)
+    letters = torch.nn.functional.one_hot(torch.randint(4, (n, length), generator=g), 4).mT.to(dtype)
+    x = 2 * letters - 1 + torch.randn(n, 4, length, generator=g, dtype=dtype)
+    return x, torch.randint(1000, (n,), generator=g), torch.randn(n, CONDITION, generator=g, dtype=dtype)
+
+
+def train(network, steps, n=32, learning_rate=5e-3):
+    """The losses of a few steps: the velocity of sequences of one letter, which only the condition tells."""
+    optimizer, losses = torch.optim.Adam(network.parameters(), lr=learning_rate), []
+    g = torch.Generator().manual_seed(0)
+    dtype = next(network.parameters()).dtype
+    for _ in range(steps):
+        letter, t = torch.randint(4, (n,), generator=g), torch.randint(1000, (n,), generator=g)
+        condition = 2 * torch.eye(CONDITION, dtype=dtype)[letter]
+        x0 = (2 * torch.eye(4, dtype=dtype)[letter] - 1)[:, :, None].expand(n, 4, 13)
+        eps = torch.randn(x0.shape, generator=g, dtype=dtype)
+        angle = ((t + 0.5) / 1000 * torch.pi / 2)[:, None, None].to(dtype)
+        x, v = angle.cos() * x0 + angle.sin() * eps, angle.cos() * eps - angle.sin() * x0
+        loss = (network(x, t, condition) - v).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 70, 251])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_predictions_are_like_the_codes(length, dtype):
+    x, t, condition = batch(2, length, dtype)
+    network = loud(dtype)
+    found = network(x, t, condition)
+    assert found.shape == x.shape and found.dtype == dtype and bool(found.isfinite().all())
+    torch.testing.assert_close(network(x, t.to(dtype), condition), found)  # times may be floats
+
+
+def test_it_predicts_zero_before_training():
+    assert not made()(*batch(3, 30)).any()
+
+
+@pytest.mark.parametrize("extra", [1, 2, 3, 4, 50])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_padding_changes_nothing_and_is_predicted_as_zero(extra, dtype, tolerance):
+    x, t, condition = batch(3, 37, dtype)
+    network = loud(dtype)
+    found = network(torch.nn.functional.pad(x, (0, extra)), t, condition)
+    assert not found[:, :, 37:].any()
+    torch.testing.assert_close(found[:, :, :37], network(x, t, condition), atol=tolerance, rtol=0)
+
+
+def test_sequences_of_several_lengths_in_one_batch():
+    lengths = (1, 6, 20, 41)
+    x, t, condition = batch(4, 41, torch.float64)
+    x = x * (torch.arange(41) < torch.tensor(lengths)[:, None])[:, None]
+    network = loud(torch.float64)
+    found = network(x, t, condition)
+    for i, length in enumerate(lengths):
+        alone = network(x[i : i + 1, :, :length], t[i : i + 1], condition[i : i + 1])[0]
+        torch.testing.assert_close(found[i, :, :length], alone)
+        assert not found[i, :, length:].any()
+
+
+def test_a_batch_of_padding_alone():
+    _, t, condition = batch(2, 9)
+    assert not loud()(torch.zeros(2, 4, 9), t, condition).any()
+
+
+def test_bayes_rule_for_letters_by_themselves():
+    """Where the surroundings say nothing and the factors are those of the schedule, the noise expected is exact."""
+    a, b = 0.8, 0.6
+    network = made(torch.float64)
+    torch.nn.init.zeros_(network.logits.weight)
+    frequencies = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+    with torch.no_grad():
+        network.logits.bias.copy_(frequencies.log())
+        network.factors.bias.copy_(torch.tensor([2 * a / b**2, 1.0, 1.0]).log())
+        network.factors.bias[1:] = torch.tensor([1 / b, (1 - a) / b])
+    x, t, condition = batch(2, 5, torch.float64)
+    found = network(x, t, condition)
+    for i, position in itertools.product(range(2), range(5)):
+        column = x[i, :, position]
+        letters = 2 * torch.eye(4, dtype=torch.float64) - 1
+        likely = torch.stack(
+            [frequencies[k] * torch.exp(-(column - a * letters[k]).square().sum() / (2 * b**2)) for k in range(4)]
+        )
+        expected = (likely[:, None] * letters).sum(0) / likely.sum()
+        torch.testing.assert_close(found[i, :, position], (column - a * expected) / b)
+
+
+def test_patches_see_far_and_every_position_is_seen():
+    network = loud(torch.float64)
+    x, t, condition = batch(1, 150, torch.float64)
+    x.requires_grad_()
+    middle = torch.autograd.grad(network(x, t, condition)[0, 0, 75], x)[0].abs().sum(1)[0]
+    assert bool((middle[75 - 60 : 75 + 61] > 1e-12).all())
+    last = torch.autograd.grad(network(x, t, condition)[0, 0, -1], x)[0].abs().sum(1)[0]
+    assert bool((last[-40:] > 1e-12).all())
+
+
+def test_time_and_condition_change_the_prediction_after_a_few_steps():
+    network = made()
+    train(network, 10)
+    x, t, condition = batch(8, 30)
+    found = network(x, t, condition)
+    assert (network(x, t, condition.flip(0)) - found).abs().mean() > 1e-3
+    assert (network(x, (t + 500) % 1000, condition) - found).abs().mean() > 1e-2
+
+
+def test_sequences_are_independent_of_their_batch():
+    network = loud(torch.float64)
+    x, t, condition = batch(5, 30, torch.float64)
+    alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(5)])
+    torch.testing.assert_close(network(x, t, condition), alone)
+
+
+def test_the_gradient_reaches_every_parameter():
+    network = made()
+    train(network, 1)  # what ends at zero lets nothing through before its first step
+    network.zero_grad()
+    network(*batch(8, 30)).square().mean().backward()
+    idle = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.any()]
+    assert idle == []
+
+
+def test_gradients_against_differences():
+    network = loud(torch.float64, width=4, fine=3, dilations=(1, 2))
+    x, t, condition = batch(2, 6, torch.float64)
+    x, condition = x.requires_grad_(), condition.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, condition: network(x, t, condition), (x, condition))
+
+
+def test_autocast():
+    network = loud()
+    x, t, condition = batch(4, 30)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = network(x, t, condition)
+    low.float().square().mean().backward()
+    torch.testing.assert_close(low.float(), network(x, t, condition), atol=0.15, rtol=0.1)
+
+
+def test_what_the_condition_tells_is_learned():
+    losses = train(made(), 120)
+    assert losses[0] > 0.9 and sum(losses[-20:]) / 20 < 0.2
+
+
+def test_its_size_follows_its_arguments():
+    network = made(width=8, fine=4, dilations=(1, 2, 4))
+    assert len(network.wide) == 3 and network.wide[2].dilation == (4,)
+    assert network.motifs.out_channels == 4 and network.down.out_channels == 8
+    assert network(*batch(2, 11)).shape == (2, 4, 11)

@@ -1,0 +1,282 @@
+"""Denoisers of vectors, and what all denoisers know of the time."""
+
+import math
+
+import pytest
+import torch
+
+from viewsmith.networks.denoisers.parts import Modulation, TimeCode, time_features, zero_start
+from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
+
+CONDITION = 5
+KINDS = {
+    "default": lambda d: VectorDenoiser(d, CONDITION),
+    "published": lambda d: PublishedVectorDenoiser(d, CONDITION),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def made(kind, d=6, dtype=torch.float32):
+    torch.manual_seed(0)
+    return KINDS[kind](d).to(dtype)
+
+
+def narrow(kind, d, dtype=torch.float64):
+    """Small enough for slow loops."""
+    torch.manual_seed(0)
+    network = {"default": VectorDenoiser, "published": PublishedVectorDenoiser}[kind](d, CONDITION, width=7)
+    return network.to(dtype)
+
+
+def batch(n, d=6, dtype=torch.float32, seed=0):
+    """Noised codes, times and conditions."""
+    g = torch.Generator().manual_seed(seed)
+    x, condition = (torch.randn(n, width, generator=g, dtype=dtype) for width in (d, CONDITION))
+    return x, torch.randint(1000, (n,), generator=g), condition
+
+
+def train(network, wanted, steps, d=6, learning_rate=3e-3, n=64):
+    """The losses of a few steps towards ``wanted(x, t, condition)``."""
+    optimizer, losses = torch.optim.Adam(network.parameters(), lr=learning_rate), []
+    dtype = next(network.parameters()).dtype
+    for step in range(steps):
+        given = batch(n, d, dtype, seed=step)
+        loss = (network(*given) - wanted(*given)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def told(x, t, condition):
+    """Something that needs the codes, the time and the condition."""
+    return condition[:, :1] + (t / 500 - 1)[:, None] * x
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------
+
+
+def test_time_features_by_hand():
+    found = time_features(torch.tensor([0, 1, 999]), 4)
+    wanted = [[math.sin(t), math.sin(t * 1e-4), math.cos(t), math.cos(t * 1e-4)] for t in (0, 1, 999)]
+    torch.testing.assert_close(found, torch.tensor(wanted), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 64])
+def test_time_features_of_any_width_and_dtype(width):
+    t = torch.tensor([3, 500])
+    found = time_features(t, width)
+    assert found.shape == (2, width) and found.dtype == torch.float32 and bool(found.isfinite().all())
+    precise = time_features(t.double(), width)
+    assert precise.dtype == torch.float64
+    torch.testing.assert_close(found.double(), precise, atol=1e-4, rtol=0)
+    assert width % 2 == 0 or not found[:, -1].any()
+
+
+def test_every_time_has_its_own_features():
+    features = time_features(torch.arange(1000), 64)
+    apart = torch.cdist(features, features).fill_diagonal_(torch.inf)
+    assert apart.min() > 0.1
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5), (3, 4, 2, 3)])
+def test_modulation_of_each_channel(shape):
+    torch.manual_seed(0)
+    modulation = Modulation(6, 4).double()
+    h = torch.randn(shape, dtype=torch.float64)
+    time, said = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
+    found = modulation(h, time, said)
+    for row in range(3):
+        factors = modulation.factors.weight @ time[row] + modulation.factors.bias
+        for channel in range(4):
+            wanted = (1 + factors[channel]) * h[row, channel] + factors[4 + channel] + said[row, channel]
+            torch.testing.assert_close(found[row, channel], wanted)
+
+
+def test_zero_start_and_time_code():
+    layer = zero_start(torch.nn.Linear(3, 2))
+    assert not layer(torch.randn(4, 3)).any()
+    code = TimeCode(8)(torch.tensor([5, 900]))
+    assert code.shape == (2, 8) and bool((code[0] != code[1]).any())
+
+
+# ---- both networks --------------------------------------------------------------------------------------------------
+
+
+@every_kind
+@pytest.mark.parametrize("d", [1, 2, 300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_predictions_are_like_the_codes(kind, d, dtype):
+    x, t, condition = batch(3, d, dtype)
+    network = made(kind, d, dtype)
+    for p in network.parameters():
+        torch.nn.init.normal_(p, std=0.3)
+    found = network(x, t, condition)
+    assert found.shape == x.shape and found.dtype == dtype and bool(found.isfinite().all())
+    torch.testing.assert_close(network(x, t.to(dtype), condition), found)  # times may be floats
+
+
+def test_the_default_predicts_zero_before_training():
+    assert not made("default")(*batch(4)).any()
+
+
+@every_kind
+def test_autocast(kind):
+    network = made(kind)
+    x, t, condition = batch(8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = network(x, t, condition).float().square().mean() + network(x, t, condition).sum()
+    loss.backward()
+    train(network, told, 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = network(x, t, condition).float()
+    torch.testing.assert_close(low, network(x, t, condition), atol=0.1, rtol=0.1)
+
+
+@every_kind
+def test_time_and_condition_change_the_prediction_after_a_few_steps(kind):
+    network = made(kind)
+    train(network, told, 10)
+    x, t, condition = batch(8)
+    found = network(x, t, condition)
+    assert (network(x, t, condition.flip(0)) - found).abs().mean() > 0.01
+    assert (network(x, (t + 500) % 1000, condition) - found).abs().mean() > 0.01
+
+
+@every_kind
+def test_rows_are_independent_of_their_batch(kind):
+    network = made(kind, dtype=torch.float64)
+    train(network, told, 2)
+    x, t, condition = batch(7, dtype=torch.float64)
+    alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(7)])
+    torch.testing.assert_close(network(x, t, condition), alone)
+
+
+@every_kind
+def test_the_gradient_reaches_every_parameter(kind):
+    network = made(kind)
+    train(network, told, 1)  # what ends at zero lets nothing through before its first step
+    network.zero_grad()
+    (network(*batch(64)) - told(*batch(64))).square().mean().backward()
+    idle = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.any()]
+    assert idle == []
+
+
+def test_the_default_learns_a_few_samples_by_heart():
+    """The velocity, from noise that was mixed with one of four points, each with its own condition."""
+    g = torch.Generator().manual_seed(0)
+    points, conditions = torch.randn(4, 6, generator=g), torch.randn(4, CONDITION, generator=g)
+    network = made("default")
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(200):
+        which, t = (torch.randint(most, (64,), generator=g) for most in (4, 1000))
+        eps = torch.randn(64, 6, generator=g)
+        angle = (t[:, None] + 0.5) / 1000 * math.pi / 2
+        x = angle.cos() * points[which] + angle.sin() * eps
+        v = angle.cos() * eps - angle.sin() * points[which]
+        loss = (network(x, t, conditions[which]) - v).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > 0.8 and sum(losses[-20:]) / 20 < 0.2
+
+
+def test_the_published_network_learns_a_few_noised_rows_by_heart():
+    """Fixed rows, times and noise: it starts far off and needs many steps for more."""
+    torch.manual_seed(0)
+    network = PublishedVectorDenoiser(24, CONDITION, width=100)
+    x, t, condition = batch(16, 24)
+    eps = torch.randn(16, 24)
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    for _ in range(100):
+        loss = (network(x, t, condition) - eps).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.1
+
+
+# ---- each against slow restatements ---------------------------------------------------------------------------------
+
+
+def linear(layer, row):
+    return torch.stack([(layer.weight[i] * row).sum() + layer.bias[i] for i in range(len(layer.weight))])
+
+
+def norm(row):
+    centred = row - row.mean()
+    return centred / (centred.square().mean() + 1e-5).sqrt()
+
+
+def leaky(row):
+    return torch.where(row > 0, row, 0.01 * row)
+
+
+def silu(row):
+    return row / (1 + torch.exp(-row))
+
+
+def slow_default(network, x, t, condition):
+    time = silu(linear(network.time, time_features(t[None].double(), 64)[0]))
+    said = linear(network.condition, condition)
+    h = linear(network.first, x) + said
+    for block in network.blocks:
+        factors = linear(block.modulate.factors, time)
+        scale, shift = factors[: len(h)], factors[len(h) :]
+        h = h + linear(block.outer, silu(linear(block.inner, norm(h) * (1 + scale) + shift + said)))
+    return linear(network.last, norm(h)) + linear(network.share, time) * x
+
+
+def slow_published(network, x, t, condition):
+    """Listing 2: encoder blocks 1 to 4, decoder blocks 5 to 8, each fed with what all the earlier ones left."""
+    first, _, second, _, third = network.condition
+    said = network.time.weight[t] + linear(third, leaky(linear(second, leaky(linear(first, condition)))))
+
+    def block(number, h):
+        h = h + said
+        if number > 1:
+            h = norm(leaky(h))
+        layers = network.blocks[number - 1]
+        return linear(layers.narrow, norm(leaky(linear(layers.widen, h))))
+
+    e = [block(1, x)]
+    for number in (2, 3, 4):
+        e.append(block(number, e[-1]) + sum(e))
+    d = [block(5, e[3])]
+    for number in (6, 7, 8):
+        d.append(block(number, d[-1]) + e[8 - number] + sum(d))
+    return d[-1]
+
+
+@pytest.mark.parametrize(("kind", "slow"), [("default", slow_default), ("published", slow_published)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_networks_against_a_slow_restatement(kind, slow, dtype):
+    network = narrow(kind, 6)
+    for p in network.parameters():
+        torch.nn.init.normal_(p, std=0.5)
+    given = batch(4, dtype=torch.float64)
+    wanted = torch.stack([slow(network, *row) for row in zip(*given, strict=True)])
+    gradients = torch.autograd.grad(wanted.square().sum(), list(network.parameters()))
+    found = network(*given)
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(torch.autograd.grad(found.square().sum(), network.parameters()), gradients, strict=True):
+        torch.testing.assert_close(one, other)
+    if dtype == torch.float32:
+        x, t, condition = given
+        torch.testing.assert_close(
+            network.float()(x.float(), t, condition.float()).double(), wanted, atol=1e-3, rtol=1e-3
+        )
+
+
+def test_the_published_network_has_its_size():
+    """About 48 million weights at 1,457 features and 50 condition entries."""
+    with torch.device("meta"):
+        network = PublishedVectorDenoiser(1457, 50)
+    blocks = 8 * (2 * 1457 * 2000 + 2000 + 1457)
+    condition = 50 * 200 + 200 + 200 * 200 + 200 + 200 * 1457 + 1457
+    count = sum(p.numel() for p in network.parameters())
+    assert count == blocks + 1000 * 1457 + condition
+    assert 48e6 < count < 49e6
