@@ -12,7 +12,8 @@ from viewsmith.core.samples import Samples
 from viewsmith.frameworks import SoftContrastive
 from viewsmith.methods import DiffAugMethod
 from viewsmith.networks import MLP, Pixels
-from viewsmith.training.engine import Trainer
+from viewsmith.training.checkpoint import CheckpointFolder
+from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import Identity, Neighbours, ViewPair
 from viewsmith.views.bank import Bank
 from viewsmith.views.diffusion import ConditionalDiffusion, PixelCodes, VectorCodes
@@ -307,3 +308,26 @@ def test_a_bank_holds_each_view_where_it_belongs():
     again = Bank(X, labelled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))
     other = Bank(X, labelled, n_views=3, seed=1, block=7).take(index, torch.tensor([0, 2, 1, 2]))
     assert torch.equal(taken, again) and not torch.equal(taken, other)
+
+
+class Stop(Callback):
+    """Stops the training after a step, as a signal would."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def step(self, trainer):
+        if trainer.steps == self.after:
+            trainer._stop = True
+
+
+@pytest.mark.parametrize("after", [2, 7, 11, 17, 20], ids=["A1", "B1", "B1, later", "A2", "A2, later"])
+def test_a_resumed_training_equals_an_uninterrupted_one(after, tmp_path):
+    options = {"refresh": 1, "keep_strayed": False}
+    whole = trained(**options)
+    folder = CheckpointFolder(tmp_path)
+    stopped = Trainer(diffaug(**options), seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(after)])
+    assert stopped.fit(X) == "interrupted" and stopped.steps == after
+    resumed = diffaug(**options)
+    assert Trainer(resumed, seed=1, batch_size=20, checkpoint=folder).fit(X, resume=True) == "finished"
+    assert not changed(weights(whole), resumed)
