@@ -124,6 +124,18 @@ def test_patches_see_far_and_every_position_is_seen():
     assert bool((last[-40:] > 1e-12).all())
 
 
+def test_the_patch_that_a_sequence_ends_in_counts():
+    """Nothing but patches carries the last base to the others once each position is seen by itself."""
+    network = loud(torch.float64)
+    with torch.no_grad():
+        network.motifs.weight[:, :, :4] = network.motifs.weight[:, :, 5:] = 0
+        network.near.weight.zero_()
+    x, t, condition = batch(1, 41, torch.float64)
+    x.requires_grad_()
+    found = torch.autograd.grad(network(x, t, condition)[0, 0, 20], x)[0]
+    assert bool((found[0, :, 40].abs() > 1e-12).all())
+
+
 def test_time_and_condition_change_the_prediction_after_a_few_steps():
     network = made()
     train(network, 10)

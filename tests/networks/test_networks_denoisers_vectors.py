@@ -92,6 +92,7 @@ def test_modulation_of_each_channel(shape):
         for channel in range(4):
             wanted = (1 + factors[channel]) * h[row, channel] + factors[4 + channel] + said[row, channel]
             torch.testing.assert_close(found[row, channel], wanted)
+    torch.testing.assert_close(modulation(h, time), modulation(h, time, torch.zeros_like(said)))
 
 
 def test_zero_start_and_time_code():
@@ -223,10 +224,10 @@ def slow_default(network, x, t, condition):
     time = silu(linear(network.time, time_features(t[None].double(), 64)[0]))
     said = linear(network.condition, condition)
     h = linear(network.first, x) + said
-    for block in network.blocks:
+    for number, block in enumerate(network.blocks):
         factors = linear(block.modulate.factors, time)
         scale, shift = factors[: len(h)], factors[len(h) :]
-        h = h + linear(block.outer, silu(linear(block.inner, norm(h) * (1 + scale) + shift + said)))
+        h = h + linear(block.outer, silu(linear(block.inner, norm(h) * (1 + scale) + shift + (said if number else 0))))
     return linear(network.last, norm(h)) + linear(network.share, time) * x
 
 

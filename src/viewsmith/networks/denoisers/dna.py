@@ -20,7 +20,7 @@ class SequenceDenoiser(nn.Module):
     The letters are coded as +1 and the others as -1, noised. A convolution over single positions finds motifs; residual
     convolutions with growing gaps work on patches of 4 positions, where the same work has four times the channels; and
     a last convolution over single positions gives each letter a logit. The time sets scale and shift before each
-    convolution, and the condition is added there.
+    convolution, and the condition is added to the channels there.
 
     What a noised letter says by itself is known: with ``x_t = a x_0 + b eps`` and x_0 a letter, Bayes' rule adds
     ``2 a x_t / b^2`` to the letters' logits. So the letters' probabilities are ``softmax(logits + k(t) x_t)``, and q
@@ -79,9 +79,10 @@ class SequenceDenoiser(nn.Module):
         fine = F.silu(self.fine_modulate(self.motifs(x), time, self.fine_condition(condition))) * real
         told = self.condition(condition)
         patches = self.down(F.pad(fine, rest)) + told[:, :, None]
-        for modulate, wide in zip(self.modulate, self.wide, strict=True):
-            patches = patches + wide(F.silu(modulate(patches, time, told)) * real_patches)
-        fine = fine + self.up(F.silu(patches) * real_patches)[:, :, :length]
+        for number, (modulate, wide) in enumerate(zip(self.modulate, self.wide, strict=True)):
+            modulated = modulate(patches, time, told if number else None)
+            patches = patches + wide(F.silu(modulated) * real_patches)
+        fine = fine + self.up(F.silu(patches))[:, :, :length]
         fine = fine + self.near(F.silu(fine) * real)
         logits: Tensor = self.logits(F.silu(fine))
         return logits

@@ -46,11 +46,12 @@ class Modulation(nn.Module):
         super().__init__()
         self.factors = nn.Linear(time_width, 2 * width)
 
-    def forward(self, h: Tensor, time: Tensor, told: Tensor) -> Tensor:
+    def forward(self, h: Tensor, time: Tensor, told: Tensor | None = None) -> Tensor:
         """``(1 + scale) h + shift + told``, (B, width, ...), of `time` (B, time_width) and `told` (B, width)."""
         scale, shift = self.factors(time).chunk(2, dim=1)
+        shift = shift if told is None else shift + told
         per_channel = (*scale.shape, *[1] * (h.ndim - 2))
-        return torch.addcmul((shift + told).view(per_channel), h, (1 + scale).view(per_channel))
+        return torch.addcmul(shift.view(per_channel), h, (1 + scale).view(per_channel))
 
 
 def zero_start(layer: Layer) -> Layer:
