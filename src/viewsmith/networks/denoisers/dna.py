@@ -25,8 +25,9 @@ class SequenceDenoiser(nn.Module):
     What a noised letter says by itself is known: with ``x_t = a x_0 + b eps`` and x_0 a letter, Bayes' rule adds
     ``2 a x_t / b^2`` to the letters' logits. So the letters' probabilities are ``softmax(logits + k(t) x_t)``, and q
     the letter expected from them, from -1 to 1. The prediction is ``g(t) (x_t - q) + h(t) q``; the noise, the velocity
-    and the sample all have that form, and k, g, h are learned functions of the time. In trials this reached in 200
-    steps what a plain last layer did not in 600. g and h start at zero, so that it predicts 0 until it is trained.
+    and the sample all have that form, and k, g, h are learned functions of the time. In trials this reached the
+    velocity loss of a plain last layer in a third of its steps. g and h start at zero, so that it predicts 0 until it
+    is trained.
 
     Padding, columns of zeros, is zero before every convolution and in the prediction: what is said of a base does not
     depend on how far the batch was padded.
