@@ -1,7 +1,10 @@
 """Denoisers of images: shapes, what they depend on, and the published one against its listing."""
 
+import math
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 from viewsmith.core.errors import InputError
 from viewsmith.networks.denoisers.images import ImageDenoiser, PublishedImageDenoiser
@@ -13,7 +16,8 @@ CONDITION = 5
 
 def made(kind, channels=3, dtype=torch.float32):
     torch.manual_seed(0)
-    return KINDS[kind](channels, CONDITION).to(dtype)
+    options = {"width": 8} if kind == "default" else {}
+    return KINDS[kind](channels, CONDITION, **options).to(dtype)
 
 
 def batch(n, height, width, channels=3, dtype=torch.float32, seed=0):
@@ -23,98 +27,286 @@ def batch(n, height, width, channels=3, dtype=torch.float32, seed=0):
     return x, torch.randint(1000, (n,), generator=g), torch.randn(n, CONDITION, generator=g, dtype=dtype)
 
 
-def steps(network, count, x, t, condition, wanted, rate=1e-2):
-    """Errors of a few steps towards `wanted`."""
-    optimizer = torch.optim.Adam(network.parameters(), lr=rate)
-    errors = []
-    for _ in range(count):
-        error = (network(x, t, condition) - wanted).square().mean()
+def trained(network, steps=5):
+    """After a few steps towards images at a brightness that time and condition tell."""
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    for step in range(steps):
+        x, t, condition = batch(4, 8, 8, dtype=next(network.parameters()).dtype, seed=step)
+        wanted = x + condition[:, :1, None, None] + (t / 500 - 1)[:, None, None, None]
         optimizer.zero_grad()
-        error.backward()
+        (network(x, t, condition) - wanted).square().mean().backward()
         optimizer.step()
-        errors.append(float(error.detach()))
-    return errors
+    return network
 
 
 @every_kind
-@pytest.mark.parametrize("size", [(8, 8), (9, 13), (28, 28), (32, 32)])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_predictions_have_the_size_of_the_images(kind, size, channels):
+@pytest.mark.parametrize("size", [(8, 8), (9, 13), (28, 28), (32, 32)])
+def test_predictions_are_like_the_images(kind, channels, size):
     x, t, condition = batch(2, *size, channels)
     prediction = made(kind, channels)(x, t, condition)
-    assert prediction.shape == x.shape and prediction.dtype == x.dtype and torch.isfinite(prediction).all()
+    assert prediction.shape == x.shape and prediction.dtype == x.dtype and prediction.isfinite().all()
 
 
 @every_kind
-def test_double_precision(kind):
-    x, t, condition = batch(2, 8, 8, dtype=torch.float64)
-    network = made(kind, dtype=torch.float64)
-    assert network(x, t, condition).dtype == torch.float64
-    torch.testing.assert_close(network(x, t.double(), condition), network(x, t, condition), rtol=1e-4, atol=1e-4)
-
-
-def test_an_untrained_default_predicts_zero():
-    assert not made("default")(*batch(2, 8, 8)).any()
-    assert made("published")(*batch(2, 8, 8)).any()  # as published, see its documentation
-
-
-@every_kind
-def test_smaller_images_are_refused(kind):
-    with pytest.raises(InputError, match="8"):
-        made(kind)(*batch(2, 7, 12))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_predictions_in_other_precisions(kind, dtype):
+    x, t, condition = batch(2, 9, 13)
+    network = trained(made(kind))
+    expected = network(x, t, condition)
+    prediction = network.to(dtype)(x.to(dtype), t, condition.to(dtype))
+    assert prediction.dtype == dtype
+    tolerance = 1e-4 if dtype == torch.float64 else 0.1
+    assert (prediction - expected).square().mean().sqrt() < tolerance * expected.square().mean().sqrt()
 
 
 @every_kind
-def test_image_time_and_condition_matter(kind):
-    network, (x, t, condition) = made(kind), batch(4, 8, 8)
-    steps(network, 3, x, t, condition, x + condition[:, :1, None, None] + (t / 500 - 1)[:, None, None, None])
-    before = network(x, t, condition).detach()
-    for other in ((x.flip(3), t, condition), (x, (t + 500) % 1000, condition), (x, t, condition + 1)):
-        assert (network(*other) - before).abs().max() > 1e-3
+def test_predictions_under_autocast(kind):
+    x, t, condition = batch(2, 9, 13)
+    network = trained(made(kind))
+    expected = network(x, t, condition)
+    with torch.autocast("cpu", torch.bfloat16):
+        prediction = network(x, t, condition).float()
+    assert (prediction - expected).square().mean().sqrt() < 0.1 * expected.square().mean().sqrt()
 
 
 @every_kind
-def test_an_image_does_not_depend_on_its_batch(kind):
-    network, (x, t, condition) = made(kind), batch(4, 8, 8)
-    steps(network, 2, x, t, condition, x)
-    whole, alone = network(x, t, condition), network(x[2:3], t[2:3], condition[2:3])
-    torch.testing.assert_close(whole[2:3], alone, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("size", [(7, 20), (20, 7)])
+def test_tiny_images_are_refused(kind, size):
+    with pytest.raises(InputError, match=f"{size[0]} x {size[1]} pixels, expected at least 8 x 8"):
+        made(kind)(*batch(1, *size))
+
+
+def test_an_untrained_network_predicts_zero():
+    assert (made("default")(*batch(3, 12, 12)) == 0).all()
 
 
 @every_kind
-def test_every_weight_learns(kind):
-    network, (x, t, condition) = made(kind), batch(4, 16, 16)
-    # The default's ends start at zero, so that what is before them waits for them.
-    steps(network, 3, x, t, condition, x * condition[:, :1, None, None])
-    still = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().max() > 0]
-    assert still == []
+def test_the_condition_changes_the_prediction_of_its_own_image(kind):
+    x, t, condition = batch(3, 9, 13)
+    network = trained(made(kind))
+    changed = condition.clone()
+    changed[1] += 1
+    difference = (network(x, t, changed) - network(x, t, condition)).abs().amax(dim=(1, 2, 3))
+    assert difference[1] > 1e-3
+    assert difference[[0, 2]].max() < 1e-5
 
 
 @every_kind
-def test_a_few_images_are_learned_by_heart(kind):
-    x, t, condition = batch(8, 8, 8, 1)
-    wanted = batch(8, 8, 8, 1, seed=1)[0]
-    errors = steps(made(kind, 1), 120, x, t, condition, wanted, rate=5e-3)
-    assert errors[0] > 0.8 and errors[-1] < 0.4
+def test_the_time_changes_the_prediction_of_its_own_image(kind):
+    x, t, condition = batch(3, 9, 13)
+    network = trained(made(kind))
+    changed = t.clone()
+    changed[1] = 999 - changed[1]
+    difference = (network(x, changed, condition) - network(x, t, condition)).abs().amax(dim=(1, 2, 3))
+    assert difference[1] > 1e-3
+    assert difference[[0, 2]].max() < 1e-5
 
 
-def test_the_published_network_has_the_listed_widths():
+@every_kind
+def test_integer_and_real_times_are_the_same(kind):
+    x, t, condition = batch(3, 8, 8)
+    network = trained(made(kind))
+    assert torch.equal(network(x, t.float(), condition), network(x, t, condition))
+
+
+@every_kind
+def test_a_prediction_says_nothing_of_the_other_images(kind):
+    x, t, condition = batch(4, 9, 13, dtype=torch.float64)
+    network = trained(made(kind, dtype=torch.float64))
+    together = network(x, t, condition)
+    alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(4)])
+    torch.testing.assert_close(together, alone, rtol=1e-10, atol=1e-10)
+
+
+@every_kind
+def test_every_parameter_learns(kind):
+    network = made(kind)
+    # The default ends in zeros: what lies before them learns from the second step on.
+    network = trained(network, steps=2) if kind == "default" else network
+    x, t, condition = batch(4, 9, 13)
+    network.zero_grad()
+    (network(x, t, condition) - 1).square().mean().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("size", [(16, 16), (12, 20)])
+def test_the_default_sees_odd_images_as_if_rows_of_zeros_followed(size):
+    x, t, condition = batch(2, size[0] - 1, size[1] - 1)
+    network = trained(made("default"))
+    extended = network(F.pad(x, (0, 1, 0, 1)), t, condition)[:, :, :-1, :-1]
+    torch.testing.assert_close(network(x, t, condition), extended)
+
+
+def test_the_default_sees_the_whole_of_a_small_image():
+    x, t, condition = batch(1, 16, 16, dtype=torch.float64)
+    network = trained(made("default", dtype=torch.float64))
+    x.requires_grad_()
+    (corner,) = torch.autograd.grad(network(x, t, condition)[0, :, 0, 0].sum(), x)
+    assert corner[0].abs().amax(dim=0).min() > 0
+
+
+def test_the_default_learns_a_few_images_by_heart():
+    """With the condition naming the image, the velocity is known: v = (signal x_t - x_0) / noise."""
+    g = torch.Generator().manual_seed(1)
+    images = torch.randn(8, 1, 8, 8, generator=g).clamp(-1, 1)
+    torch.manual_seed(0)
+    network = ImageDenoiser(1, 8, width=16)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(150):
+        i = torch.randint(8, (32,), generator=g)
+        t = torch.randint(1000, (32,), generator=g)
+        signal = torch.cos(t / 1000 * math.pi / 2)[:, None, None, None]
+        noise = (1 - signal.square()).sqrt()
+        eps = torch.randn(32, 1, 8, 8, generator=g)
+        optimizer.zero_grad()
+        prediction = network(signal * images[i] + noise * eps, t, torch.eye(8)[i])
+        loss = (prediction - (signal * eps - noise * images[i])).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    # Predicting 0 costs about 0.8 here.
+    assert sum(losses[:3]) / 3 > 0.6
+    assert sum(losses[-20:]) / 20 < 0.25
+
+
+# ---- The published network -------------------------------------------------------------------------------------------
+
+
+def test_published_widths():
+    """Listing 1, lines 6 to 19: c 3; inc 16; down 32, 64, 64; up 128 to 32, 64 to 16, 32 to 16; 1x1 at the end."""
     network = made("published")
-    convolutions = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
-    assert [c.out_channels for c in convolutions[:2]] == [16, 16] and convolutions[-1].kernel_size == (1, 1)
-    assert [m.change.layers[3].out_channels for m in (*network.down, *network.up)] == [32, 64, 64, 32, 16, 16]
-    assert [m.same.layers[0].in_channels for m in (*network.down, *network.up)] == [16, 32, 64, 128, 64, 32]
-    attention = (*network.down_attention, *network.up_attention)
-    assert [m.attention.embed_dim for m in attention] == [32, 64, 64, 32, 16, 16]
-    assert {m.attention.num_heads for m in attention} == {4}
+    seen = []
+
+    def note(name):
+        return lambda module, given, result: seen.append((name, given[0].shape[1], result.shape[1], result.shape[2]))
+
+    for name in ("first", "last"):
+        getattr(network, name).register_forward_hook(note(name))
+    for kind in ("down", "up"):
+        for block, attend in zip(getattr(network, kind), getattr(network, f"{kind}_attention"), strict=True):
+            block.register_forward_hook(note(kind))
+            attend.register_forward_hook(note("attention"))
+    network(*batch(1, 32, 32))
+    assert seen == [
+        ("first", 3, 16, 32),
+        ("down", 16, 32, 16),
+        ("attention", 32, 32, 16),
+        ("down", 32, 64, 8),
+        ("attention", 64, 64, 8),
+        ("down", 64, 64, 4),
+        ("attention", 64, 64, 4),
+        ("up", 128, 32, 8),
+        ("attention", 32, 32, 8),
+        ("up", 64, 16, 16),
+        ("attention", 16, 16, 16),
+        ("up", 32, 16, 32),
+        ("attention", 16, 16, 32),
+        ("last", 16, 3, 32),
+    ]
 
 
-def test_the_published_time_code_is_that_of_the_listing():
-    from viewsmith.networks.denoisers.images import _listed_time_code
+def test_published_parameter_count():
+    """By hand: 3x3 convolutions without bias, a scale and a shift a norm, and the layers' biases."""
 
-    code = _listed_time_code(torch.tensor([0, 7]))
-    assert code.shape == (2, 256)
-    assert torch.equal(code[0], torch.cat([torch.zeros(128), torch.ones(128)]))
-    rates = [10_000 ** -(2 * k / 256) for k in range(128)]
-    torch.testing.assert_close(code[1, :128], torch.sin(7 * torch.tensor(rates)), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(code[1, 128:], torch.cos(7 * torch.tensor(rates)), rtol=1e-4, atol=1e-5)
+    def double(n_in, middle, n_out):
+        return 9 * n_in * middle + 2 * middle + 9 * middle * n_out + 2 * n_out
+
+    def resized(n_in, middle, n_out):
+        return double(n_in, n_in, n_in) + double(n_in, middle, n_out) + 256 * n_out + n_out
+
+    def attention(n):
+        return 2 * n + (3 * n * n + 3 * n) + (n * n + n) + 2 * n + 2 * (n * n + n)
+
+    expected = (
+        double(3, 16, 16)
+        + resized(16, 32, 32) + attention(32)
+        + resized(32, 64, 64) + attention(64)
+        + resized(64, 64, 64) + attention(64)
+        + resized(128, 64, 32) + attention(32)
+        + resized(64, 32, 16) + attention(16)
+        + resized(32, 16, 16) + attention(16)
+        + 16 * 3 + 3
+        + CONDITION * 256 + 256
+    )  # fmt: skip
+    assert sum(p.numel() for p in made("published").parameters()) == expected
+
+
+def restated(weights, x, t, condition):
+    """The published network, position by position where it attends, from its weights alone."""
+    w = {name: value.detach() for name, value in weights.items()}
+
+    def norm(h, name):  # over all channels and positions of an image
+        mean = h.mean(dim=(1, 2, 3), keepdim=True)
+        deviation = ((h - mean) ** 2).mean(dim=(1, 2, 3), keepdim=True).add(1e-5).sqrt()
+        return (h - mean) / deviation * w[f"{name}.weight"][:, None, None] + w[f"{name}.bias"][:, None, None]
+
+    def gelu(h):
+        return h * 0.5 * (1 + torch.erf(h / math.sqrt(2)))
+
+    def double(h, name):
+        h = gelu(norm(F.conv2d(h, w[f"{name}.0.weight"], padding=1), f"{name}.1"))
+        return norm(F.conv2d(h, w[f"{name}.3.weight"], padding=1), f"{name}.4")
+
+    def linear(row, name):
+        return w[f"{name}.weight"] @ row + w[f"{name}.bias"]
+
+    def layer_norm(row, name):
+        row = (row - row.mean()) / (row.var(correction=0) + 1e-5).sqrt()
+        return row * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def attend(image, name):  # (C, H, W)
+        rows = [image[:, i, j] for i in range(image.shape[1]) for j in range(image.shape[2])]
+        n = len(rows[0])
+        into, bias = w[f"{name}.attention.in_proj_weight"], w[f"{name}.attention.in_proj_bias"]
+        q, k, v = zip(*((into @ layer_norm(row, f"{name}.norm") + bias).split(n) for row in rows), strict=True)
+        result = []
+        for position, row in enumerate(rows):
+            heads = []
+            for head in range(4):
+                part = slice(head * n // 4, (head + 1) * n // 4)
+                scores = torch.stack([q[position][part] @ other[part] for other in k]) / math.sqrt(n / 4)
+                share = torch.exp(scores) / torch.exp(scores).sum()
+                heads.append(sum(s * other[part] for s, other in zip(share, v, strict=True)))
+            row = row + linear(torch.cat(heads), f"{name}.attention.out_proj")
+            inner = linear(layer_norm(row, f"{name}.forward_layers.0"), f"{name}.forward_layers.1")
+            result.append(row + linear(gelu(inner), f"{name}.forward_layers.3"))
+        return torch.stack(result, dim=1).reshape(image.shape)
+
+    def resized(h, code, name):
+        h = gelu(h + double(h, f"{name}.same.layers"))
+        h = double(h, f"{name}.change.layers")
+        silu = code / (1 + torch.exp(-code))
+        return h + (silu @ w[f"{name}.bias.weight"].T + w[f"{name}.bias.bias"])[:, :, None, None]
+
+    rates = torch.tensor([10000 ** (-k / 256) for k in range(0, 256, 2)], dtype=x.dtype)
+    code = torch.stack([torch.cat([torch.sin(time * rates), torch.cos(time * rates)]) for time in t])
+    code = code + condition @ w["condition.weight"].T + w["condition.bias"]
+    h = double(x, "first.layers")
+    skipped = []
+    for depth in range(3):
+        skipped.append(h)
+        height, width = h.shape[2] // 2, h.shape[3] // 2
+        windows = [
+            [h[:, :, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2].amax(dim=(2, 3)) for j in range(width)]
+            for i in range(height)
+        ]
+        h = resized(torch.stack([torch.stack(row, dim=2) for row in windows], dim=2), code, f"down.{depth}")
+        h = torch.stack([attend(image, f"down_attention.{depth}") for image in h])
+    for depth in range(3):
+        skip = skipped.pop()
+        h = F.interpolate(h, size=skip.shape[2:], mode="bilinear", align_corners=True)
+        h = resized(torch.cat([skip, h], dim=1), code, f"up.{depth}")
+        h = torch.stack([attend(image, f"up_attention.{depth}") for image in h])
+    return torch.einsum("oc,bchw->bohw", w["last.weight"][:, :, 0, 0], h) + w["last.bias"][:, None, None]
+
+
+@pytest.mark.parametrize("size", [(8, 8), (9, 13)])
+def test_published_network_restated(size):
+    network = trained(made("published", dtype=torch.float64))
+    x, t, condition = batch(2, *size, dtype=torch.float64)
+    expected = restated(network.state_dict(), x, t, condition)
+    # The time code is float32 inside.
+    torch.testing.assert_close(network(x, t, condition), expected, rtol=1e-5, atol=1e-5)
