@@ -26,8 +26,16 @@ CATALOGUE: dict[str, Any] = {
             "paper": "DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with "
             "domain-knowledge-free diffusion-based data augmentation",
         },
+        "crl-tac": {
+            "estimator": "CRLTAC",
+            "domains": ["vectors", "images", "dna"],
+            "learns": "a distribution over transformations (crops, feature subsets, windows), given the sample",
+            "paper": "CRL-TAC: Koyama et al. 2021, Contrastive representation learning with trainable augmentation "
+            "channel",
+        },
     },
     "frameworks": {
+        "info-max": "crl-tac's: information that the embedding of a view has of its sample (Koyama et al. 2021)",
         "soft": "diffaug's: similarity in the embedding follows that in the representation (Zang et al. 2024)",
         "simclr": "two views attract, all others of the batch repel; kernels cosine and cauchy (Chen et al. 2020)",
         "moco": "MoCo v2: keys of a slow copy, negatives from a queue (Chen, Fan et al. 2020)",

@@ -47,7 +47,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
-    method: Annotated[str | None, typer.Option(help="contrastive (the default), pinda or diffaug")] = None,
+    method: Annotated[str | None, typer.Option(help="contrastive (the default), pinda, diffaug or crl-tac")] = None,
     framework: Annotated[
         str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
     ] = None,

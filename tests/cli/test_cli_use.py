@@ -260,7 +260,7 @@ def test_methods_are_those_there_are():
     for name, entry in listed["methods"].items():
         assert ESTIMATORS[name].__name__ == entry["estimator"] and hasattr(viewsmith, entry["estimator"])
         assert entry["paper"] and set(entry["domains"]) <= set(listed["domains"])
-    assert list(listed["frameworks"]) == ["soft", *FRAMEWORKS]
+    assert list(listed["frameworks"]) == ["info-max", "soft", *FRAMEWORKS]
     assert {domain: tuple(makers) for domain, makers in listed["view makers"].items()} == VIEWS
     text = good("methods").out
     for name in (*ESTIMATORS, *FRAMEWORKS, *sum(VIEWS.values(), ()), *sum(ENCODERS.values(), ())):

@@ -176,7 +176,8 @@ def test_short_unknown_equal_and_unequal_sequences(encoder, given):
         for x in (given, ["acgt" * 20, "A"]):  # longer than any in training
             assert np.isfinite(model.transform(x)).all() and np.isfinite(model.untrained(given).transform(x)).all()
             made, real = model.views(x, 2), np.array([len(text) for text in x])
-            assert ((made != 0).sum(2) == real[:, None]).all()
+            share = 0.5 if name == "crl-tac" else 1  # windows of half a sequence, of one base at least
+            assert ((made != 0).sum(2) == np.maximum(1, np.round(share * real))[:, None]).all()
 
 
 @pytest.mark.parametrize("domain", DATA)
@@ -204,7 +205,7 @@ def test_few_rows_alone_are_no_collapse():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_fitted_model_holds_no_rows(name, domain, view):
     x = DATA[domain]()
-    options = {**TINY, "view_maker": view, "encoder": ENCODERS[domain][0]}
+    options = {**TINY, "view_maker": "auto" if name == "crl-tac" else view, "encoder": ENCODERS[domain][0]}
     many = ESTIMATORS[name](**options).fit(np.concatenate([x] * 20))
     few = ESTIMATORS[name](**options).fit(x)
     few.views(x, 1)

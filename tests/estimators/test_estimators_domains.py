@@ -50,7 +50,7 @@ def possible(domain, framework, view):
 PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
 
 
-ALLOWED = [(name, *p) for name in ESTIMATORS if name != "diffaug" for p in PAIRS if possible(*p)]
+ALLOWED = [(name, *p) for name in ESTIMATORS if name not in ("diffaug", "crl-tac") for p in PAIRS if possible(*p)]
 ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VIEWS[domain] if view != "multicrop"]
 
 

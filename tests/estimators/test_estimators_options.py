@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from viewsmith import Contrastive, DiffAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.estimators.options import check_options, schema
@@ -133,9 +133,39 @@ REFUSED_BY_DIFFAUG = [
     ("condition_blur", -1, "greater than or equal to 0"),
     ("average", 1, "less than 1"),
 ]
+REFUSED_BY_CRLTAC = [
+    ("framework", "moco", "'info-max'"),
+    ("view_maker", "noise", "'auto'"),
+    ("kernel", "gauss", "'auto', 'cauchy' or 'cosine'"),
+    ("channel", "random", "'learned' or 'uniform'"),
+    ("crop_size", 0, "greater than or equal to 1 or 'auto'"),
+    ("crop_stride", 0, "greater than or equal to 1 or 'auto'"),
+    ("crop_scales", (0,), "greater than 0"),
+    ("crop_flips", "perhaps", "boolean"),
+    ("masks", 0, "greater than or equal to 2"),
+    ("mask_share", 1, "less than 1"),
+    ("windows", 1, "greater than or equal to 2"),
+    ("window_share", 0, "greater than 0"),
+    ("beta", 0, "greater than 0"),
+    ("draws", 1, "greater than or equal to 2"),
+    ("encoder_step", "all", "'exact' or 'sampled'"),
+    ("channel_step", "all", "'exact' or 'sampled'"),
+    ("channel_rows", 0, "greater than or equal to 1"),
+    ("distinct", "perhaps", "boolean"),
+    ("importance_weights", "none", "'plain' or 'normalised'"),
+    ("entropy_weight", -1, "greater than or equal to 0"),
+    ("effective_target", 0.5, "greater than or equal to 1"),
+    ("centred", "perhaps", "boolean or 'auto'"),
+    ("channel_learning_rate", 0, "greater than 0"),
+    ("inference", "mode", "'expectation', 'top' or 'uniform'"),
+    ("inference_count", 0, "greater than or equal to 1"),
+    ("noise_strength", "strong", "number or 'auto'"),
+]
 CASES = [(cls, *case) for cls in (Contrastive, PiNDA) for case in REFUSED]
 CASES += [(DiffAug, *case) for case in REFUSED if case[0] not in ("framework", "kernel")]
 CASES += [(DiffAug, *case) for case in REFUSED_BY_DIFFAUG]
+CASES += [(CRLTAC, *case) for case in REFUSED if case[0] not in ("framework", "view_maker", "kernel")]
+CASES += [(CRLTAC, *case) for case in REFUSED_BY_CRLTAC]
 CASES += [(cls, "noise_strength", "strong", "number or 'auto'") for cls in (Contrastive, DiffAug)]
 CASES += [(PiNDA, *case) for case in REFUSED_BY_PINDA]
 

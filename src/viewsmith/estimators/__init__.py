@@ -9,13 +9,14 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.contrastive import Contrastive
+from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.training.run import RunFolder
 
-ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Contrastive, PiNDA, DiffAug)}
+ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Contrastive, PiNDA, DiffAug, CRLTAC)}
 
-__all__ = ["ESTIMATORS", "Contrastive", "DiffAug", "PiNDA", "ViewsmithEstimator", "load"]
+__all__ = ["CRLTAC", "ESTIMATORS", "Contrastive", "DiffAug", "PiNDA", "ViewsmithEstimator", "load"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ViewsmithEstimator:

@@ -66,6 +66,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Whether fit needs labels: with one ablation of DiffAug alone."""
         return False
 
+    def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
+        """What this method takes for "auto" where it differs from the others."""
+
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
         """The settings of this method alone that "auto" leaves to the data; `resolved` are the shared ones."""
         return {}
@@ -119,6 +122,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         options = check_options(type(self), self.get_params(deep=False))
         domain = domain_of(X, options.domain)
         rows = self._rows(X, domain, None)
+        self._usual(options, domain, rows.shape[1:])
         folder = RunFolder(run) if run is not None else None
         if folder and context is None:
             context = {"data": {"fingerprint": fingerprint(rows)}}
@@ -216,8 +220,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 made.append(torch.cat(parts))
             self.method_.release()
         views = torch.stack(made, dim=1).numpy()
-        # A model of grey images takes them with and without their one channel.
-        return views.reshape(*views.shape[:2], *np.shape(X)[1:]) if self.fitted_["domain"] == "images" else views
+        if self.fitted_["domain"] != "images":
+            return views
+        # A model of grey images takes them with and without their one channel; crops are smaller than their image.
+        height, width = views.shape[2:4]
+        return views.reshape(*views.shape[:2], height, width, *np.shape(X)[3:])
 
     @property
     def outputs_(self) -> tuple[str, ...]:

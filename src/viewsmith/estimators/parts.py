@@ -112,7 +112,8 @@ def _named_encoder(settings: SimpleNamespace) -> nn.Module:
     if name == "cnn":
         return SmallCNN(channels, n_components=width)
     if name == "crl-cnn":
-        return CropCNN(channels, width)
+        # CRL-TAC's other way to an empty crop that says nothing (`CRLTACMethod`).
+        return CropCNN(channels, width, bias=getattr(settings, "centred", True))
     return (resnet18 if name == "resnet18" else resnet50)(channels, stem=_stem(settings))
 
 

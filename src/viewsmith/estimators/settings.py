@@ -178,6 +178,8 @@ def view_names(view_maker: str, domain: str) -> list[str]:
 
 
 def _kernel(options: SimpleNamespace, domain: str, names: Sequence[str]) -> str:
+    if options.framework == "info-max":
+        return "cosine"
     if options.framework == "soft":
         if options.kernel in ("cauchy", "cosine"):
             raise InputError(f"the kernel {options.kernel!r} is for the framework 'simclr': leave it out")
@@ -198,7 +200,7 @@ def _kernel(options: SimpleNamespace, domain: str, names: Sequence[str]) -> str:
 def _temperature(options: SimpleNamespace, domain: str, kernel: str) -> float:
     if kernel == "cauchy":
         return 1.0
-    published = {"moco": 0.2, "moco-v3": 1.0, "swav": 0.1, "dino": 0.1, "byol": 1.0, "simsiam": 1.0}
+    published = {"soft": 0.1, "moco": 0.2, "moco-v3": 1.0, "swav": 0.1, "dino": 0.1, "byol": 1.0, "simsiam": 1.0}
     return published.get(options.framework, 0.2 if domain == "images" else 0.1)
 
 

@@ -1,6 +1,7 @@
 """Pair losses and diagnostics: pure functions on embeddings, one value per pair."""
 
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
+from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, sampled_info_max
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
 from viewsmith.losses.self_distillation import self_distillation
@@ -12,10 +13,14 @@ __all__ = [
     "alignment",
     "effective_rank",
     "feature_std",
+    "importance_weights",
+    "info_max",
+    "info_max_bound",
     "info_nce",
     "moco_info_nce",
     "negative_cosine",
     "nt_xent",
+    "sampled_info_max",
     "self_distillation",
     "sinkhorn",
     "soft_contrastive",

@@ -1,7 +1,8 @@
 """One file per method; each reads like its paper's Algorithm 1."""
 
 from viewsmith.methods.contrastive import ContrastiveMethod
+from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.methods.diffaug import DiffAugMethod
 from viewsmith.methods.pinda import PiNDAMethod
 
-__all__ = ["ContrastiveMethod", "DiffAugMethod", "PiNDAMethod"]
+__all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "PiNDAMethod"]

@@ -1,5 +1,6 @@
 """Encoders, heads, generators of noise, and the input layers that belong to a model."""
 
+from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
 from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.hyena import Hyena
 from viewsmith.networks.mlp import MLP
@@ -13,10 +14,13 @@ from viewsmith.networks.sequence import SequenceCNN
 __all__ = [
     "MLP",
     "CropCNN",
+    "CropScores",
     "Hyena",
     "LowResolutionMap",
+    "MaskScores",
     "Nucleotides",
     "Pixels",
+    "PositionScores",
     "PrincipalAxes",
     "ResNet",
     "ResNetMap",

@@ -79,6 +79,8 @@ class CropCNN(nn.Module):
     channels : int
         C: 1 or 3.
     n_components : int
+    bias : bool
+        Without biases an empty crop, all zeros, has an embedding of zeros.
 
     Attributes
     ----------
@@ -90,13 +92,13 @@ class CropCNN(nn.Module):
 
     crop, stride = 20, 4
 
-    def __init__(self, channels: int = 1, n_components: int = 200) -> None:
+    def __init__(self, channels: int = 1, n_components: int = 200, *, bias: bool = True) -> None:
         super().__init__()
         self.n_components, self.stem_width = n_components, 32
-        self.conv1 = nn.Conv2d(channels, 32, 4, 2)
-        self.conv2 = nn.Conv2d(32, 64, 3, 2)
-        self.conv3 = nn.Conv2d(64, 128, 3, 1)
-        self.fc = nn.Conv2d(128, n_components, 2)
+        self.conv1 = nn.Conv2d(channels, 32, 4, 2, bias=bias)
+        self.conv2 = nn.Conv2d(32, 64, 3, 2, bias=bias)
+        self.conv3 = nn.Conv2d(64, 128, 3, 1, bias=bias)
+        self.fc = nn.Conv2d(128, n_components, 2, bias=bias)
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, 32, H / 2 - 1, W / 2 - 1), rounded down."""

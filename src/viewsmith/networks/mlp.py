@@ -26,6 +26,8 @@ class MLP(nn.Sequential):
         Whether the last layer is bare, has the norm and the activation of the others, or ends in a BatchNorm without
         scale and shift and without activation, whatever `norm` (the projection heads of SimSiam and MoCo v3).
     activation : {"relu", "gelu"}
+    bias : bool
+        Whether layers without a BatchNorm have one.
 
     Attributes
     ----------
@@ -41,12 +43,13 @@ class MLP(nn.Sequential):
         norm: Literal["none", "batch"] = "none",
         last: Literal["linear", "activated", "normed"] = "linear",
         activation: Literal["relu", "gelu"] = "relu",
+        bias: bool = True,
     ) -> None:
         layers: list[nn.Module] = []
         for depth, (n_in, n_out) in enumerate(itertools.pairwise([n_features, *widths])):
             inner = depth < len(widths) - 1 or last == "activated"
             normed = norm == "batch" if inner else last == "normed"
-            layers.append(nn.Linear(n_in, n_out, bias=not normed))
+            layers.append(nn.Linear(n_in, n_out, bias=bias and not normed))
             if normed:
                 layers.append(nn.BatchNorm1d(n_out, affine=inner))
             if inner:

@@ -1,5 +1,7 @@
 """View makers: fixed and learned."""
 
+from viewsmith.views.channel import AugmentationChannel
+from viewsmith.views.families import Crops, Family, Masks, Windows
 from viewsmith.views.fixed.adversarial import AdversarialViews
 from viewsmith.views.fixed.conditional import ConditionalCorruption
 from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
@@ -13,14 +15,18 @@ from viewsmith.views.pi_noise import PiNoise
 
 __all__ = [
     "AdversarialViews",
+    "AugmentationChannel",
     "ConditionalCorruption",
     "Corruption",
+    "Crops",
     "DNAMixup",
     "DNANoise",
     "DNAViews",
+    "Family",
     "GaussianNoise",
     "Identity",
     "ImageViews",
+    "Masks",
     "Mixup",
     "NeighbourMix",
     "Neighbours",
@@ -29,6 +35,7 @@ __all__ = [
     "RepresentationNoise",
     "ViewMaker",
     "ViewPair",
+    "Windows",
     "image_recipe",
     "nearest_neighbours",
 ]

@@ -1,0 +1,216 @@
+"""CRL-TAC: a trainable augmentation channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from viewsmith.core.method import Method, Optimizer
+from viewsmith.core.samples import in_blocks
+from viewsmith.estimators import channels, parts
+from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.methods.crl_tac import CRLTACMethod
+from viewsmith.networks.cnn import CropCNN
+from viewsmith.networks.mlp import MLP
+from viewsmith.views.channel import AugmentationChannel
+
+Draws = Annotated[int, Field(ge=2)]
+Part = Annotated[float, Field(gt=0, lt=1)]
+Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CRLTAC(ViewsmithEstimator):
+    """Representations learned together with a distribution P(T|x) over transformations of each sample.
+
+    The transformations are a finite family: crops on a grid of images, subsets of the features of vectors, windows of
+    sequences. A channel learns which of them say most about each sample, and the representation is the expectation
+    over it of what the encoder makes of them. The defaults are measured (docs, CRL-TAC);
+    ``CRLTAC(**CRLTAC.presets["paper-images"])`` has the published settings.
+
+    Parameters
+    ----------
+    framework : {"info-max"}
+        The objective is CRL-TAC's own; see `viewsmith.losses.info_max`.
+    view_maker : {"auto"}
+        Views are drawn from the channel.
+    channel : {"learned", "uniform"}
+        uniform: P(T|x) stays uniform (SimCLR with such views, for comparison).
+    crop_size, crop_stride : int or "auto"
+        Side of the crops of images and distance of their corners, in pixels. "auto": 20 and 4, as published; for
+        sides of less than 24 pixels five sevenths and an eighth of the shorter one.
+    crop_scales : tuple of float
+        Sizes at which images are cut: 0.5 for half of the height and width.
+    crop_flips : bool
+        Cut mirror images, too.
+    masks : int
+        Number of feature subsets of vectors.
+    mask_share : float
+        Share of the features in each, more than 0 and less than 1.
+    windows : int
+        Number of windows of sequences.
+    window_share : float
+        Length of each, as a share of its sequence, more than 0 and less than 1.
+    beta : float
+        Concentration of P(Z|T(x)).
+    draws : int
+        Transformations drawn of each sample in a step.
+    encoder_step, channel_step : {"exact", "sampled"}
+        Whether a step of the encoder, or of the channel, takes all transformations, or `draws` of them.
+    channel_rows : int
+        Samples of a batch that an exact channel step looks at.
+    distinct : bool
+        In exact steps, positives are pairs of different transformations.
+    importance_weights : {"plain", "normalised"}
+        Of transformations drawn in a channel step.
+    entropy_weight : float
+        Weight of the entropy of P(T|x).
+    effective_target : float, "auto" or None
+        Effective number of transformations of each sample, exp of the entropy, that the channel must not fall below.
+        "auto": 8, or a quarter of all where they are fewer than 32, and at least 2. None: no such limit.
+    centred : bool or "auto"
+        Take the embedding of an empty view from every embedding; "auto": where the encoder has biases or norms.
+        Without it, or a network without biases, the channel does not leave the uniform distribution.
+    channel_learning_rate : float or "auto"
+        "auto": the encoder's.
+    inference : {"expectation", "top", "uniform"}
+        What the representation is taken over: P(T|x), the most probable transformations alike, or all alike.
+    inference_count : int or None
+        How many are the most probable (8 for None); for the expectation, how many are drawn (None: all are used).
+    projection : tuple of int or "auto"
+        Widths of the head; the last is the embedding's. "auto": 200 and 50.
+    [shared]
+
+    Attributes
+    ----------
+    fitted_ : dict
+        What fit resolved from the data.
+    metrics_ : list of dict
+        Loss and label-free diagnostics through training.
+    status_ : str
+        "finished", "interrupted" or "time limit".
+    warnings_ : list of str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from viewsmith import CRLTAC
+    >>> X = np.random.default_rng(0).integers(0, 256, (64, 28, 28)).astype("uint8")
+    >>> model = CRLTAC(epochs=2, random_state=0).fit(X)
+    >>> model.distribution(X).shape, model.views(X[:3], n_views=5).shape
+    ((64, 9), (3, 5, 20, 20))
+    """
+
+    name = "crl-tac"
+    strength_option = "noise_strength"
+    resolved_options = ("centred", "channel_learning_rate", "crop_size", "crop_stride", "effective_target")
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        # Sections 3, 5.2 and 5.3; optimiser, rate, batch and epochs are not given there.
+        "paper-images": {
+            "encoder": "crl-cnn",
+            "beta": 0.5,
+            "draws": 8,
+            "encoder_step": "sampled",
+            "channel_step": "sampled",
+            "importance_weights": "plain",
+            "entropy_weight": 0.0025,
+            "effective_target": None,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "epochs": 50,
+        },
+    }
+
+    framework: Literal["info-max"] = "info-max"  # type: ignore[assignment]
+    view_maker: Literal["auto"] = "auto"
+    channel: Literal["learned", "uniform"] = "learned"
+    crop_size: Count | Auto = "auto"
+    crop_stride: Count | Auto = "auto"
+    crop_scales: Scales = (1.0,)
+    crop_flips: bool = False
+    masks: Draws = 64
+    mask_share: Part = 0.5
+    windows: Draws = 16
+    window_share: Part = 0.5
+    beta: Positive = 0.5
+    draws: Draws = 8
+    encoder_step: Literal["exact", "sampled"] = "sampled"
+    channel_step: Literal["exact", "sampled"] = "exact"
+    channel_rows: Count = 64
+    distinct: bool = False
+    importance_weights: Literal["plain", "normalised"] = "plain"
+    entropy_weight: Rate = 0.0025
+    effective_target: Effective | Auto | None = "auto"
+    centred: bool | Auto = "auto"
+    channel_learning_rate: Positive | Auto = "auto"
+    inference: Literal["expectation", "top", "uniform"] = "expectation"
+    inference_count: Count | None = None
+    projection: Widths | Auto = "auto"
+
+    def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
+        options.view_maker = "identity"
+        if domain != "images":
+            return
+        if options.encoder == "auto" and channels.crop_of(options, row_shape) == (CropCNN.crop, CropCNN.stride):
+            options.encoder = "crl-cnn"
+        if options.scaling == "auto":
+            options.scaling = "none"  # so that black stays zero: an empty crop
+
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+        rate = options.channel_learning_rate
+        crop, stride = channels.crop_of(options, resolved["row_shape"])
+        return {
+            "crop_size": crop,
+            "crop_stride": stride,
+            "effective_target": channels.target_of(options, resolved | {"crop_size": crop, "crop_stride": stride}),
+            "centred": resolved["encoder"] != "crl-cnn" if options.centred == "auto" else options.centred,
+            "channel_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
+        }
+
+    def _build(self, settings: SimpleNamespace) -> Method:
+        widths = (200, 50) if settings.projection == "auto" else settings.projection
+        head = MLP(settings.n_components, widths, bias=settings.centred)
+        return CRLTACMethod(
+            parts.make_encoder(settings),
+            nn.Sequential(nn.ReLU(), parts.noisy(settings, head)),
+            channels.make_channel(settings, learned=settings.channel == "learned"),
+            centred=settings.centred,
+            beta=settings.beta,
+            draws=settings.draws,
+            encoder_step=settings.encoder_step,
+            channel_step=settings.channel_step,
+            channel_rows=settings.channel_rows,
+            distinct=settings.distinct,
+            weights=settings.importance_weights,
+            entropy_weight=settings.entropy_weight,
+            effective_target=settings.effective_target,
+            inference=settings.inference,
+            inference_count=settings.inference_count,
+            epochs=settings.epochs,
+            optimizer=parts.make_optimizer(settings),
+            channel_optimizer=Optimizer("adam", settings.channel_learning_rate, schedule=settings.schedule),
+        )
+
+    def distribution(self, X: Any) -> np.ndarray:
+        """P(T|x), float32 (n, M): the probability of each transformation of each sample.
+
+        Crops are numbered row by row, at each scale as they are and then mirrored; `method_.channel.family` has the
+        transformations themselves.
+        """
+        check_is_fitted(self)
+        with torch.no_grad():
+            return in_blocks(lambda x: self._channel().log_p(x).exp(), self._samples(X), 256).cpu().numpy()
+
+    def _channel(self) -> AugmentationChannel:
+        assert isinstance(self.method_, CRLTACMethod)
+        return self.method_.channel

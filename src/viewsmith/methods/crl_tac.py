@@ -1,0 +1,251 @@
+"""CRL-TAC: an encoder and an augmentation channel take turns at raising I(X; Z) (Koyama et al. 2021, Contrastive
+Representation Learning with Trainable Augmentation Channel, Algorithm 1).
+
+Symbols: x a sample, T one of M transformations, P(T|x) the channel (parameters eta), f the encoder, g the head, h their
+composition on the sphere (theta), z = h(T(x)). In each iteration the theta-step moves f and g, on transformations drawn
+from P(T|x), which stays as it is; the eta-step moves the channel, with f and g as they are, over all transformations,
+or over some that are drawn uniformly and weighted by P(T|x).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core import distributed
+from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.losses.info_max import entropy, importance_weights, info_max_bound, sampled_info_max
+from viewsmith.views.channel import AugmentationChannel
+
+Step = Literal["exact", "sampled"]
+Weights = Literal["plain", "normalised"]
+Inference = Literal["expectation", "top", "uniform"]
+
+#: Weight of the entropy, per nat that it is below its target.
+HOLD = 1.0
+#: Below this length embeddings shrink to zero instead of lying on the sphere.
+SMALL = 1e-4
+
+
+class CRLTACMethod(Method):
+    """Encoder, head and augmentation channel, trained in turn.
+
+    Parameters
+    ----------
+    encoder, head : nn.Module
+        f, from views to (B, n_components), and g, from there to embeddings.
+    channel : AugmentationChannel
+    centred : bool
+        Take the embedding of an empty view (zeros) from every embedding. An empty view must say nothing: where it has
+        a direction like any other, all empty views are alike, the constant map is a stationary point, and the channel
+        never leaves the uniform distribution. Networks without biases have that by themselves.
+    beta : float
+        Concentration of P(Z|T(x)).
+    draws : int
+        m, transformations drawn of each sample.
+    encoder_step, channel_step : {"exact", "sampled"}
+        Over all transformations, weighted by P(T|x), or over `draws` of them.
+    channel_rows : int
+        Samples of a batch that an exact channel step looks at.
+    distinct : bool
+        Positives are pairs of different transformations (see `info_max_bound`), in exact steps; sampled ones always
+        take different draws.
+    weights : {"plain", "normalised"}
+        Importance weights of a sampled channel step.
+    entropy_weight : float
+        lambda, weight of H(T|x).
+    effective_target : float, optional
+        Hold the effective number of transformations of each sample, exp(H), here: below it H has the further weight
+        log target - H (times `HOLD`), which grows until it holds.
+    inference : {"expectation", "top", "uniform"}
+    inference_count : int, optional
+        See `AugmentationChannel.shares`.
+    epochs : int
+    optimizer, channel_optimizer : Optimizer
+    """
+
+    chosen: Tensor
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        channel: AugmentationChannel,
+        *,
+        centred: bool,
+        beta: float,
+        draws: int,
+        encoder_step: Step,
+        channel_step: Step,
+        channel_rows: int,
+        distinct: bool,
+        weights: Weights,
+        entropy_weight: float,
+        effective_target: float | None,
+        inference: Inference,
+        inference_count: int | None,
+        epochs: int,
+        optimizer: Optimizer,
+        channel_optimizer: Optimizer,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.head, self.channel = encoder, head, channel
+        self.centred, self.beta, self.draws = centred, beta, draws
+        self.encoder_step, self.channel_step = encoder_step, channel_step
+        self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
+        self.entropy_weight, self.effective_target = entropy_weight, effective_target
+        self.inference, self.inference_count = inference, inference_count
+        self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
+        # Effective number of transformations when last looked at; 0: not yet.
+        self.register_buffer("chosen", torch.tensor(0.0))
+
+    def phases(self) -> list[Phase]:
+        updates = [Update("encoder", _ThetaStep(self), optimizer=self.optimizer)]
+        if self.channel.scores is not None:
+            updates.append(Update("channel", _EtaStep(self), optimizer=self.channel_optimizer))
+        return [Phase("train", self.epochs, updates)]
+
+    # ---- embeddings -------------------------------------------------------------------------------------------------
+
+    def embed(self, views: Tensor) -> Tensor:
+        """h of views (n, ...): (n, d), on the sphere, an empty view at its centre."""
+        if not self.centred:
+            return on_sphere(self.head(self.encoder(views)))
+        # In one batch, for the sake of BatchNorm.
+        v = self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])])))
+        return on_sphere(v[:-1] - v[-1:])
+
+    def every_embedding(self, x: Tensor, f: Tensor | None = None) -> Tensor:
+        """h of all views of samples (B, ...): (B, M, d); `f`, (B, M, n_components), where it is known already."""
+        f = self.channel.family.embed(self.encoder, x) if f is None else f
+        v = self.head(f.flatten(0, 1))
+        if self.centred:
+            one = self.channel.family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
+            v = v - self.head(self.encoder(torch.zeros_like(one[:, 0])))
+        return on_sphere(v).unflatten(0, f.shape[:2])
+
+    # ---- Method ---------------------------------------------------------------------------------------------------
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        family = self.channel.family
+        if family.is_view(x):
+            return self.encoder(x) if output == "representation" else self.embed(x)
+        f = family.embed(self.encoder, x)
+        shares = self.channel.shares(x, self.inference, self.inference_count)[..., None]
+        if output == "representation":
+            return (shares * f).sum(dim=1)
+        return on_sphere((shares * self.every_embedding(x, f)).sum(dim=1))
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        view: Tensor = self.channel(x, index=index, generator=generator)
+        return view
+
+    @torch.no_grad()
+    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+        """Of the channel: mean entropy in nats, effective number of transformations, and largest probability."""
+        log_p = self.channel.log_p(x)
+        h = float(entropy(log_p).mean())
+        self.chosen.fill_(math.exp(h))
+        return {"entropy": h, "effective": math.exp(h), "largest_p": float(log_p.amax(dim=1).exp().mean())}
+
+    def warnings(self) -> list[str]:
+        if self.channel.scores is None or not self.chosen:
+            return []
+        size, chosen = self.channel.family.size, float(self.chosen)
+        if chosen > 0.95 * size and (self.effective_target or 0) < 0.9 * size:
+            return [
+                f"the channel has not left the uniform distribution: it draws from {chosen:.0f} of {size} "
+                "transformations; train longer, or lower entropy_weight"
+            ]
+        if chosen < 1.5 and (self.effective_target is None or self.effective_target > 3):
+            return [
+                f"the channel has collapsed: it draws from {chosen:.1f} transformations of each sample; raise "
+                "entropy_weight, or hold their number by effective_target"
+            ]
+        return []
+
+
+class _ThetaStep(nn.Module):
+    """The encoder's step: transformations drawn from P(T|x), or all of them, weighted by it."""
+
+    def __init__(self, method: CRLTACMethod) -> None:
+        super().__init__()
+        self.encoder, self.head = method.encoder, method.head
+        self.method = [method]  # in a list: the channel does not belong to this update
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        method = self.method[0]
+        if method.encoder_step == "exact":
+            with torch.no_grad():
+                p = method.channel.log_p(batch.x).exp()
+            z = method.every_embedding(batch.x)
+            gain = info_max_bound(z, p, method.beta, _gathered(z, p), distinct=method.distinct)
+        else:
+            t = method.channel.draw(batch.x, method.draws, batch.generator)
+            z = method.embed(method.channel.family.take(batch.x, t).flatten(0, 1)).unflatten(0, t.shape)
+            gain = sampled_info_max(z, method.beta, keys=_gathered(z, torch.ones_like(z[..., 0])))
+        return -gain, {"information": gain.mean()}
+
+
+class _EtaStep(nn.Module):
+    """The channel's step, on embeddings that stay as they are."""
+
+    def __init__(self, method: CRLTACMethod) -> None:
+        super().__init__()
+        self.channel = method.channel
+        self.method = [method]
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        method, x = self.method[0], batch.x
+        if method.channel_step == "exact":
+            x = x[: method.channel_rows]
+            with torch.no_grad(), _evaluating(method.encoder, method.head):
+                z = method.every_embedding(x)
+            log_p = self.channel.log_p(x)
+            p = log_p.exp()
+            gain = info_max_bound(z, p, method.beta, _gathered(z, p), distinct=method.distinct, order=2)
+        else:
+            family = self.channel.family
+            t = torch.randint(family.size, (len(x), method.draws), device=x.device, generator=batch.generator)
+            with torch.no_grad(), _evaluating(method.encoder, method.head):
+                z = method.embed(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
+            log_p = self.channel.log_p(x)
+            drawn = log_p.gather(1, t)
+            weights = importance_weights(drawn, family.size, normalised=method.weights == "normalised")
+            gain = sampled_info_max(z, method.beta, weights, _gathered(z, weights))
+        h = entropy(log_p)
+        objective = gain + method.entropy_weight * h
+        if method.effective_target is not None:
+            objective = objective - HOLD / 2 * (math.log(method.effective_target) - h).clamp_min(0).square()
+        rest = len(batch.x) - len(x)
+        if rest:  # one value a sample: those that were not looked at add nothing
+            objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
+        return -objective, {"entropy": h.mean()}
+
+
+class _evaluating:
+    """Modules in evaluation mode for a while: BatchNorm takes no statistics from the channel's step."""
+
+    def __init__(self, *modules: nn.Module) -> None:
+        self.modules = [(module, module.training) for module in modules]
+
+    def __enter__(self) -> None:
+        for module, _ in self.modules:
+            module.eval()
+
+    def __exit__(self, *error: object) -> None:
+        for module, training in self.modules:
+            module.train(training)
+
+
+def on_sphere(v: Tensor) -> Tensor:
+    """v / sqrt(||v||^2 + SMALL^2), (..., d): length one, but zero at zero, where its gradient stays bounded."""
+    return v * torch.rsqrt(v.square().sum(dim=-1, keepdim=True) + SMALL**2)
+
+
+def _gathered(z: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Embeddings and weights of all processes; one process needs none."""
+    return (distributed.gather(z), distributed.gather(p)) if distributed.is_distributed() else None

@@ -1,0 +1,72 @@
+"""Networks of an augmentation channel: a score of each transformation of a sample, before the softmax."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from viewsmith.networks.nucleotides import real_positions
+
+
+class CropScores(nn.Module):
+    """Images (B, C, H, W) to a score of each crop of a grid, (B, rows, columns).
+
+    Three convolutions without padding that together see 20 x 20 pixels, 4 apart: the paper's crops (Koyama et al. 2021,
+    section 5.3, says three layers and no more). For them each score is a function of its crop alone, so that the
+    channel moves with the object and is uniform on an empty image; for another grid the map is interpolated.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    widths : (int, int)
+        Channels of the first two convolutions.
+    """
+
+    def __init__(self, channels: int = 1, widths: tuple[int, int] = (16, 32)) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, widths[0], 6, 2)
+        self.conv2 = nn.Conv2d(widths[0], widths[1], 4, 2)
+        self.conv3 = nn.Conv2d(widths[1], 1, 3)
+        # Uniform to begin with.
+        nn.init.zeros_(self.conv3.weight)
+        nn.init.zeros_(self.conv3.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
+        least = max(20 - min(x.shape[2:]), 0)
+        h = F.relu(self.conv1(F.pad(x, [least // 2, least - least // 2] * 2, mode="replicate") if least else x))
+        scores = self.conv3(F.relu(self.conv2(h)))
+        if tuple(scores.shape[2:]) != grid:
+            scores = F.interpolate(scores, grid, mode="bilinear", align_corners=True)
+        return scores[:, 0]
+
+
+class MaskScores(nn.Module):
+    """Vectors (B, d) to a score of each of M transformations, (B, M)."""
+
+    def __init__(self, n_features: int, family: int, *, hidden: int = 128) -> None:
+        super().__init__()
+        self.inner = nn.Linear(n_features, hidden)
+        self.outer = nn.Linear(hidden, family)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.outer(F.relu(self.inner(x)))
+        return scores
+
+
+class PositionScores(nn.Module):
+    """Scaled DNA (B, 4, L) to a score of each position, (B, L), by two convolutions that take nothing from padding."""
+
+    def __init__(self, *, width: int = 32) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv1d(4, width, 11, padding=5)
+        self.conv2 = nn.Conv1d(width, 1, 5, padding=2)
+        nn.init.zeros_(self.conv2.weight)
+        nn.init.zeros_(self.conv2.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.conv1(x)) * real_positions(x)[:, None]
+        scores: Tensor = self.conv2(h)
+        return scores[:, 0]

@@ -1,0 +1,272 @@
+"""CRL-TAC's objectives against slow sums, and each other."""
+
+import importlib
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from viewsmith.core.errors import InputError
+from viewsmith.losses.info_max import (
+    entropy,
+    importance_weights,
+    info_max,
+    info_max_bound,
+    log_marginal,
+    sampled_info_max,
+)
+from viewsmith.losses.nt_xent import nt_xent
+
+module = importlib.import_module("viewsmith.losses.info_max")
+
+BETA = 0.5
+DTYPES = (torch.float64, torch.float32)
+
+
+def embeddings(n, m, d=4, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    z = F.normalize(torch.randn(n, m, d, generator=generator, dtype=torch.float64), dim=-1)
+    p = torch.softmax(2 * torch.randn(n, m, generator=generator, dtype=torch.float64), dim=1)
+    return z.to(dtype).requires_grad_(), p.to(dtype).requires_grad_()
+
+
+def slow_marginal(z, p, i, t, beta=BETA):
+    total = 0.0
+    for j in range(len(z)):
+        for u in range(z.shape[1]):
+            total = total + p[j, u] * torch.exp(beta * (z[i, t] * z[j, u]).sum()) / len(z)
+    return torch.log(total)
+
+
+def slow_info_max(z, p, beta=BETA):
+    values = []
+    for i in range(len(z)):
+        value = 0.0
+        for t in range(z.shape[1]):
+            own = sum(p[i, u] * torch.exp(beta * (z[i, t] * z[i, u]).sum()) for u in range(z.shape[1]))
+            value = value + p[i, t] * (torch.log(own) - slow_marginal(z, p, i, t, beta))
+        values.append(value)
+    return torch.stack(values)
+
+
+def slow_bound(z, p, beta=BETA, distinct=False):
+    values = []
+    for i in range(len(z)):
+        alike, mass = 0.0, 1 - sum(q**2 for q in p[i]) if distinct else 1.0
+        for t in range(z.shape[1]):
+            for u in range(z.shape[1]):
+                if not (distinct and t == u):
+                    alike = alike + p[i, t] * p[i, u] * (z[i, t] * z[i, u]).sum()
+        value = beta * alike / mass
+        for t in range(z.shape[1]):
+            value = value - p[i, t] * slow_marginal(z, p, i, t, beta)
+        values.append(value)
+    return torch.stack(values)
+
+
+def slow_sampled(z, w, beta=BETA):
+    n, m, _ = z.shape
+    values = []
+    for i in range(n):
+        value = 0.0
+        for j in range(m):
+            for k in range(m):
+                if j != k:
+                    value = value + beta * w[i, j] * w[i, k] * (z[i, j] * z[i, k]).sum() / (m * (m - 1))
+            inside = 0.0
+            for a in range(n):
+                for b in range(m):
+                    inside = inside + w[a, b] * torch.exp(beta * (z[i, j] * z[a, b]).sum()) / (n * m)
+            value = value - w[i, j] * torch.log(inside) / m
+        values.append(value)
+    return torch.stack(values)
+
+
+CASES = {
+    "equation 2": (lambda z, p: info_max(z, p, BETA), slow_info_max),
+    "bound": (lambda z, p: info_max_bound(z, p, BETA), slow_bound),
+    "distinct": (lambda z, p: info_max_bound(z, p, BETA, distinct=True), lambda z, p: slow_bound(z, p, distinct=True)),
+    "sampled": (lambda z, p: sampled_info_max(z, BETA, 3 * p), lambda z, p: slow_sampled(z, 3 * p)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_objectives_equal_the_slow_sums_in_value_and_gradient(name, dtype):
+    fast, slow = CASES[name]
+    z, p = embeddings(5, 3, dtype=dtype)
+    z_slow, p_slow = embeddings(5, 3)
+    value, expected = fast(z, p), slow(z_slow, p_slow)
+    tolerance = 1e-10 if dtype is torch.float64 else 1e-5
+    assert value.dtype is dtype and value.shape == (5,)
+    torch.testing.assert_close(value.double(), expected, atol=tolerance, rtol=tolerance)
+    weight = torch.arange(1.0, 6)
+    (weight.to(dtype) * value).sum().backward()
+    (weight * expected).sum().backward()
+    for found, due in ((z, z_slow), (p, p_slow)):
+        assert due.grad.abs().max() > 1e-3
+        torch.testing.assert_close(found.grad.double(), due.grad, atol=tolerance, rtol=tolerance)
+
+
+def test_one_sample_of_two_opposite_embeddings_by_hand():
+    z = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
+    p = torch.tensor([[0.75, 0.25]], dtype=torch.float64)
+    up, down = math.exp(0.5), math.exp(-0.5)
+    first, second = math.log(0.75 * up + 0.25 * down), math.log(0.75 * down + 0.25 * up)
+    torch.testing.assert_close(log_marginal(z, p, BETA), torch.tensor([[first, second]], dtype=torch.float64))
+    # With one sample there is nothing to tell: own and marginal are the same.
+    assert info_max(z, p, BETA).abs().item() < 1e-12
+    bound = 0.5 * 0.25 - (0.75 * first + 0.25 * second)  # ||.75 - .25||^2 = .25
+    assert info_max_bound(z, p, BETA).item() == pytest.approx(bound, abs=1e-12)
+    distinct = -0.5 - (0.75 * first + 0.25 * second)  # the one pair is opposite
+    assert info_max_bound(z, p, BETA, distinct=True).item() == pytest.approx(distinct, abs=1e-12)
+
+
+def test_the_bound_is_below_equation_2_and_equal_for_a_channel_with_one_transformation():
+    z, p = embeddings(20, 6, seed=1)
+    assert (info_max_bound(z, p, BETA) < info_max(z, p, BETA)).all()
+    one = torch.zeros_like(p)
+    one[:, 2] = 1
+    torch.testing.assert_close(info_max_bound(z, one, BETA), info_max(z, one, BETA))
+    assert info_max(z, one, BETA).mean() <= BETA * 2  # and the most there is to gain
+
+
+def test_a_vanished_probability_leaves_values_and_gradients_finite():
+    z, _ = embeddings(3, 4)
+    p = torch.tensor([[1.0, 0, 0, 0]] * 3, dtype=torch.float64, requires_grad=True)
+    for distinct in (False, True):
+        for objective in (info_max(z, p, BETA), info_max_bound(z, p, BETA, distinct=distinct)):
+            (gradient,) = torch.autograd.grad(objective.sum(), p)
+            assert torch.isfinite(objective).all() and torch.isfinite(gradient).all()
+    pairs = info_max_bound(z, p, BETA, distinct=True) + (p * log_marginal(z, p, BETA)).sum(1)
+    assert pairs.abs().max() == 0  # there is no pair of different transformations
+
+
+def test_zero_embeddings_are_neutral():
+    """An empty view has an embedding of zeros: similarity 0 with everything, itself included."""
+    z = torch.zeros(4, 3, 5, dtype=torch.float64)
+    p = torch.full((4, 3), 1 / 3, dtype=torch.float64)
+    assert info_max(z, p, BETA).abs().max() < 1e-15 and info_max_bound(z, p, BETA).abs().max() < 1e-15
+
+
+@pytest.mark.parametrize(("order", "error"), [(1, 0.15), (2, 0.025)])
+def test_the_series_is_as_close_as_the_truncated_exponential(order, error):
+    z, p = embeddings(16, 5, d=3, seed=2)
+    exact, series = log_marginal(z, p, BETA), log_marginal(z, p, BETA, order=order)
+    # exp(s) on [-.5, .5] against 1 + s (+ s^2 / 2); the mean of exponentials is at least exp(-.5).
+    assert 0 < (exact.exp() - series.exp()).abs().max() < error
+    total = 0.0
+    for q, others in zip(p, z, strict=True):
+        s = BETA * z[0, 0] @ others.T
+        total = total + (q * (1 + s + (s**2 / 2 if order == 2 else 0))).sum() / len(z)
+    assert series[0, 0].item() == pytest.approx(math.log(total.item()), abs=1e-12)
+
+
+def test_the_series_steers_the_channel_as_the_exponential_does():
+    z, p = embeddings(16, 5, d=3, seed=2)
+    exact = torch.autograd.grad(info_max_bound(z, p, BETA).sum(), p)[0]
+    series = torch.autograd.grad(info_max_bound(z, p, BETA, order=2).sum(), p)[0]
+    assert F.cosine_similarity(exact.flatten(), series.flatten(), dim=0) > 0.999
+
+
+def test_blocks_change_neither_value_nor_gradient(monkeypatch):
+    z, p = embeddings(6, 4)
+    whole = info_max_bound(z, p, BETA)
+    due = torch.autograd.grad(whole.sum(), (z, p))
+    monkeypatch.setattr(module, "BLOCK", 5 * 24)
+    parts = info_max_bound(z, p, BETA)
+    torch.testing.assert_close(parts, whole, atol=1e-14, rtol=0)
+    for found, expected in zip(torch.autograd.grad(parts.sum(), (z, p)), due, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-14, rtol=0)
+
+
+def test_keys_of_other_processes_count_like_own_ones():
+    z, p = embeddings(6, 3)
+    whole = info_max_bound(z, p, BETA)
+    half = info_max_bound(z[:3], p[:3], BETA, (z, p))
+    torch.testing.assert_close(half, whole[:3])
+    w = 3 * p
+    torch.testing.assert_close(sampled_info_max(z[:3], BETA, w[:3], (z, w)), sampled_info_max(z, BETA, w)[:3])
+
+
+# ---- the sampled form ---------------------------------------------------------------------------------------------
+
+
+def test_two_uniform_draws_are_the_cross_view_info_nce_of_equation_20():
+    """beta z1.z2 - (1/2) sum over both views of log (1/2N) sum over all 2N of exp(beta z.z')."""
+    z, _ = embeddings(7, 2, seed=3)
+    first, second = z[:, 0], z[:, 1]
+    every = torch.cat([first, second])
+    value = BETA * (first * second).sum(1)
+    for view in (first, second):
+        value = value - 0.5 * torch.log(torch.exp(BETA * view @ every.T).sum(1) / len(every))
+    torch.testing.assert_close(sampled_info_max(z, BETA), value, atol=1e-12, rtol=0)
+    # NT-Xent at temperature 1 / beta leaves each embedding's product with itself, beta, out of its 2N - 1 terms.
+    logits = BETA * every @ every.T
+    logits.fill_diagonal_(-math.inf)
+    pairs = torch.log(torch.exp(logits).sum(1)) - BETA * (first * second).sum(1).repeat(2)
+    torch.testing.assert_close(nt_xent(first, second, temperature=1 / BETA), pairs.view(2, -1).mean(0))
+    added = torch.log(torch.exp(logits).sum(1) + math.exp(BETA)) - BETA * (first * second).sum(1).repeat(2)
+    torch.testing.assert_close(
+        math.log(len(every)) - added.view(2, -1).mean(0), sampled_info_max(z, BETA), atol=1e-12, rtol=0
+    )
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_importance_weights(normalised):
+    log_p = torch.log_softmax(torch.randn(4, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), 1)
+    drawn = torch.tensor([[0, 3, 3], [8, 1, 2], [4, 4, 4], [5, 6, 7]])
+    weights = importance_weights(log_p.gather(1, drawn), 9, normalised=normalised)
+    p = log_p.exp().gather(1, drawn)
+    torch.testing.assert_close(weights, 3 * p / p.sum(1, keepdim=True) if normalised else 9 * p)
+
+
+def test_what_is_linear_in_plain_weights_is_unbiased():
+    """Over all uniform draws of m = 2 of M = 3: the pair term, and the mean inside the logarithm."""
+    z, p = embeddings(2, 3, seed=4)
+    z, p = z.detach(), p.detach()
+    pairs, inside = torch.zeros(2, dtype=torch.float64), 0.0
+    draws = torch.cartesian_prod(torch.arange(3), torch.arange(3))
+    for draw in draws:
+        t = draw.expand(2, -1)
+        taken = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
+        weights = importance_weights(p.log().gather(1, t), 3)
+        marginal = (weights / 2 * log_marginal(taken, weights / 2, BETA)).sum(1)
+        pairs += (sampled_info_max(taken, BETA, weights) + marginal) / len(draws)
+        inside = inside + log_marginal(z, p, BETA, (taken, weights / 2)).exp() / len(draws)
+    expected = BETA * (p[..., None] * z).sum(1).square().sum(1)
+    torch.testing.assert_close(pairs, expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(inside, log_marginal(z, p, BETA).exp(), atol=1e-12, rtol=0)
+
+
+def test_drawn_from_p_the_pair_term_is_unbiased():
+    z, p = embeddings(1, 3, seed=5)
+    z, p = z.detach(), p.detach()
+    mean = 0.0
+    for a in range(3):
+        for b in range(3):
+            taken = z[:, [a, b]]
+            marginal = log_marginal(taken, torch.full((1, 2), 0.5, dtype=torch.float64), BETA).mean(1)
+            mean = mean + p[0, a] * p[0, b] * (sampled_info_max(taken, BETA) + marginal)
+    torch.testing.assert_close(mean, BETA * (p[..., None] * z).sum(1).square().sum(1), atol=1e-12, rtol=0)
+
+
+def test_pairs_need_two_draws():
+    with pytest.raises(InputError, match="expected at least 2: pairs"):
+        sampled_info_max(torch.ones(3, 1, 2), BETA)
+
+
+# ---- entropy ------------------------------------------------------------------------------------------------------
+
+
+def test_entropy_of_a_uniform_a_certain_and_a_mixed_channel():
+    p = torch.tensor([[0.25] * 4, [1.0, 0, 0, 0], [0.5, 0.5, 0, 0]], dtype=torch.float64)
+    torch.testing.assert_close(entropy(p.log()).exp(), torch.tensor([4.0, 1.0, 2.0], dtype=torch.float64))
+
+
+def test_entropy_has_a_gradient_at_a_certain_channel():
+    logits = torch.tensor([[800.0, 0.0, 0.0]], requires_grad=True)
+    value = entropy(F.log_softmax(logits, 1))
+    value.sum().backward()
+    assert value.item() == 0 and torch.isfinite(logits.grad).all()

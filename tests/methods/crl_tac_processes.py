@@ -1,0 +1,105 @@
+"""What tests let other processes do; importable from there."""
+
+import datetime
+
+import torch
+from torch import nn
+
+from viewsmith.core import Batch, Optimizer
+from viewsmith.methods import CRLTACMethod
+from viewsmith.networks import MLP, MaskScores
+from viewsmith.views import AugmentationChannel, Masks
+
+B, D, M = 8, 6, 5
+
+SETTINGS = {
+    "centred": True,
+    "beta": 0.5,
+    "draws": 3,
+    "encoder_step": "sampled",
+    "channel_step": "exact",
+    "channel_rows": B,
+    "distinct": False,
+    "weights": "plain",
+    "entropy_weight": 0.1,
+    "effective_target": None,
+    "inference": "expectation",
+    "inference_count": None,
+    "epochs": 2,
+    "optimizer": Optimizer(),
+    "channel_optimizer": Optimizer(),
+}
+
+
+def crl_tac(norm="none", learned=True, seed=0, **options):
+    torch.manual_seed(seed)
+    encoder = MLP(D, [7, 6], norm=norm)
+    head = nn.Sequential(nn.ReLU(), MLP(6, [5, 4]))
+    for weight in (*encoder.parameters(), *head.parameters()):
+        nn.init.normal_(weight, std=0.5)
+    scores = MaskScores(D, M, hidden=5) if learned else None
+    if scores is not None:
+        nn.init.normal_(scores.outer.weight)
+    channel = AugmentationChannel(Masks(D, count=M, keep=0.5), scores)
+    return CRLTACMethod(encoder, head, channel, **SETTINGS | options).double()
+
+
+def samples(n=B):
+    return torch.randn(n, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def batch(x=None, seed=2):
+    x = samples() if x is None else x
+    return Batch(x, torch.arange(len(x)), torch.Generator().manual_seed(seed))
+
+
+CASES = {
+    "exact": {"encoder_step": "exact", "channel_step": "exact", "distinct": True, "effective_target": 4.0},
+    "sampled": {"channel_step": "sampled", "weights": "normalised"},
+}
+
+
+def gradients(name, rows=None, weights=None):
+    """Of both steps on the whole batch, or on the rows of one process."""
+    method = crl_tac(**CASES[name])
+    found = {}
+    for update in method.phases()[0].updates:
+        module = update.module
+        if rows is not None:
+            module = torch.nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
+        x = samples() if rows is None else samples()[rows]
+        drawn = torch.randint(M, (B, 3), generator=torch.Generator().manual_seed(3))
+        part = drawn if rows is None else drawn[rows]
+        with fixed_draws(method, part):
+            module(batch(x))[0].mean().backward()
+        for key, p in update.module.named_parameters():
+            found[f"{update.name}: {key}"] = p.grad.clone()
+    return found
+
+
+class fixed_draws:
+    """Drawn transformations are given, for two processes cannot share a random stream."""
+
+    def __init__(self, method, t):
+        self.method, self.t = method, t
+
+    def __enter__(self):
+        self.randint = torch.randint
+        self.method.channel.draw = lambda x, count, generator: self.t
+        torch.randint = lambda *args, **options: self.t
+
+    def __exit__(self, *error):
+        torch.randint = self.randint
+        del self.method.channel.draw
+
+
+def work(rank, meet, out):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", f"file://{meet}", datetime.timedelta(seconds=40), world_size=2, rank=rank
+    )
+    try:
+        rows = slice(rank * B // 2, (rank + 1) * B // 2)
+        torch.save({name: gradients(name, rows) for name in CASES}, f"{out}/{rank}.pt")
+    finally:
+        torch.distributed.destroy_process_group()

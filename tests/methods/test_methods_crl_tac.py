@@ -1,0 +1,295 @@
+"""CRL-TAC's two steps, its inference and its warnings, on masks of a few features."""
+
+import copy
+import math
+
+import pytest
+import torch
+from crl_tac_processes import CASES, D, M, batch, crl_tac, fixed_draws, gradients, samples, work
+from torch import nn
+
+from viewsmith.core.random import stream
+from viewsmith.losses.info_max import entropy, info_max_bound, log_marginal, sampled_info_max
+from viewsmith.methods.crl_tac import SMALL, on_sphere
+from viewsmith.networks import CropCNN, CropScores
+from viewsmith.training import Trainer
+from viewsmith.views import AugmentationChannel, Crops
+
+
+def steps(method):
+    return {update.name: update.module for update in method.phases()[0].updates}
+
+
+def slow_embeddings(method, x):
+    """Every view of every sample, one at a time."""
+    empty = method.head(method.encoder(torch.zeros_like(x[:1])))[0] if method.centred else 0
+    return torch.stack(
+        [
+            torch.stack([on_sphere(method.head(method.encoder((row * mask)[None]))[0] - empty) for mask in masks])
+            for row, masks in zip(x, [method.channel.family.masks.double()] * len(x), strict=True)
+        ]
+    )
+
+
+# ---- the encoder's step -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_exact_encoder_step_is_the_bound_over_all_views(distinct):
+    method = crl_tac(encoder_step="exact", distinct=distinct)
+    x = samples()
+    loss, logs = steps(method)["encoder"](batch(x))
+    expected = info_max_bound(slow_embeddings(method, x), method.channel.log_p(x).exp(), 0.5, distinct=distinct)
+    torch.testing.assert_close(loss, -expected)
+    assert loss.shape == (8,) and logs["information"].item() == pytest.approx(expected.mean().item())
+
+
+def test_sampled_encoder_step_is_the_sampled_form_of_what_was_drawn():
+    method, x = crl_tac(), samples()
+    t = method.channel.draw(x, 3, batch().generator)
+    z = slow_embeddings(method, x).gather(1, t[..., None].expand(-1, -1, 4))
+    torch.testing.assert_close(steps(method)["encoder"](batch(x))[0], -sampled_info_max(z, 0.5))
+    other = steps(method)["encoder"](batch(x, seed=5))[0]
+    assert not torch.allclose(other, -sampled_info_max(z, 0.5))
+
+
+@pytest.mark.parametrize("step", ["exact", "sampled"])
+def test_each_step_moves_its_own_part(step):
+    method = crl_tac(encoder_step=step, channel_step=step)
+    parts = {"encoder": (method.encoder, method.head), "channel": (method.channel,)}
+    for name, module in steps(method).items():
+        method.zero_grad()
+        module(batch())[0].sum().backward()
+        for part, modules in parts.items():
+            moves = [w.grad is not None and bool(w.grad.any()) for m in modules for w in m.parameters()]
+            # The last bias of the head is taken away with the empty view.
+            assert all(moves[:-1]) and moves[:-1] if part == name else not any(moves), (name, part)
+        moved = {id(w) for w in module.parameters()}
+        assert moved == {id(w) for m in parts[name] for w in m.parameters()}
+
+
+# ---- the channel's step -------------------------------------------------------------------------------------------
+
+
+def test_exact_channel_step_is_the_bound_with_the_entropy():
+    method, x = crl_tac(distinct=True), samples()
+    log_p = method.channel.log_p(x)
+    z = slow_embeddings(method, x)
+    expected = info_max_bound(z, log_p.exp(), 0.5, distinct=True, order=2) + 0.1 * entropy(log_p)
+    loss, logs = steps(method)["channel"](batch(x))
+    torch.testing.assert_close(loss, -expected)
+    assert logs["entropy"].item() == pytest.approx(entropy(log_p).mean().item())
+
+
+@pytest.mark.parametrize("weights", ["plain", "normalised"])
+def test_sampled_channel_step_weighs_uniform_draws(weights):
+    method, x = crl_tac(channel_step="sampled", weights=weights), samples()
+    t = torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(9))
+    with fixed_draws(method, t):
+        loss, _ = steps(method)["channel"](batch(x))
+    log_p = method.channel.log_p(x)
+    p = log_p.exp().gather(1, t)
+    w = M * p if weights == "plain" else 3 * p / p.sum(1, keepdim=True)
+    z = slow_embeddings(method, x).gather(1, t[..., None].expand(-1, -1, 4))
+    torch.testing.assert_close(loss, -sampled_info_max(z, 0.5, w) - 0.1 * entropy(log_p))
+
+
+def test_rows_that_the_channel_step_leaves_out_change_nothing():
+    method, x = crl_tac(channel_rows=3, effective_target=4.0), samples()
+    loss, _ = steps(method)["channel"](batch(x))
+    few, _ = steps(method)["channel"](batch(x[:3]))
+    assert loss.shape == (8,) and not loss[3:].any()
+    torch.testing.assert_close(loss.mean(), few.mean())
+
+
+def test_entropy_is_held_at_its_target_from_below_alone():
+    x = samples()
+    free, held = (crl_tac(effective_target=target, entropy_weight=0.0) for target in (None, 4.0))
+    h = entropy(free.channel.log_p(x))
+    below = (math.log(4) - h).clamp_min(0)
+    assert 0 < (below > 0).sum() < len(x)  # some samples are below, some are not
+    loss, plain = (steps(m)["channel"](batch(x))[0] for m in (held, free))
+    torch.testing.assert_close(loss - plain, below.square() / 2)
+
+
+@pytest.mark.parametrize("step", ["exact", "sampled"])
+def test_channel_step_leaves_batch_norm_alone(step):
+    method = crl_tac(norm="batch", channel_step=step)
+    method.train()
+    before = copy.deepcopy(method.encoder.state_dict())
+    steps(method)["channel"](batch())
+    assert all(torch.equal(before[key], value) for key, value in method.encoder.state_dict().items())
+    assert method.encoder.training and method.head.training
+    steps(method)["encoder"](batch())
+    assert any(not torch.equal(before[key], value) for key, value in method.encoder.state_dict().items())
+
+
+# ---- empty views --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["none", "batch"])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_centred_empty_view_says_nothing(norm, training):
+    method = crl_tac(norm=norm).train(training)
+    views = samples(4)
+    views[2] = 0
+    z = method.embed(views)
+    assert z[2].norm() < 1e-9 and (z[[0, 1, 3]].norm(dim=1) > 0.9).all()
+    assert crl_tac(norm=norm, centred=False).train(training).embed(views)[2].norm() > 0.9
+
+
+def test_on_sphere_is_smooth_at_zero():
+    v = torch.zeros(2, 3, dtype=torch.float64)
+    v[1] = torch.tensor([3.0, 0, 4])
+    v.requires_grad_()
+    z = on_sphere(v)
+    torch.testing.assert_close(z, torch.tensor([[0, 0, 0], [0.6, 0, 0.8]]).double(), atol=1e-6, rtol=0)
+    z.sum().backward()
+    torch.testing.assert_close(v.grad[0], torch.full((3,), 1 / SMALL).double())
+
+
+def crops(bias, centred):
+    """CRL-TAC on crops of images."""
+    torch.manual_seed(0)
+    channel = AugmentationChannel(Crops(64, 64), CropScores())
+    encoder = CropCNN(n_components=16, bias=bias)
+    head = nn.Sequential(nn.ReLU(), nn.Linear(16, 8, bias=bias))
+    options = {"centred": centred, "draws": 4, "channel_rows": 32, "entropy_weight": 0.0, "epochs": 20}
+    return crl_tac_of(encoder, head, channel, **options)
+
+
+def crl_tac_of(encoder, head, channel, **options):
+    from crl_tac_processes import SETTINGS
+
+    from viewsmith.core import Optimizer
+    from viewsmith.methods import CRLTACMethod
+
+    rate = Optimizer("adam", 3e-3, schedule="constant")
+    return CRLTACMethod(encoder, head, channel, **SETTINGS | options | {"optimizer": rate, "channel_optimizer": rate})
+
+
+def squares(n=96):
+    generator = torch.Generator().manual_seed(0)
+    """Images of a bright 8 x 8 square somewhere on black."""
+    x = torch.zeros(n, 1, 64, 64)
+    for row, corner in enumerate(torch.randint(57, (n, 2), generator=generator).tolist()):
+        x[row, 0, corner[0] : corner[0] + 8, corner[1] : corner[1] + 8] = torch.rand(8, 8, generator=generator)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("bias", "centred", "starts"), [(False, False, True), (True, True, True), (True, False, False)]
+)
+def test_the_channel_starts_where_empty_crops_say_nothing(bias, centred, starts):
+    """The trap of section 1.1 of the trials: with a direction of their own, empty crops hold the channel uniform."""
+    method, x = crops(bias, centred), squares()
+    Trainer(method, seed=0, batch_size=32).fit(x)
+    method.diagnose(x, stream(0, "x"))
+    p = method.channel.log_p(x).detach().exp()
+    seen = method.channel.family.every(x).flatten(2).amax(2) > 0
+    uniform = float(seen.float().mean())
+    mass = float((p * seen).sum(1).mean())
+    assert 0.2 < uniform < 0.4
+    assert (mass > 0.9) == starts, mass
+    assert not (starts and method.warnings())
+
+
+# ---- inference ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inference", "count"), [("expectation", None), ("expectation", 3), ("top", 2), ("uniform", None)]
+)
+def test_representation_and_projection_are_means_over_the_channel(inference, count):
+    method = crl_tac(inference=inference, inference_count=count).eval()
+    x = samples()
+    shares = method.channel.shares(x, inference, count)
+    f = torch.stack([method.encoder(x * mask) for mask in method.channel.family.masks.double()], dim=1)
+    torch.testing.assert_close(method.represent(x), (shares[..., None] * f).sum(1))
+    z = (shares[..., None] * slow_embeddings(method, x)).sum(1)
+    torch.testing.assert_close(method.represent(x, "projection"), on_sphere(z))
+
+
+def test_of_a_crop_the_representation_is_the_encoders():
+    method = crops(False, False).eval()
+    view = method.view(squares(3), generator=stream(0, "x"))
+    assert view.shape == (3, 1, 20, 20)
+    torch.testing.assert_close(method.represent(view), method.encoder(view))
+    torch.testing.assert_close(method.represent(view, "projection"), method.embed(view))
+
+
+# ---- what is told -------------------------------------------------------------------------------------------------
+
+
+def test_diagnostics_are_of_the_channel():
+    method, x = crl_tac(), samples()
+    told = method.diagnose(x, stream(0, "x"))
+    log_p = method.channel.log_p(x)
+    assert told["entropy"] == pytest.approx(float(entropy(log_p).mean()))
+    assert told["effective"] == pytest.approx(math.exp(told["entropy"]))
+    assert told["largest_p"] == pytest.approx(float(log_p.exp().amax(1).mean()))
+
+
+@pytest.mark.parametrize(
+    ("scale", "target", "said"),
+    [
+        (0.0, None, "the channel has not left the uniform distribution: it draws from 5 of 5 transformations"),
+        (0.0, 4.9, None),  # where it is held
+        (1.0, None, None),
+        (1000.0, None, "the channel has collapsed: it draws from 1.0 transformations of each sample"),
+        (1000.0, 2.0, None),  # nearly what was asked for
+        (1000.0, 4.0, "the channel has collapsed"),
+    ],
+)
+def test_warnings_of_a_channel_that_did_not_start_or_has_collapsed(scale, target, said):
+    method = crl_tac(effective_target=target)
+    assert not method.warnings()
+    with torch.no_grad():
+        method.channel.scores.outer.weight.mul_(scale)
+        method.channel.scores.outer.bias.zero_()
+    method.diagnose(samples(), stream(0, "x"))
+    assert [said in line for line in method.warnings()] == ([] if said is None else [True])
+
+
+def test_a_uniform_channel_has_one_update_and_no_warning():
+    method = crl_tac(learned=False)
+    assert list(steps(method)) == ["encoder"]
+    method.diagnose(samples(), stream(0, "x"))
+    assert not method.warnings()
+
+
+def test_marginals_are_over_the_whole_batch():
+    """A check on the tests above: leaving a sample out changes the others' loss."""
+    method, x = crl_tac(encoder_step="exact"), samples()
+    whole, part = (steps(method)["encoder"](batch(part))[0][:4] for part in (x, x[:4]))
+    assert (whole - part).abs().min() > 1e-6
+    p = method.channel.log_p(x).exp()
+    assert log_marginal(slow_embeddings(method, x), p, 0.5).shape == (8, M) and x.shape[1] == D
+
+
+# ---- several processes --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def of_two(processes, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("group")
+    members = [processes.Process(target=work, args=(rank, str(folder / "meet"), str(folder))) for rank in (0, 1)]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join(60)
+    alive = [member.kill() for member in members if member.is_alive()]
+    assert not alive and [member.exitcode for member in members] == [0, 0]
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_two_processes_have_the_gradients_of_one(of_two, name):
+    expected = gradients(name)
+    assert {key.split(":")[0] for key in expected} == {"encoder", "channel"}
+    for found in of_two:
+        assert found[name].keys() == expected.keys()
+        for key, value in expected.items():
+            torch.testing.assert_close(
+                found[name][key], value, rtol=1e-10, atol=1e-12, msg=lambda m, k=key: f"{k}: {m}"
+            )

@@ -1,0 +1,102 @@
+"""The augmentation channel: a distribution, draws from it, and what transformations count for."""
+
+import pytest
+import torch
+from torch import nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.random import stream
+from viewsmith.views.channel import AugmentationChannel
+from viewsmith.views.families import Masks
+
+
+class Fixed(nn.Module):
+    """The same scores for every sample but those that are zero."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.scores = nn.Parameter(torch.tensor(p).log())
+
+    def forward(self, x):
+        return self.scores * (x.abs().amax(1, keepdim=True) > 0)
+
+
+P = [0.5, 0.25, 0.125, 0.125]
+
+
+def channel(p=P):
+    return AugmentationChannel(Masks(6, count=4), None if p is None else Fixed(p))
+
+
+def test_the_distribution_and_its_effective_number():
+    x = torch.ones(3, 6)
+    x[1] = 0
+    made = channel()
+    p = made.log_p(x).exp()
+    torch.testing.assert_close(p, torch.tensor([P, [0.25] * 4, P]))
+    half = 2**0.5 * 4**0.25 * 8**0.25  # exp of the entropy: product of p^-p
+    torch.testing.assert_close(made.effective(x), torch.tensor([half, 4.0, half]))
+
+
+def test_draws_follow_the_distribution_and_can_be_replayed():
+    x = torch.ones(2, 6)
+    drawn = channel().draw(x, 40_000, stream(0, "draws"))
+    shares = torch.bincount(drawn[1], minlength=4) / 40_000
+    assert (shares - torch.tensor(P)).abs().max() < 0.01
+    assert torch.equal(drawn, channel().draw(x, 40_000, stream(0, "draws")))
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_a_view_is_the_transformation_drawn():
+    made, x = channel([0.0001, 0.0001, 0.9997, 0.0001]), torch.randn(5, 6)
+    view = made(x, generator=stream(0, "view"))
+    torch.testing.assert_close(view, x * made.family.masks[2])
+
+
+def test_without_a_network_all_transformations_are_alike():
+    made = channel(None)
+    torch.testing.assert_close(made.log_p(torch.randn(2, 6)).exp(), torch.full((2, 4), 0.25))
+    assert not list(made.parameters())
+
+
+def test_gradient_reaches_the_scores_through_the_distribution_alone():
+    made, x = channel(), torch.ones(2, 6)
+    made.log_p(x)[:, 0].sum().backward()
+    torch.testing.assert_close(made.scores.scores.grad, 2 * (torch.tensor([1.0, 0, 0, 0]) - torch.tensor(P)))
+    assert not made(x, generator=stream(0, "x")).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("how", "count", "shares"),
+    [
+        ("expectation", None, P),
+        ("uniform", None, [0.25] * 4),
+        ("top", 2, [0.5, 0.5, 0, 0]),
+        ("top", 1, [1.0, 0, 0, 0]),
+        ("top", 9, [0.25] * 4),
+        # Quantiles 1/8, 3/8, 5/8, 7/8 of the distribution.
+        ("expectation", 4, [0.5, 0.25, 0.25, 0]),
+        ("expectation", 1, [1.0, 0, 0, 0]),
+        ("expectation", 16, P),
+    ],
+)
+def test_what_transformations_count_for(how, count, shares):
+    # Half a quantile lies on a border: 1 draw at 1/2.
+    made = channel([0.5001, 0.2499, 0.125, 0.125]) if count == 1 else channel()
+    torch.testing.assert_close(made.shares(torch.ones(1, 6), how, count)[0], torch.tensor(shares), atol=1e-3, rtol=0)
+
+
+def test_a_samples_shares_do_not_depend_on_the_others():
+    made, x = channel(), torch.rand(7, 6)
+    x[3] = 0
+    for how, count in (("expectation", None), ("expectation", 5), ("top", 2), ("uniform", None)):
+        together = made.shares(x, how, count)
+        torch.testing.assert_close(together.sum(1), torch.ones(7))
+        assert torch.equal(made.shares(x[3:4], how, count)[0], together[3])
+
+
+def test_unknown_inference_is_refused():
+    with pytest.raises(InputError, match="expected 'expectation', 'top' or 'uniform'"):
+        channel().shares(torch.ones(1, 6), "mode")
+    with pytest.raises(InputError, match="not how many"):
+        channel().shares(torch.ones(1, 6), "top")

@@ -1,0 +1,249 @@
+"""Finite families of transformations: views taken one by one, all at once, and embedded in one pass."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
+from viewsmith.networks.cnn import CropCNN
+from viewsmith.views.families import Crops, Masks, Windows
+
+FAMILIES = {
+    "the paper's crops": Crops(84, 84),
+    "crop x flip x scale": Crops(32, 28, crop=16, stride=5, scales=(1.0, 0.75), flip=True),
+    "masks": Masks(10, count=6, keep=0.3, seed=1),
+    "windows": Windows(share=0.4, count=7),
+}
+
+
+def samples(family, n=3, dtype=torch.float32):
+    shape = {Masks: (10,), Windows: (4, 50)}.get(type(family))
+    if isinstance(family, Crops):
+        shape = (3 if family.flip else 1, *family.sizes[0])
+    x = torch.randn(n, *shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    if isinstance(family, Windows):
+        x[1, :, 31:] = 0
+    return x
+
+
+def slow_view(family, x, t):
+    """One view of one sample, by plain slices."""
+    if isinstance(family, Masks):
+        return x * family.masks[t].to(x.dtype)
+    if isinstance(family, Windows):
+        length = int((x != 0).any(0).sum())
+        width = max(1, round(family.share * length))
+        start = round((length - width) * t / (family.size - 1))
+        return F.pad(x[:, start : start + width], (0, 20 - width))
+    number = 0
+    for scale in family.scales:
+        size = [round(side * scale) for side in x.shape[1:]]
+        image = x if scale == 1 else F.interpolate(x[None], size, mode="bilinear", antialias=True)[0]
+        for mirrored in (False, True) if family.flip else (False,):
+            image_here = image.flip(2) if mirrored else image
+            for row in range(0, size[0] - family.crop + 1, family.stride):
+                for column in range(0, size[1] - family.crop + 1, family.stride):
+                    if number == t:
+                        return image_here[:, row : row + family.crop, column : column + family.crop]
+                    number += 1
+    raise AssertionError(f"no transformation {t} of {number}")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_views_equal_plain_slices(name, dtype):
+    family = FAMILIES[name]
+    x = samples(family, dtype=dtype)
+    t = torch.randint(family.size, (3, 5), generator=torch.Generator().manual_seed(1))
+    t[0, 0], t[2, 4] = 0, family.size - 1
+    views = family.take(x, t)
+    assert views.dtype is dtype and views.shape[:2] == (3, 5)
+    for i in range(3):
+        for j in range(5):
+            torch.testing.assert_close(views[i, j], slow_view(family, x[i], int(t[i, j])))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_view_is_each_view_in_order(name):
+    family = FAMILIES[name]
+    x = samples(family, 2)
+    every = family.every(x)
+    assert every.shape[:2] == (2, family.size)
+    for t in range(0, family.size, max(1, family.size // 7)):
+        torch.testing.assert_close(every[1, t], slow_view(family, x[1], t))
+
+
+def test_numbers_of_transformations():
+    assert FAMILIES["the paper's crops"].size == 289
+    # 32 x 28: 4 x 3 corners; 24 x 21: 2 x 2; each with its mirror image.
+    assert FAMILIES["crop x flip x scale"].size == 2 * (12 + 4)
+    starts, widths = FAMILIES["windows"].bounds(samples(FAMILIES["windows"]))
+    assert starts[0].tolist() == [0, 5, 10, 15, 20, 25, 30] and widths.tolist() == [20, 12, 20]
+    assert starts[1].tolist() == [0, 3, 6, 10, 13, 16, 19]
+
+
+def test_windows_do_not_depend_on_padding_and_serve_any_length():
+    family, network = Windows(share=0.4, count=7), shaken(PositionScores())
+    x = samples(family)
+    for length in (31, 90):
+        other = x.new_zeros(1, 4, length)
+        other[..., :31] = x[1, :, :31]
+        view = family.every(other)[0]
+        torch.testing.assert_close(view, family.every(x)[1][..., : view.shape[2]])
+        torch.testing.assert_close(family.scores(network, other)[0], family.scores(network, x)[1])
+    one = family.every(x[:1, :, :1])
+    assert one.shape == (1, 7, 4, 1) and (one == x[:1, None, :, :1]).all()
+
+
+def test_scores_of_windows_are_means_over_their_positions():
+    family, network = FAMILIES["windows"], shaken(PositionScores())
+    x = samples(family)
+    at = network(x)
+    starts, widths = family.bounds(x)
+    for row in range(3):
+        for t, start in enumerate(starts[row].tolist()):
+            expected = at[row, start : start + int(widths[row])].mean()
+            torch.testing.assert_close(family.scores(network, x)[row, t], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_masks_keep_their_share_and_differ():
+    family = Masks(40, count=30, keep=0.25, seed=3)
+    assert (family.masks.sum(1) == 10).all()
+    assert len({tuple(row) for row in family.masks.tolist()}) == 30
+    assert torch.equal(family.masks, Masks(40, count=30, keep=0.25, seed=3).masks)
+    assert not torch.equal(family.masks, Masks(40, count=30, keep=0.25, seed=4).masks)
+    # At least one feature stays and at least one goes.
+    assert (Masks(3, count=4, keep=0.01).masks.sum(1) == 1).all()
+    assert (Masks(3, count=4, keep=0.99).masks.sum(1) == 2).all()
+
+
+# ---- all embeddings in one pass -----------------------------------------------------------------------------------
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return torch.stack([x.flatten(1).mean(1), x.flatten(1).std(1)], dim=1)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_embedding_all_views_equals_embedding_each(name):
+    family = FAMILIES[name]
+    x = samples(family, 2)
+    h = family.embed(Mean(), x)
+    assert h.shape == (2, family.size, 2)
+    for t in (0, family.size // 2, family.size - 1):
+        view = slow_view(family, x[1], t)
+        torch.testing.assert_close(h[1, t], torch.stack([view.mean(), view.std()]))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("size", [(84, 84), (28, 28), (31, 45)])
+def test_the_dense_pass_equals_cropping_first(bias, size):
+    family = Crops(*size, scales=(1.0, 0.8) if size[0] > 28 else (1.0,), flip=size[0] == 31)
+    encoder = CropCNN(bias=bias)
+    x = torch.rand(2, 1, *size)
+    assert family.is_dense(encoder)
+    dense = family.embed(encoder, x)
+    one_by_one = torch.stack([encoder(family.take(x, torch.full((2, 1), t))[:, 0]) for t in range(family.size)], 1)
+    assert dense.shape == (2, family.size, 200)
+    torch.testing.assert_close(dense, one_by_one, atol=1e-5, rtol=1e-5)
+    dense.square().sum().backward()
+    due = [weight.grad.clone() for weight in encoder.parameters()]
+    encoder.zero_grad()
+    one_by_one.square().sum().backward()
+    for weight, expected in zip(encoder.parameters(), due, strict=True):
+        torch.testing.assert_close(weight.grad, expected, atol=1e-4, rtol=1e-3)
+
+
+def test_crops_are_told_from_images():
+    family = Crops(84, 84)
+    assert family.is_view(torch.zeros(1, 1, 20, 20)) and not family.is_view(torch.zeros(1, 1, 84, 84))
+    # An image of the size of a crop, with other sizes to choose from.
+    assert not Crops(20, 20, scales=(1.0, 1.5)).is_view(torch.zeros(1, 1, 20, 20))
+    assert not Masks(4).is_view(torch.zeros(1, 4)) and not Windows().is_view(torch.zeros(1, 4, 9))
+
+
+def test_another_grid_is_not_taken_for_the_encoders():
+    assert not Crops(84, 84, stride=2).is_dense(CropCNN())
+    assert not Crops(84, 84, crop=24).is_dense(CropCNN())
+    assert not Crops(84, 84).is_dense(Mean())
+
+
+def test_without_biases_an_empty_crop_is_nothing():
+    x = torch.zeros(1, 1, 84, 84)
+    x[0, 0, :10, :10] = 1
+    h = Crops(84, 84).embed(CropCNN(bias=False), x)[0]
+    empty = torch.tensor([(x[0, 0, 4 * (t // 17) :, 4 * (t % 17) :][:20, :20] == 0).all() for t in range(289)])
+    assert empty.sum() == 289 - 9 and (h[empty] == 0).all() and (h[~empty].norm(dim=1) > 1e-4).all()
+
+
+# ---- scores -------------------------------------------------------------------------------------------------------
+
+
+def scorers():
+    crops, several = FAMILIES["the paper's crops"], FAMILIES["crop x flip x scale"]
+    return [
+        (crops, CropScores()),
+        (several, CropScores(3)),
+        (FAMILIES["masks"], MaskScores(10, 6)),
+        (FAMILIES["windows"], PositionScores()),
+    ]
+
+
+def shaken(network):
+    torch.manual_seed(0)
+    for weight in network.parameters():
+        nn.init.normal_(weight, std=0.3)
+    return network
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_scores_are_one_for_each_transformation_and_begin_alike(number):
+    family, network = scorers()[number]
+    x = samples(family)
+    assert family.scores(network, x).shape == (3, family.size) and not family.scores(network, x).any()
+    scores = family.scores(shaken(network), x)
+    assert scores.std(dim=1).min() > 1e-3
+    torch.testing.assert_close(family.scores(network, x[1:2])[0], scores[1])
+
+
+def test_scores_of_the_papers_crops_look_at_their_crop_alone():
+    family, network = Crops(84, 84), shaken(CropScores())
+    x = samples(family, 1)
+    scores = family.scores(network, x)[0]
+    alone = torch.cat([network(family.take(x, torch.tensor([[t]]))[:, 0], (1, 1)).flatten() for t in range(289)])
+    torch.testing.assert_close(scores, alone, atol=1e-4, rtol=1e-4)
+
+
+def test_scores_of_an_empty_image_are_all_the_same():
+    for family, network in scorers()[:2]:
+        scores = family.scores(shaken(network), torch.zeros_like(samples(family, 1)))
+        assert np.ptp(scores.detach().numpy()) < 1e-5
+
+
+def test_scores_of_small_images_and_other_grids():
+    family = Crops(12, 16, crop=8, stride=4)
+    assert family.scores(shaken(CropScores()), torch.randn(2, 1, 12, 16)).shape == (2, 2 * 3)
+
+
+# ---- refusals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Crops(16, 84), "the images have 16 x 84 pixels, and a crop has 20 x 20: take smaller crops"),
+        (lambda: Crops(30, 30, scales=(1.0, 0.5)), "15 x 15 pixels at 0.5 of their size"),
+        (lambda: Crops(20, 20), "crops of 20 x 20 pixels, 4 apart, of 20 x 20: the family has 1 transformation"),
+        (lambda: Masks(1), "the rows have 1 feature, expected at least 2"),
+        (lambda: Masks(10, count=1), "the family has 1 transformation, expected at least 2"),
+        (lambda: Windows(count=1), "windows: the family has 1 transformation"),
+    ],
+)
+def test_families_without_a_choice_are_refused(make, said):
+    with pytest.raises(InputError) as error:
+        make()
+    assert said in str(error.value)
