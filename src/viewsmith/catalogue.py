@@ -61,6 +61,7 @@ CATALOGUE: dict[str, Any] = {
             "byol": "two unlike sides: blur and solarisation too (Grill et al. 2020)",
             "moco": "MoCo v2's crops, colours and blur (Chen, Fan et al. 2020)",
             "multicrop": "two full and several small crops, for swav and dino (Caron et al. 2020)",
+            "grid-crop": "a crop of CRL-TAC's grid, all alike, of 20 x 20 pixels (Koyama et al. 2021)",
             "identity": "the image itself",
             "noise": "Gaussian or uniform noise of one strength on every pixel",
             "mixup": "mixed with a random image",

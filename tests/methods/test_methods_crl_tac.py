@@ -154,7 +154,7 @@ def crops(bias, centred):
     channel = AugmentationChannel(Crops(64, 64), CropScores())
     encoder = CropCNN(n_components=16, bias=bias)
     head = nn.Sequential(nn.ReLU(), nn.Linear(16, 8, bias=bias))
-    options = {"centred": centred, "draws": 4, "channel_rows": 32, "entropy_weight": 0.0, "epochs": 20}
+    options = {"centred": centred, "draws": 4, "channel_rows": 32, "effective_target": 4.0, "epochs": 20}
     return crl_tac_of(encoder, head, channel, **options)
 
 
@@ -189,7 +189,7 @@ def test_the_channel_starts_where_empty_crops_say_nothing(bias, centred, starts)
     seen = method.channel.family.every(x).flatten(2).amax(2) > 0
     uniform = float(seen.float().mean())
     mass = float((p * seen).sum(1).mean())
-    assert 0.2 < uniform < 0.4
+    assert 0.1 < uniform < 0.3
     assert (mass > 0.9) == starts, mass
     assert not (starts and method.warnings())
 

@@ -26,9 +26,10 @@ SHARED_DOC = """\
         Self-supervised objective.
     view_maker : str
         View makers joined by "+". Vectors: identity, noise, corruption, mixup, neighbour-mix, neighbours,
-        adversarial, conditional. Images: simclr, byol, moco, multicrop, identity, noise, mixup, neighbours,
+        adversarial, conditional. Images: simclr, byol, moco, multicrop, grid-crop, identity, noise, mixup, neighbours,
         neighbour-mix, adversarial. DNA: dna, reverse-complement, mutation, insertion, deletion, translocation,
-        inversion, identity, noise, mixup, neighbours, adversarial. "auto": neighbours, simclr and dna.
+        inversion, identity, noise, mixup, neighbours, adversarial. Or channel:RUN, views drawn from the augmentation
+        channel of a run of crl-tac. "auto": neighbours, simclr and dna.
     kernel : {"auto", "cauchy", "cosine"}
         SimCLR's similarity of embeddings: 1 / (1 + d^2) as they are, or exp(cosine / temperature). "auto": cauchy on
         vectors and with neighbours.

@@ -23,6 +23,7 @@ from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, Samples
 from viewsmith.data.check import check_finite, to_rows
 from viewsmith.estimators.arguments import Arguments, with_shared
+from viewsmith.estimators.channels import channel_specification, follow_channel
 from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, refuse_lone_rows, train
 from viewsmith.estimators.options import check_options
 from viewsmith.estimators.rows import (
@@ -35,7 +36,7 @@ from viewsmith.estimators.rows import (
     make_input,
     raw_features,
 )
-from viewsmith.estimators.settings import RESOLVED, resolve
+from viewsmith.estimators.settings import CHANNEL, RESOLVED, resolve
 from viewsmith.estimators.strength import resolve_strength
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.training.checkpoint import load_weights
@@ -68,6 +69,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
         """What this method takes for "auto" where it differs from the others."""
+        if CHANNEL in options.view_maker:
+            follow_channel(options, domain, row_shape)
 
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
         """The settings of this method alone that "auto" leaves to the data; `resolved` are the shared ones."""
@@ -139,7 +142,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             fitted |= {"pixel_mean": scaler.center.tolist(), "pixel_scale": scaler.scale.tolist()}
         x: Rows = scaler(raw) if domain == "vectors" else Samples(raw, scaler)
         fitted |= resolve(options, domain, x, device)
-        fitted |= self._resolve(options, fitted, len(rows))
+        fitted |= channel_specification(options.view_maker) | self._resolve(options, fitted, len(rows))
         fitted |= resolve_strength(self, options, fitted, rows, seed)
         names = (context or {}).get("feature_names")
         fitted["named"] = hasattr(self, "feature_names_in_")
@@ -321,7 +324,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Options with what fit resolved in place of "auto"; `fresh`: weights to start from are to be read."""
         given = vars(self.options_)
         weights = given["encoder_weights"] if fresh else None
-        return SimpleNamespace(**{**given, **self.fitted_, "module": given["encoder"], "weights": weights})
+        further = {"module": given["encoder"], "weights": weights, "fresh": fresh}
+        return SimpleNamespace(**{**given, **self.fitted_, **further})
 
     def _fresh(self, x: Rows) -> Method:
         with torch.random.fork_rng([]):

@@ -17,6 +17,7 @@ from viewsmith.core.samples import in_blocks
 from viewsmith.estimators import channels, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.settings import check_crops, crop_of
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
 from viewsmith.networks.mlp import MLP
@@ -161,14 +162,17 @@ class CRLTAC(ViewsmithEstimator):
         options.view_maker = "identity"
         if domain != "images":
             return
-        if options.encoder == "auto" and channels.crop_of(options, row_shape) == (CropCNN.crop, CropCNN.stride):
+        grid = crop_of(row_shape, options.crop_size, options.crop_stride)
+        if options.encoder == "auto" and grid == (CropCNN.crop, CropCNN.stride):
             options.encoder = "crl-cnn"
         if options.scaling == "auto":
             options.scaling = "none"  # so that black stays zero: an empty crop
 
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
         rate = options.channel_learning_rate
-        crop, stride = channels.crop_of(options, resolved["row_shape"])
+        crop, stride = crop_of(resolved["row_shape"], options.crop_size, options.crop_stride)
+        if resolved["domain"] == "images":
+            check_crops("crops", (crop, crop), resolved["encoder"], resolved["row_shape"][:2])
         return {
             "crop_size": crop,
             "crop_stride": stride,
@@ -195,7 +199,9 @@ class CRLTAC(ViewsmithEstimator):
             entropy_weight=settings.entropy_weight,
             effective_target=settings.effective_target,
             inference=settings.inference,
-            inference_count=settings.inference_count,
+            inference_count=8
+            if settings.inference == "top" and settings.inference_count is None
+            else settings.inference_count,
             epochs=settings.epochs,
             optimizer=parts.make_optimizer(settings),
             channel_optimizer=Optimizer("adam", settings.channel_learning_rate, schedule=settings.schedule),

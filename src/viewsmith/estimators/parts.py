@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Optimizer
-from viewsmith.estimators.settings import timm_encoder, view_names
+from viewsmith.estimators.settings import CHANNEL, timm_encoder, view_names
 from viewsmith.frameworks import (
     BYOL,
     DINO,
@@ -223,6 +223,10 @@ def _view_maker(name: str, settings: SimpleNamespace, encoder: nn.Module) -> Vie
         return _image_recipe(name, settings)
     if settings.domain == "dna" and (special := _dna_maker(name, settings)) is not None:
         return special
+    if name == "grid-crop" or name.startswith(CHANNEL):
+        from viewsmith.estimators.channels import trained_channel, uniform_crops
+
+        return uniform_crops(settings) if name == "grid-crop" else trained_channel(settings)
     refreshed = settings.neighbour_space == "encoder"
     if name == "noise":
         return GaussianNoise(settings.noise_strength, settings.noise_distribution)

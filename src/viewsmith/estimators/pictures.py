@@ -11,6 +11,8 @@ from viewsmith.core.random import stream
 from viewsmith.core.samples import in_blocks
 from viewsmith.data import Dataset
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.channel_pictures import channel_pictures
+from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.losses.nt_xent import unit
@@ -43,7 +45,7 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
                 "Views",
                 f"{len(samples)} {side} rows and six views of each",
                 samples,
-                model.views(samples, 6, pool=dataset.x_train),
+                as_large(model.views(samples, 6, pool=dataset.x_train), samples),
                 kind,
             )
         ],
@@ -56,7 +58,20 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
         if kind == "vectors":
             shown["violins"] = [_violins(model, dataset, x)]
         shown["histograms"] = [_similarities(model, dataset, x)]
+    if isinstance(model, CRLTAC):
+        shown |= channel_pictures(model, x, samples, shown["galleries"])
     return shown
+
+
+def as_large(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Views (n, k, ...) that are smaller than their samples (n, ...), such as crops: in the middle of grey."""
+    missing = [large - small for large, small in zip(samples.shape[1:], views.shape[2:], strict=True)]
+    if not any(missing):
+        return views
+    if samples.ndim == 2:  # windows of sequences
+        return np.pad(views, [(0, 0), (0, 0), (0, missing[0])])
+    sides = [(part // 2, part - part // 2) for part in missing]
+    return np.pad(views, [(0, 0), (0, 0), *sides], constant_values=128)
 
 
 def _maps(model: ViewsmithEstimator, x: np.ndarray, y: np.ndarray | None, side: str) -> list[EmbeddingMap]:

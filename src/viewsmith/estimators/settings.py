@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
         "byol",
         "moco",
         "multicrop",
+        "grid-crop",
         "identity",
         "noise",
         "mixup",
@@ -63,6 +64,7 @@ FEWEST_PIXELS = {
     "crl-cnn": cnn.CropCNN.crop,
 }
 WITH_STEM = ("cnn", "resnet18", "resnet50", "crl-cnn")
+CHANNEL = "channel:"  # before the run of CRL-TAC whose augmentation channel makes the views
 DEFAULT_VIEWS = {"vectors": "neighbours", "images": "simclr", "dna": "dna"}
 MULTICROP_FRAMEWORKS = ("swav", "dino")
 
@@ -172,9 +174,21 @@ def view_names(view_maker: str, domain: str) -> list[str]:
     """
     names = view_maker.split("+")
     for name in names:
-        if name not in VIEWS[domain]:
+        if name not in VIEWS[domain] and not name.startswith(CHANNEL):
             raise InputError(f"unknown view maker {name!r}: for {domain} there are {', '.join(VIEWS[domain])}")
+    for name in names[:-1]:
+        if name == "grid-crop" or name.startswith(CHANNEL):
+            raise InputError(f"view_maker is {view_maker!r}: {name} changes the shape of a sample, put it last")
     return names
+
+
+def crop_of(
+    row_shape: Sequence[int], size: int | Literal["auto"] = "auto", stride: int | Literal["auto"] = "auto"
+) -> tuple[int, int]:
+    """Side and distance of CRL-TAC's crops: the paper's, 20 and 4, where images are large enough to choose from."""
+    side = min(row_shape[:2])
+    usual = (20, 4) if side >= 24 else (max(1, round(side * 5 / 7)), max(1, side // 8))
+    return usual[0] if size == "auto" else size, usual[1] if stride == "auto" else stride
 
 
 def _kernel(options: SimpleNamespace, domain: str, names: Sequence[str]) -> str:
@@ -255,18 +269,27 @@ def _check_pixels(resolved: dict[str, Any], x: Tensor, names: Sequence[str], enc
                 f"or more: {smaller}enlarge them, or take every row as a flat vector with domain='vectors' "
                 "(--domain vectors)"
             )
-    if "multicrop" not in names:
-        return
-    maker = image_recipe("multicrop", size=(size[0], size[1]))
-    assert isinstance(maker, PairedImageViews)
-    fewest = FEWEST_PIXELS.get(resolved["encoder"], 1)
-    if min(maker.size) < fewest:
+    crops = {}
+    if "multicrop" in names:
+        maker = image_recipe("multicrop", size=(size[0], size[1]))
+        assert isinstance(maker, PairedImageViews)
+        crops["small crops of multicrop"] = maker.size
+    if "grid-crop" in names:
+        crops["crops of grid-crop"] = (crop_of(size)[0],) * 2
+    for what, pixels in crops.items():
+        check_crops(what, pixels, resolved["encoder"], size)
+        if isinstance(encoder, nn.Module):
+            probe(encoder, resolved["encoder"], x.new_zeros(*x.shape[:2], *pixels))
+
+
+def check_crops(what: str, pixels: Sequence[int], encoder: str, size: Sequence[int]) -> None:
+    """Refuse crops of images of `size` that are too small for the encoder."""
+    fewest = FEWEST_PIXELS.get(encoder, 1)
+    if min(pixels) < fewest:
         raise InputError(
-            f"of images of {_pixels(size)} the small crops of multicrop have {_pixels(maker.size)}, and the encoder "
-            f"{resolved['encoder']} takes {_pixels((fewest, fewest))} or more: take another encoder or other views"
+            f"of images of {_pixels(size)} the {what} have {_pixels(pixels)}, and the encoder {encoder} takes "
+            f"{_pixels((fewest, fewest))} or more: take another encoder or other views"
         )
-    if isinstance(encoder, nn.Module):
-        probe(encoder, resolved["encoder"], x.new_zeros(*x.shape[:2], *maker.size))
 
 
 def _pixels(size: Sequence[int]) -> str:

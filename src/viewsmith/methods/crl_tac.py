@@ -120,10 +120,13 @@ class CRLTACMethod(Method):
 
     def every_embedding(self, x: Tensor, f: Tensor | None = None) -> Tensor:
         """h of all views of samples (B, ...): (B, M, d); `f`, (B, M, n_components), where it is known already."""
-        f = self.channel.family.embed(self.encoder, x) if f is None else f
+        family = self.channel.family
+        if f is None and not family.is_dense(self.encoder):
+            return self.embed(family.every(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
+        f = family.embed(self.encoder, x) if f is None else f
         v = self.head(f.flatten(0, 1))
         if self.centred:
-            one = self.channel.family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
+            one = family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
             v = v - self.head(self.encoder(torch.zeros_like(one[:, 0])))
         return on_sphere(v).unflatten(0, f.shape[:2])
 

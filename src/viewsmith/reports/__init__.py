@@ -7,6 +7,7 @@ from viewsmith.reports.content import (
     Gallery,
     ReportContent,
     SimilarityHistogram,
+    SortedSimilarities,
 )
 from viewsmith.reports.layout import two_dimensional_map
 from viewsmith.reports.report import render_report, write_report
@@ -18,6 +19,7 @@ __all__ = [
     "Gallery",
     "ReportContent",
     "SimilarityHistogram",
+    "SortedSimilarities",
     "render_report",
     "two_dimensional_map",
     "write_report",

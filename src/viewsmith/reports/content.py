@@ -178,6 +178,35 @@ class SimilarityHistogram:
 
 
 @dataclass(frozen=True, eq=False)
+class SortedSimilarities:
+    """Absolute cosines of the embeddings of pairs of different samples, by kind of embedding.
+
+    Parameters
+    ----------
+    name : str
+        Heading.
+    similarities : mapping of str to (n,) array
+        Values in [0, 1] of each kind, one or more; the first stands out.
+    caption : str
+        One line under the heading.
+    """
+
+    name: str
+    similarities: Mapping[str, np.ndarray]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.similarities:
+            raise InputError(f"sorted similarities {self.name!r}: none; give at least one kind of embedding")
+        for kind, values in self.similarities.items():
+            if np.ndim(values) != 1 or not len(values) or not ((values >= 0) & (values <= 1 + 2e-3)).all():
+                raise InputError(
+                    f"sorted similarities {self.name!r}: those of {kind!r} have shape {np.shape(values)}; expected an "
+                    "(n,) array of at least one value, all in [0, 1]"
+                )
+
+
+@dataclass(frozen=True, eq=False)
 class ReportContent:
     """Everything `render_report` needs; each part but title and method may be empty.
 
@@ -194,7 +223,7 @@ class ReportContent:
     evaluation : mapping, optional
         ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
         "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.
-    maps, profiles, galleries, violins, histograms : sequence
+    maps, profiles, galleries, violins, histograms, orders : sequence
         Pictures.
     """
 
@@ -210,3 +239,4 @@ class ReportContent:
     galleries: Sequence[Gallery] = ()
     violins: Sequence[FeatureViolins] = ()
     histograms: Sequence[SimilarityHistogram] = ()
+    orders: Sequence[SortedSimilarities] = ()

@@ -17,6 +17,7 @@ from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import draw_map
 from viewsmith.reports.profiles import draw_profile
 from viewsmith.reports.similarities import draw_histogram
+from viewsmith.reports.sorted_similarities import draw_sorted
 from viewsmith.reports.verdict import CAVEAT, comparison, protocol_title, score, verdict
 from viewsmith.reports.violins import draw_violins
 
@@ -90,6 +91,7 @@ def _page(content: ReportContent) -> dict[str, Any]:
         "galleries": [draw_gallery(gallery) for gallery in content.galleries],
         "violins": [draw_violins(violins) for violins in content.violins],
         "histograms": [draw_histogram(histogram) for histogram in content.histograms],
+        "orders": [draw_sorted(item) for item in content.orders],
         "config": "\n".join(_config_lines(content.config)),
         "summary": _groups(content.summary),
     }

@@ -43,6 +43,10 @@ class Family(nn.Module):
         """Whether `x` holds views whose shape no sample has."""
         return False
 
+    def is_dense(self, encoder: nn.Module) -> bool:
+        """Whether `embed` gives all views of a sample in one pass."""
+        return False
+
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
         """A network's score of each transformation of samples (B, ...): (B, M)."""
         found: Tensor = network(x)
@@ -140,7 +144,7 @@ class Crops(Family):
         return tuple(x.shape[2:]) == (self.crop, self.crop) not in self.sizes
 
     def is_dense(self, encoder: nn.Module) -> bool:
-        """Whether the encoder gives all crops of an image in one pass: those of its own size and distance."""
+        """Whether the encoder embeds all crops of an image in one pass: those of its own size and distance."""
         return (getattr(encoder, "crop", None), getattr(encoder, "stride", None)) == (self.crop, self.stride)
 
 

@@ -1,0 +1,204 @@
+"""CRL-TAC as an estimator: what "auto" means, P(T|x), inference, and its channel as the view maker of others."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import viewsmith
+from refusals import refusal
+from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
+from viewsmith.networks import CropCNN, MaskScores, PositionScores, SmallCNN
+from viewsmith.views import AugmentationChannel, Crops, Masks, Windows
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
+
+
+def images(n=16, shape=(28, 32), seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.zeros((n, *shape), np.uint8)
+    x[:, 4:20, 8:24] = rng.integers(0, 256, (n, 16, 16, *shape[2:]))
+    return x
+
+
+def vectors(n=16):
+    return np.random.default_rng(0).normal(size=(n, 9)).astype(np.float32)
+
+
+def dna(n=16):
+    return np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (n, 41))].copy()
+
+
+DATA = {"vectors": vectors, "images": images, "dna": dna}
+
+
+def channel(model):
+    return model.method_.channel
+
+
+def test_what_auto_means_by_domain():
+    of_images, of_vectors, of_dna = (CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna))
+    assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.fc.bias is None
+    assert of_images.fitted_["scaling"] == "none" and not of_images.method_.centred
+    assert all(weight.ndim > 1 for weight in of_images.method_.head.parameters())  # no biases
+    assert isinstance(channel(of_images).family, Crops) and channel(of_images).family.grids == [(3, 4)]
+    assert of_images.fitted_["effective_target"] == 3.0  # a quarter of 12
+    assert of_vectors.method_.centred and isinstance(channel(of_vectors).family, Masks)
+    assert isinstance(channel(of_vectors).scores, MaskScores) and of_vectors.fitted_["effective_target"] == 8.0
+    assert of_dna.method_.centred and isinstance(channel(of_dna).family, Windows)
+    assert isinstance(channel(of_dna).scores, PositionScores) and of_dna.fitted_["effective_target"] == 4.0
+    small = CRLTAC(**TINY).fit(images()[:, 4:18, :16])
+    assert isinstance(small.method_.encoder, SmallCNN) and channel(small).family.crop == 10
+
+
+def test_no_limit_and_a_limit_on_the_effective_number():
+    assert CRLTAC(**TINY, effective_target=None).fit(vectors()).method_.effective_target is None
+    assert CRLTAC(**TINY, effective_target="none").fit(vectors()).method_.effective_target is None
+    assert CRLTAC(**TINY, effective_target=5).fit(vectors()).method_.effective_target == 5
+
+
+def test_a_biased_encoder_is_centred_unless_told_otherwise():
+    made = CRLTAC(**TINY, encoder="cnn", n_components=8).fit(images())
+    assert made.method_.centred
+    kept = CRLTAC(**TINY, encoder="crl-cnn", centred=True).fit(images())
+    assert kept.method_.centred and kept.method_.encoder.fc.bias is not None
+
+
+@pytest.mark.parametrize("domain", DATA)
+def test_probabilities_of_transformations(domain):
+    x = DATA[domain]()
+    model = CRLTAC(**TINY).fit(x)
+    p = model.distribution(x)
+    assert p.dtype == np.float32 and p.shape == (16, channel(model).family.size)
+    np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(model.distribution(x[3:4])[0], p[3], rtol=1e-5)
+
+
+def test_an_empty_image_has_a_uniform_channel_and_no_representation():
+    model = CRLTAC(**TINY | {"epochs": 8}).fit(images())
+    empty = np.zeros((1, 28, 32), np.uint8)
+    np.testing.assert_allclose(model.distribution(empty), 1 / 12, rtol=1e-4)
+    assert not model.transform(empty).any() and not model.transform(empty, output="projection").any()
+    assert np.ptp(model.distribution(images())[0]) > 1e-3
+
+
+def test_inference_by_expectation_top_and_uniform():
+    x = images()
+    models = {how: CRLTAC(**TINY, inference=how).fit(x) for how in ("expectation", "top", "uniform")}
+    assert models["top"].method_.inference_count == 8 and models["expectation"].method_.inference_count is None
+    uniform = models["uniform"]
+    every = channel(uniform).family.embed(uniform.method_.encoder, torch.from_numpy(uniform.scaled(x))).detach().numpy()
+    np.testing.assert_allclose(uniform.transform(x), every.mean(1), atol=1e-6)
+    expected = np.einsum("bt,btn->bn", models["expectation"].distribution(x), every)
+    np.testing.assert_allclose(models["expectation"].transform(x), expected, atol=1e-5)
+    rows = [model.transform(x) for model in models.values()]
+    assert not np.allclose(rows[0], rows[1]) and not np.allclose(rows[1], rows[2])
+
+
+def test_the_uniform_channel_learns_nothing(tmp_path):
+    model = CRLTAC(**TINY, channel="uniform").fit(images())
+    np.testing.assert_allclose(model.distribution(images()), 1 / 12, rtol=1e-6)
+    assert model.warnings_ == [] and "entropy" in model.metrics_[-1]
+    model.save(tmp_path / "run")
+    assert np.array_equal(viewsmith.load(tmp_path / "run").transform(images()), model.transform(images()))
+
+
+@pytest.mark.parametrize("shape", [(28, 32), (28, 32, 1), (28, 32, 3)])
+def test_views_of_images_are_crops_of_them(shape):
+    x = images(shape=shape)
+    views = CRLTAC(**TINY).fit(x).views(x, 3)
+    assert views.shape == (16, 3, 20, 20, *shape[2:]) and views.dtype == np.uint8
+    for view in views[5]:
+        assert any(np.array_equal(view, x[5, r : r + 20, c : c + 20]) for r in (0, 4, 8) for c in (0, 4, 8, 12))
+
+
+def test_scales_and_mirror_images():
+    x = images(shape=(40, 40, 3))
+    model = CRLTAC(**TINY, crop_scales=(1.0, 0.5), crop_flips=True).fit(x)
+    assert model.distribution(x).shape == (16, 2 * (36 + 1)) and model.views(x, 1).shape == (16, 1, 20, 20, 3)
+
+
+@pytest.mark.parametrize("step", ["exact", "sampled"])
+@pytest.mark.parametrize("domain", DATA)
+def test_exact_and_sampled_steps_on_every_domain(step, domain):
+    options = {"encoder_step": step, "channel_step": step, "distinct": step == "exact"}
+    model = CRLTAC(**TINY, **options, importance_weights="normalised").fit(DATA[domain]())
+    assert model.summary_["steps"] == 2 and np.isfinite(model.metrics_[-1]["loss"])
+
+
+def test_the_published_settings():
+    x = images(shape=(84, 84))
+    model = CRLTAC(**CRLTAC.presets["paper-images"] | {"epochs": 1, "random_state": 0}).fit(x)
+    assert model.distribution(x[:2]).shape == (2, 289) and model.transform(x[:2]).shape == (2, 200)
+    assert model.transform(x[:2], output="projection").shape == (2, 50)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape", "said"),
+    [
+        ({"crop_size": 40}, (28, 32), "the images have 28 x 32 pixels, and a crop has 40 x 40: take smaller crops"),
+        ({"crop_scales": (1.0, 0.5)}, (28, 32), "14 x 16 pixels at 0.5 of their size"),
+        ({"crop_size": 28, "crop_stride": 8}, (28, 32), "the family has 1 transformation"),
+        ({}, (9, 9), "of images of 9 x 9 pixels the crops have 6 x 6 pixels, and the encoder cnn takes 8"),
+        ({"crop_size": 16, "encoder": "crl-cnn"}, (28, 32), "16 x 16 pixels, and the encoder crl-cnn takes 20 x 20"),
+    ],
+)
+def test_images_without_a_choice_are_refused(options, shape, said):
+    assert said in refusal(CRLTAC(**TINY, **options).fit, np.zeros((4, *shape), np.uint8))
+
+
+# ---- the channel as a view maker ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for domain, make in DATA.items():
+        CRLTAC(**TINY | {"epochs": 6}).fit(make(), run=folder / domain)
+    Contrastive(epochs=1, batch_size=8).fit(vectors(), run=folder / "other")
+    return folder
+
+
+@pytest.mark.parametrize("domain", DATA)
+@pytest.mark.parametrize("cls", [Contrastive, PiNDA, DiffAug])
+def test_a_trained_channel_serves_other_methods(cls, domain, runs, tmp_path):
+    x, own = DATA[domain](), shutil.copytree(runs / domain, tmp_path / "channel")
+    options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
+    model = cls(**options, view_maker=f"channel:{own}").fit(x)
+    (maker,) = model.method_.views.makers
+    assert isinstance(maker, AugmentationChannel)
+    teacher = channel(viewsmith.load(own))
+    for key, value in teacher.state_dict().items():
+        assert torch.equal(maker.state_dict()[key], value), key
+    assert model.fitted_["scaling"] == viewsmith.load(own).fitted_["scaling"]
+    model.save(tmp_path / "run")
+    shutil.rmtree(own)  # the model has its own copy
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.transform(x), model.transform(x))
+    assert np.array_equal(loaded.views(x, 2), model.views(x, 2))
+
+
+@pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])
+def test_a_trained_channel_serves_every_framework(framework, runs):
+    heads = {"projection": (8, 6), "prototypes": 10, "queue_size": 16}
+    options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "encoder": "cnn", **heads}
+    model = Contrastive(**options, framework=framework, view_maker=f"channel:{runs / 'images'}").fit(images())
+    assert np.isfinite(model.metrics_[-1]["loss"]) and model.views(images(), 2).shape == (16, 2, 20, 20)
+
+
+def test_channels_that_do_not_fit_are_refused(runs):
+    def said(x, run="images", maker="channel:{}", **options):
+        return refusal(Contrastive(epochs=1, view_maker=maker.format(runs / run), **options).fit, x)
+
+    other = images(shape=(30, 30))
+    assert "was trained on images of shape (28, 32), and these are images of shape (30, 30)" in said(other)
+    assert "these are vectors of shape (9,)" in said(vectors())
+    assert "is a run of contrastive, which has no channel" in said(vectors(), "other")
+    assert "was trained with 'none': leave scaling out" in said(images(), scaling="standard")
+    assert "nowhere" in said(images(), "nowhere")
+    assert "changes the shape of a sample, put it last" in said(images(), maker="channel:{}+noise")
+    assert "grid-crop changes the shape of a sample" in said(images(), maker="grid-crop+mixup")
+    assert "the crops of grid-crop have 7 x 7 pixels" in said(np.zeros((8, 10, 10), np.uint8), maker="grid-crop")

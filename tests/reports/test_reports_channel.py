@@ -1,0 +1,93 @@
+"""What a report shows of CRL-TAC: heat maps, kept features, sorted similarities; and views smaller than samples."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from viewsmith import CRLTAC
+from viewsmith.core.errors import InputError
+from viewsmith.estimators.channel_pictures import heat_maps
+from viewsmith.estimators.pictures import as_large, pictures
+from viewsmith.reports import ReportContent, SortedSimilarities, render_report
+from viewsmith.reports.sorted_similarities import draw_sorted
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
+
+
+def model_with(p, shape=(28, 32), **options):
+    """A model of images whose distribution is given."""
+    x = np.random.default_rng(0).integers(0, 256, (8, *shape)).astype(np.uint8)
+    model = CRLTAC(**TINY, **options).fit(x)
+    model.distribution = lambda X: np.tile(np.asarray(p, np.float32), (len(X), 1))
+    return model, x
+
+
+def test_heat_maps_put_a_crop_where_it_lies():
+    p = np.zeros(12)
+    p[1 * 4 + 2] = 1  # second row, third column: corner (4, 8)
+    model, x = model_with(p)
+    gallery = heat_maps(model, x[:3])
+    corners, covered = gallery.views[1, 0], gallery.views[1, 1]
+    assert gallery.views.shape == (3, 2, 28, 32) and set(np.unique(covered)) == {0, 255}
+    expected = np.zeros((28, 32), bool)
+    expected[4:24, 8:28] = True
+    assert np.array_equal(covered > 0, expected)
+    rows, columns = np.nonzero(corners)
+    assert (rows.min(), rows.max()) == (10, 18) and (columns.min(), columns.max()) == (16, 23)  # of a 3 x 4 grid
+
+
+def test_heat_maps_of_scaled_and_mirrored_crops_are_in_the_image_as_given():
+    size = 2 * (36 + 1)
+    for number, area in {
+        36 + 5: (slice(0, 20), slice(0, 20)),  # mirrored, first row, last column
+        72: (slice(0, 40), slice(0, 40)),  # half size: the whole image
+    }.items():
+        p = np.zeros(size)
+        p[number] = 1
+        model, x = model_with(p, (40, 40, 3), crop_scales=(1.0, 0.5), crop_flips=True)
+        covered = heat_maps(model, x[:1]).views[0, 1]
+        expected = np.zeros((40, 40), bool)
+        expected[area] = True
+        assert covered.shape == (40, 40, 3) and np.array_equal(covered[..., 0] > 0, expected), number
+
+
+def test_sorted_similarities_are_told_and_checked():
+    drawn = draw_sorted(SortedSimilarities("s", {"trained": np.linspace(0, 0.4, 11), "before": np.full(3, 0.9)}, "cap"))
+    assert "trained 0.20 (95% 0.38); before 0.90" in drawn.picture.alt
+    html = render_report(ReportContent("t", "m", orders=[SortedSimilarities("s", {"trained": np.ones(2)}, "cap")]))
+    assert '<a href="#views">' in html and "cap" in html and "share of pairs" in html
+    for values in (np.array([]), np.array([0.5, np.nan]), np.array([-0.1]), np.ones((2, 2))):
+        with pytest.raises(InputError, match="all in"):
+            SortedSimilarities("s", {"trained": values})
+    with pytest.raises(InputError, match="at least one kind"):
+        SortedSimilarities("s", {})
+
+
+def test_smaller_views_are_shown_in_the_middle():
+    made = as_large(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
+    assert made.shape == (2, 3, 5, 4) and (made[:, :, 1:3] == 1).all() and (made[:, :, [0, 3, 4]] == 128).all()
+    assert as_large(np.ones((2, 3, 4), np.uint8), np.zeros((2, 6), np.uint8))[0, 0].tolist() == [1] * 4 + [0] * 2
+    views = np.ones((2, 3, 7))
+    assert as_large(views, np.zeros((2, 7))) is views
+
+
+@pytest.mark.parametrize("domain", ["images", "vectors", "dna"])
+def test_pictures_of_every_domain(domain):
+    rng = np.random.default_rng(0)
+    x = {
+        "images": rng.integers(0, 256, (24, 28, 28)).astype(np.uint8),
+        "vectors": rng.normal(size=(24, 9)).astype(np.float32),
+        "dna": np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (24, 30))],
+    }[domain]
+    model = CRLTAC(**TINY).fit(x)
+    shown = pictures(model, SimpleNamespace(test_index=None, x_train=x, y_train=None, domain=domain))
+    titles = [gallery.title for gallery in shown["galleries"]]
+    assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
+    assert shown["galleries"][0].views.shape[2:] == x.shape[1:]
+    assert list(shown["orders"][0].similarities) == ["trained", "before training"]
+    if domain == "vectors":
+        kept = shown["profiles"][0].values
+        assert kept.shape == (9,) and abs(kept.mean() - 4 / 9) < 1e-3  # masks of 4 of 9 features
+    assert "Similarity of different samples" in render_report(ReportContent("t", "m", **shown))
