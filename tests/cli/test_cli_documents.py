@@ -142,6 +142,7 @@ def test_the_documents_with_code_are_known():
     expected = {
         "README.md",
         "contrastive.md",
+        "crl_tac.md",
         "data.md",
         "diffaug.md",
         "dna.md",

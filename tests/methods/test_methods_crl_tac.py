@@ -154,7 +154,14 @@ def crops(bias, centred):
     channel = AugmentationChannel(Crops(64, 64), CropScores())
     encoder = CropCNN(n_components=16, bias=bias)
     head = nn.Sequential(nn.ReLU(), nn.Linear(16, 8, bias=bias))
-    options = {"centred": centred, "draws": 4, "channel_rows": 32, "effective_target": 4.0, "epochs": 20}
+    options = {
+        "centred": centred,
+        "draws": 4,
+        "channel_rows": 32,
+        "entropy_weight": 0.0,
+        "effective_target": 4.0,
+        "epochs": 20,
+    }
     return crl_tac_of(encoder, head, channel, **options)
 
 
