@@ -12,7 +12,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test check lint study study-diffaug clean lock bench bench-gpu docs
+.PHONY: help install demo test check lint study study-diffaug crl-tac clean lock bench bench-gpu docs
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -93,6 +93,12 @@ study: $(TEST)     ## the studies and their tables (VIEWSMITH_DATA=folder; resum
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study.py $(MINUTES)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_domains.py $(MINUTES)
 	cd benchmarks && ../$(PY) tables.py
+
+crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its study (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds each)
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) crop_embeddings.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) crl_tac_mnist.py $(MINUTES)
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_crl_tac.py $(MINUTES)
+	cd benchmarks && ../$(PY) tables_crl_tac.py
 
 study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
 	$(PIP) -e ".[test,image,unclip,omics,dna,parquet,viz,bench]"
