@@ -3,19 +3,24 @@
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
+from viewsmith.losses.oucl import Logits, margin_regularisation, margins, oucl
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.soft_contrastive import soft_contrastive
 from viewsmith.losses.soft_normalised import soft_normalised
 from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 
 __all__ = [
+    "Logits",
     "alignment",
     "effective_rank",
     "feature_std",
     "info_nce",
+    "margin_regularisation",
+    "margins",
     "moco_info_nce",
     "negative_cosine",
     "nt_xent",
+    "oucl",
     "self_distillation",
     "sinkhorn",
     "soft_contrastive",
