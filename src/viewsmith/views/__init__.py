@@ -7,6 +7,7 @@ from viewsmith.views.fixed.images import ImageViews, image_recipe
 from viewsmith.views.fixed.representation import RepresentationNoise
 from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
 from viewsmith.views.maker import Pair, ViewMaker
+from viewsmith.views.meta_features import MetaFeatures
 from viewsmith.views.neighbours import nearest_neighbours
 from viewsmith.views.pair import ViewPair
 from viewsmith.views.pi_noise import PiNoise
@@ -21,6 +22,7 @@ __all__ = [
     "GaussianNoise",
     "Identity",
     "ImageViews",
+    "MetaFeatures",
     "Mixup",
     "NeighbourMix",
     "Neighbours",
