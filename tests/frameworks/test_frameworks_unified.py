@@ -69,7 +69,7 @@ def test_losses_are_those_of_a_loop(united, each, logits, recalled):
     z, raw = tensor(M, B, D).requires_grad_(), tensor(M, B, D, seed=1).requires_grad_()
     a = torch.nn.functional.normalize(raw, dim=-1)
     draw = contrast.memory.draw(B, IDS, generator())
-    original, augmented = contrast.losses(contrast.scores(z, draw, a))
+    original, augmented = contrast.losses(contrast.log_sums(z, draw, a))
     expected = [slow_loss(i, (0, 0, 0), z, a, draw, logits, united, recalled) for i in range(B)]
     terms = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
     more = [sum(slow_loss(i, t, z, a, draw, logits, united, recalled) for t in terms) / 4 for i in range(B)]
@@ -86,7 +86,7 @@ def test_losses_are_those_of_a_loop(united, each, logits, recalled):
         for one, other in zip(fast, loop, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
     # Without augmented features there is the first alone.
-    alone, none = contrast.losses(contrast.scores(z, draw))
+    alone, none = contrast.losses(contrast.log_sums(z, draw))
     torch.testing.assert_close(alone, original)
     assert none is None
 
@@ -95,7 +95,7 @@ def test_two_views_and_one_positive_are_info_nce():
     contrast = FeatureContrast(FeatureMemory(2, N, D, negatives=N).double(), Logits(beta=10.0), united=False)
     z = tensor(2, B, D)
     draw = contrast.memory.draw(B, None)
-    losses = 10 * contrast.losses(contrast.scores(z, draw))[0]
+    losses = 10 * contrast.losses(contrast.log_sums(z, draw))[0]
     unit = torch.nn.functional.normalize
     for i in range(B):
         both = []
@@ -113,7 +113,7 @@ def test_the_regularisation_compares_augmented_with_original_pairs(kind, each, o
     contrast = FeatureContrast(memory(each=own))
     z, a = tensor(M, B, D), torch.nn.functional.normalize(tensor(M, B, D, seed=1), dim=-1)
     draw = contrast.memory.draw(B, IDS, generator())
-    found = contrast.regularisation(contrast.scores(z, draw, a), kind, each=each)
+    found = contrast.regularisation(z, draw, a, kind, each=each)
     original = [slow_pairs(i, (0,) * M, z, a, draw) for i in range(B)]
     low = [min(pairs[0].values()) for pairs in original]
     high = [max(itertools.chain(*pairs[1].values())) for pairs in original]

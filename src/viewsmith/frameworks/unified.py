@@ -14,6 +14,7 @@ from viewsmith.frameworks.memory import Draw, FeatureMemory
 from viewsmith.frameworks.parts import full_precision, refuse_crops, updates_state
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Logits, Margin, log_sum, margin_regularisation, margins, unite
+from viewsmith.losses.products import log_sum_of_products
 from viewsmith.networks.per_view import ViewEncoders
 from viewsmith.views.pair import Pair
 
@@ -32,20 +33,17 @@ class Views:
 
 
 @dataclass
-class Scores:
-    """Similarities of V variants of the features (0: the embeddings, 1: augmented ones) with keys of the other views.
+class LogSums:
+    """Log-sums of a step's pairs, by variant of the features, view of the query and, last, view of the key.
 
     Attributes
     ----------
-    positives : Tensor, shape (V, M, B, M - 1)
-        Of each query view with each other view of the same sample, in [0, 1].
-    negatives : Tensor, shape (V, M, B, M - 1, K)
-    excluded : Tensor of bool, shape (M, B, M - 1, K), or None
+    negative, positive : Tensor, shape (V, M, B, M - 1)
+        Over the negatives, and of the one positive, of each ordered pair of views.
     """
 
-    positives: Tensor
-    negatives: Tensor
-    excluded: Tensor | None
+    negative: Tensor
+    positive: Tensor
 
 
 def refuse_single(batch: int) -> None:
@@ -63,38 +61,32 @@ def others(view: int, views: int) -> list[int]:
     return [other for other in range(views) if other != view]
 
 
-def score(queries: Tensor, positives: Tensor, draw: Draw) -> Scores:
-    """Similarities (cos + 1) / 2 of all queries: one product for each view of the keys serves every loss term.
+def similarities(queries: Tensor, positives: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
+    """(cos + 1) / 2 of all queries with the keys of the other views.
 
     Parameters
     ----------
     queries : Tensor, shape (V, M, B, d)
-        Features of length 1.
+        V variants of the features, of length 1.
     positives : Tensor, shape (M, B, d)
         Keys of the same samples, of length 1.
     draw : Draw
+
+    Returns
+    -------
+    near : Tensor, shape (V, M, B, M - 1)
+    far : Tensor, shape (V, M, B, M - 1, K)
     """
     count = queries.shape[1]
-    # Of key view n, what the other views' queries find there: (V, M - 1, B, K).
-    by_key = [
-        torch.einsum("vmbd,bkd->vmbk" if draw.keys.ndim == 4 else "vmbd,kd->vmbk", queries[:, others(n, count)], keys)
-        for n, keys in enumerate(draw.keys)
-    ]
-
-    def of_view(m: int) -> Tensor:
-        return torch.stack([by_key[n][:, m - (m > n)] for n in others(m, count)], dim=2)
-
     near = torch.einsum("vmbd,nbd->vmbn", queries, positives)
-    found = torch.stack([near[:, m][..., others(m, count)] for m in range(count)], dim=1)
-    far = torch.stack([of_view(m) for m in range(count)], dim=1)
-    excluded = None
-    if draw.excluded is not None:
-        excluded = torch.stack([draw.excluded[others(m, count)].transpose(0, 1) for m in range(count)])
-    return Scores((found + 1) / 2, (far + 1) / 2, excluded)
+    near = torch.stack([near[:, m][..., others(m, count)] for m in range(count)], dim=1)
+    product = "vbd,nbkd->vbnk" if draw.keys.ndim == 4 else "vbd,nkd->vbnk"
+    far = torch.stack([torch.einsum(product, queries[:, m], draw.keys[others(m, count)]) for m in range(count)], dim=1)
+    return (near + 1) / 2, (far + 1) / 2
 
 
 class FeatureContrast(nn.Module):
-    """The loss terms of a step from one set of scores.
+    """The loss terms of a step from one set of log-sums.
 
     Parameters
     ----------
@@ -122,33 +114,54 @@ class FeatureContrast(nn.Module):
         self.memory, self.logits = memory, logits or Logits()
         self.united, self.recalled = united, recalled
 
-    def scores(self, z: Tensor, draw: Draw, augmented: Tensor | None = None) -> Scores:
-        """Scores of embeddings z (M, B, d) and, where given, of augmented features of them."""
+    def log_sums(self, z: Tensor, draw: Draw, augmented: Tensor | None = None) -> LogSums:
+        """Log-sums of embeddings z (M, B, d) and, where given, of augmented features of them.
+
+        Each view's keys are read once for all terms of the loss.
+        """
         features = unit(full_precision(z))
         queries = features[None] if augmented is None else torch.stack([features, augmented])
-        keys = draw.positives if self.recalled and draw.positives is not None else features
-        return score(queries, keys.to(features.dtype), Draw(draw.keys.to(features.dtype), draw.excluded))
+        count = len(features)
+        positives = self._positives(features, draw)
+        near = torch.einsum("vmbd,nbd->vmbn", queries, positives)
+        near = torch.stack([near[:, m][..., others(m, count)] for m in range(count)], dim=1)
+        rows: list[list[Tensor]] = [[] for _ in range(count)]
+        for n, keys in enumerate(draw.keys.to(features.dtype)):
+            excluded = None if draw.excluded is None else draw.excluded[n]
+            for m, sums in zip(
+                others(n, count), self._negatives(queries[:, others(n, count)], keys, excluded), strict=True
+            ):
+                rows[m].append(sums)
+        negative = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=1)
+        return LogSums(negative, self.logits.positive((near + 1) / 2))
 
-    def losses(self, scores: Scores) -> tuple[Tensor, Tensor | None]:
+    def _negatives(self, queries: Tensor, keys: Tensor, excluded: Tensor | None) -> Sequence[Tensor]:
+        """Log-sums (V, B) of every view of queries (V, M - 1, B, d) with one view's keys, (K, d) or (B, K, d)."""
+        if self.logits.form == "linear":
+            slope = self.logits.beta / 2
+            sums: Tensor = log_sum_of_products(slope * queries.flatten(0, 1), keys, excluded)
+            return (sums + slope).unflatten(0, queries.shape[:2]).unbind(1)
+        cosines = torch.einsum("vmbd,bkd->vmbk" if keys.ndim == 3 else "vmbd,kd->vmbk", queries, keys)
+        return log_sum(self.logits.negative((cosines + 1) / 2), excluded).unbind(1)
+
+    def _positives(self, features: Tensor, draw: Draw) -> Tensor:
+        return draw.positives.to(features.dtype) if self.recalled and draw.positives is not None else features
+
+    def losses(self, sums: LogSums) -> tuple[Tensor, Tensor | None]:
         """Losses (B,) of the embeddings, and the mean (B,) of those with augmented features (equation 11).
 
         The latter are M terms with one view's queries replaced by its augmented features, and one with all of them.
-        All share the log-sums of their groups of pairs.
         """
-        negative = log_sum(self.logits.negative(scores.negatives), scores.excluded)
-        positive = self.logits.positive(scores.positives)
+        negative, positive = sums.negative, sums.positive
         variants, count = negative.shape[:2]
         if self.united:  # by view first: every term puts together M of these 2 M sums
             negative, positive = negative.logsumexp(-1, keepdim=True), positive.logsumexp(-1, keepdim=True)
         original = self._contrast(negative[0], positive[0])
         if variants == 1:
             return original, None
-        replaced = [[view] for view in range(count)] + [list(range(count))]
-        choices = torch.zeros(len(replaced), count, dtype=torch.long, device=negative.device)
-        for term, which in enumerate(replaced):
-            choices[term, which] = 1
         every = torch.arange(count, device=negative.device)
-        terms = [self._contrast(negative[choice, every], positive[choice, every]) for choice in choices]
+        replaced = [every == view for view in range(count)] + [every >= 0]
+        terms = [self._contrast(negative[which.long(), every], positive[which.long(), every]) for which in replaced]
         return original, torch.stack(terms).mean(0)
 
     def _contrast(self, negative: Tensor, positive: Tensor) -> Tensor:
@@ -157,28 +170,34 @@ class FeatureContrast(nn.Module):
             return unite(negative.logsumexp((0, 2)), positive.logsumexp((0, 2)), self.logits.beta)
         return unite(negative, positive, self.logits.beta).mean((0, 2))
 
-    def regularisation(self, scores: Scores, kind: Margin, *, each: bool = False) -> Tensor:
+    def regularisation(self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, each: bool = False) -> Tensor:
         """R (B,) of original and augmented features, with margins of the original pairs (equations 4 and 5).
 
         Parameters
         ----------
-        scores : Scores
-            With augmented features.
+        z : Tensor, shape (M, B, d)
+            Embeddings.
+        draw : Draw
+        augmented : Tensor, shape (M, B, d)
+            Of length 1.
         kind : {"large", "medium", "small"}
         each : bool
             Margins of each sample, as in the authors' program, instead of the batch of all processes.
         """
-        far, excluded = scores.negatives.flatten(-2), scores.excluded
-        batch = far.shape[2]
-        hidden = None if excluded is None else excluded.flatten(-2)
+        features = unit(full_precision(z))
+        positives, count = self._positives(features, draw), len(features)
+        draw = Draw(draw.keys.to(features.dtype), draw.excluded)
+        hidden = None
+        if draw.excluded is not None:
+            hidden = torch.stack([draw.excluded[others(m, count)].transpose(0, 1) for m in range(count)])
         with torch.no_grad():
-            known = far[0] if hidden is None else far[0].masked_fill(hidden, 0)
-            low, high = scores.positives[0].amin((0, 2)), known.amax((0, 2))
+            near, far = (part[0] for part in similarities(features[None], positives, draw))
+            low, high = near.amin((0, 2)), (far if hidden is None else far.masked_fill(hidden, 0)).amax((0, 2, 3))
             if not each:
                 low, high = gather(low).min(), gather(high).max()
-        rows = [part.transpose(0, 1).reshape(batch, -1) for part in (scores.positives[1], far[1])]
-        mask = None if hidden is None else hidden.transpose(0, 1).reshape(batch, -1)
-        return margin_regularisation(rows[0], rows[1], margins(low, high, kind), excluded=mask)
+        pairs = [part[0].transpose(0, 1).flatten(1) for part in similarities(augmented[None], positives, draw)]
+        mask = None if hidden is None else hidden.transpose(0, 1).flatten(1)
+        return margin_regularisation(pairs[0], pairs[1], margins(low, high, kind), excluded=mask)
 
 
 class Unified(nn.Module):
@@ -215,7 +234,7 @@ class Unified(nn.Module):
         draw = self.contrast.memory.draw(len(pair.first), views.ids, generator)
         z = embed(self.encoder, self.head, views.x)
         with torch.autocast(z.device.type, enabled=False):
-            losses = self.contrast.losses(self.contrast.scores(z, draw))[0]
+            losses = self.contrast.losses(self.contrast.log_sums(z, draw))[0]
             if updates_state(self):
                 self.contrast.memory.write(z, views.ids)
         return losses

@@ -10,7 +10,7 @@ encoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,6 +70,7 @@ def meta_losses(
     inner: Loss,
     outer: Loss,
     *,
+    omega: Sequence[Tensor],
     weights: Weights,
     gradient: Mapping[str, Tensor | None],
     z: Tensor,
@@ -90,6 +91,8 @@ def meta_losses(
         From those of `weights` that matter to the embeddings `forward` gives, differentiable in forward mode.
     inner, outer : callable
         What L1 and L2 are of the embeddings, augmented features included, besides the losses of `forward`.
+    omega : sequence of Tensor
+        What the gradient is wanted in; `outer` depends on all of them.
     weights : dict of Tensor
         theta.
     gradient : dict of Tensor or None
@@ -104,7 +107,7 @@ def meta_losses(
     Returns
     -------
     Tensor, shape (B,)
-        With a graph to omega; none to theta.
+        Of these values and with that gradient in omega; without `second_order` an ordinary graph.
     """
     theta = lookahead(weights, gradient, rate)
     if not second_order:
@@ -114,7 +117,9 @@ def meta_losses(
     own, ahead = forward(theta)
     leaf = ahead.detach().requires_grad_()
     losses = outer(leaf)
-    (pull,) = torch.autograd.grad(mean(losses, weight), leaf, retain_graph=True)
+    # Gradients are taken here, where it is known in what: a backward pass from the losses would go to z, too.
+    pull, *slopes = torch.autograd.grad(mean(losses, weight), [leaf, *omega])
+    losses = losses.detach()
     outputs, pulls = [ahead], [pull]
     if own is not None:
         outputs, pulls = [ahead, mean(own, weight)], [pull, torch.ones_like(own[0])]
@@ -124,10 +129,11 @@ def meta_losses(
         u = jvp(embed, ({name: value.detach() for name, value in weights.items()},), (v,))[1]
     leaf = z.detach().requires_grad_()
     (pull,) = torch.autograd.grad(mean(inner(leaf), weight), leaf, create_graph=True)
-    mixed = (pull * u).sum()
-    if weight is not None:  # the training scalar counts it mean(weight) times
-        mixed = mixed / weight.mean()
-    return losses - rate * (mixed - mixed.detach())
+    mixed = torch.autograd.grad((pull * u).sum(), omega)
+    parts = [((g - rate * m) * p).sum() for g, m, p in zip(slopes, mixed, omega, strict=True)]
+    surrogate = torch.stack(parts).sum()
+    # The training scalar counts what is added to every sample mean(weight) times.
+    return losses + (surrogate - surrogate.detach()) / (1 if weight is None else weight.mean())
 
 
 def plain_meta_losses(

@@ -94,18 +94,19 @@ class Terms:
             with torch.autocast(z.device.type, enabled=False):
                 z = full_precision(z)
                 augmented = None if self.features is None else self.features(z)
-                scores = self.contrast.scores(z, draw, augmented)
-                original, added = self.contrast.losses(scores)
+                original, added = self.contrast.losses(self.contrast.log_sums(z, draw, augmented))
                 total = original if isinstance(self.framework, Unified) else torch.zeros_like(original)
                 if augmented is None or added is None:
                     return total
-                told = {"augmented": added, "feature_cosine": torch.cosine_similarity(augmented, z, dim=-1)}
                 total = total + self.feature_weight * added
-                if regularised:
-                    told["margin"] = self.contrast.regularisation(scores, self.margin, each=self.margin_each)
-                    total = total + self.feature_weight * self.margin_weight * told["margin"]
+                told = {"augmented": added}
+                if regularised and self.margin_weight:
+                    margin = self.contrast.regularisation(z, draw, augmented, self.margin, each=self.margin_each)
+                    total = total + self.feature_weight * self.margin_weight * margin
+                    told["margin"] = margin
                 if logs is not None:
-                    logs.update({name: value.mean() for name, value in told.items()})
+                    told["feature_cosine"] = torch.cosine_similarity(augmented, z, dim=-1)
+                    logs.update({name: value.detach().mean() for name, value in told.items()})
                 return total
 
         return losses

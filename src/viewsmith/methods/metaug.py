@@ -240,6 +240,7 @@ class FeatureStep(nn.Module):
                 Embedder(terms, inner.pair, inner.views).at,
                 first,
                 second,
+                omega=[p for p in method.features.parameters() if p.requires_grad],
                 weights=theta,
                 gradient=gradient,
                 z=inner.z,
@@ -247,4 +248,4 @@ class FeatureStep(nn.Module):
                 second_order=method.meta == "second-order",
                 weight=batch.weight,
             )
-        return losses / terms.feature_weight, {"margin": logs["margin"]}
+        return losses / terms.feature_weight, {name: logs[name] for name in ("margin",) if name in logs}

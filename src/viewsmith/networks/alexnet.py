@@ -10,7 +10,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.networks.resnet import require_pixels
 
 _WIDTHS = (48, 128, 192, 192, 128)
-_SMALLEST = {"standard": 63, "small": 8}
+#: Smallest side of images by stem.
+SMALLEST = {"standard": 63, "small": 8}
 
 
 class SplitAlexNet(nn.Module):
@@ -40,9 +41,9 @@ class SplitAlexNet(nn.Module):
         self, channels: int = 3, n_components: int = 2048, *, stem: Literal["standard", "small"] = "standard"
     ) -> None:
         super().__init__()
-        if stem not in _SMALLEST:
+        if stem not in SMALLEST:
             raise InputError(f"stem is {stem!r}, expected standard or small")
-        self.n_components, self.smallest, self.stem_width = n_components, _SMALLEST[stem], _WIDTHS[0]
+        self.n_components, self.smallest, self.stem_width = n_components, SMALLEST[stem], _WIDTHS[0]
         large = stem == "standard"
         pool = (3, 2) if large else (2, 2)
         first, second, third, fourth, fifth = _WIDTHS
