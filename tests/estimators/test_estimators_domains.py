@@ -39,7 +39,7 @@ DATA = {
 
 def heads(framework):
     """Heads of a test's size: frameworks but SimCLR take (hidden, output)."""
-    alone = {"prediction": "auto"} if framework in ("simclr", "soft") else {}
+    alone = {"prediction": "auto"} if framework in ("simclr", "soft", "oucl") else {}
     return {"framework": framework, **SMALL_HEADS, **alone}
 
 
@@ -51,6 +51,7 @@ PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
 
 
 ALLOWED = [(name, *p) for name in ESTIMATORS if name != "diffaug" for p in PAIRS if possible(*p)]
+ALLOWED += [("metaug", d, "oucl", v) for d in VIEWS for v in VIEWS[d] if v != "multicrop"]
 ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VIEWS[domain] if view != "multicrop"]
 
 
@@ -63,7 +64,7 @@ def test_every_allowed_combination_trains_two_steps(name, domain, framework, vie
     assert np.isfinite(model.metrics_[-1]["loss"])
     h = model.transform(x)
     assert h.shape == (16, 8) and np.isfinite(h).all()
-    made = model.views(x, 1)
+    made = model.input_views(x, 1) if name == "metaug" else model.views(x, 1)
     assert made.shape == (16, 1, *x.shape[1:]) and made.dtype == x.dtype
 
 

@@ -56,14 +56,11 @@ def build(
             "dino": lambda: DINO(encoder(norm), head, prototypes=5, momentum=0.5),
         }[name]()
     with_features = options.get("meta") != "none"
-    features = MetaFeatures(views, Z, hidden=(7,)) if with_features else None
+    features = MetaFeatures(views, Z, hidden=(7,), norm=norm) if with_features else None
     own = None if name in ("oucl", "per-view", "images") or not with_features else added
     method = MetAugMethod(
         framework, ViewPair(makers or [GaussianNoise(0.5)]), features, own, n_views=views, **OPTIONS | options
     )
-    if norm == "none" and features is not None:
-        for network in features.networks:
-            del network[1]  # its BatchNorm
     return method.double()
 
 

@@ -18,7 +18,9 @@ from viewsmith.networks.mlp import MLP
 from viewsmith.networks.per_view import ViewEncoders, ViewHeads
 from viewsmith.views.meta_features import MetaFeatures
 
-USUAL_NEGATIVES = 1024
+USUAL_BETA = 16.0
+#: Of a queue, whose features are fresh, and published, of a bank.
+USUAL_NEGATIVES = {"queue": 256, "bank": 1024}
 
 
 def resolve_features(options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
@@ -38,23 +40,29 @@ def resolve_features(options: SimpleNamespace, resolved: dict[str, Any], n_rows:
                 f"memory_size is {options.memory_size}, but a bank has one for each of the {n_rows} rows: leave it out"
             )
     else:
-        size = max(USUAL_NEGATIVES, batch) if options.memory_size == "auto" else options.memory_size
+        size = max(USUAL_NEGATIVES["queue"], batch) if options.memory_size == "auto" else options.memory_size
         if size < batch:
             raise InputError(
                 f"memory_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
             )
-    negatives = min(USUAL_NEGATIVES, size) if options.negatives == "auto" else options.negatives
+    negatives = (
+        min(max(USUAL_NEGATIVES[options.memory], batch), size) if options.negatives == "auto" else options.negatives
+    )
     if negatives > size:
         raise InputError(
             f"negatives is {negatives}, expected at most the {size} features of each view that the memory holds: ask "
             "for fewer, or raise memory_size"
         )
-    rate = options.feature_learning_rate
+    rate, beta = options.feature_learning_rate, options.beta
+    if beta == "auto":
+        own = options.framework == "oucl" and options.temperature is not None
+        beta = 2 / options.temperature if own else USUAL_BETA
     return {
         "memory_size": size,
         "negatives": negatives,
         "n_views": 3 if options.split == "colour" else options.n_views,
         "feature_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
+        "beta": beta,
     }
 
 
@@ -64,9 +72,10 @@ def _check(options: SimpleNamespace, resolved: dict[str, Any]) -> None:
         asked = f"split {options.split!r}" if options.split != "none" else f"encoders {options.encoders!r}"
         asked = asked if several else f"n_views {options.n_views}"
         raise InputError(f"{asked} is for the framework 'oucl', not {options.framework!r}: leave one of them out")
-    if options.framework == "oucl" and options.temperature is not None:
+    if options.framework == "oucl" and options.temperature is not None and options.beta != "auto":
         raise InputError(
-            f"temperature is {options.temperature}, but the framework 'oucl' has beta, 2 over the temperature: set that"
+            f"temperature is {options.temperature} and beta {options.beta}, but for the framework 'oucl' beta is 2 "
+            "over the temperature: leave one of them out"
         )
     if options.split == "colour":
         shape = resolved["row_shape"]
@@ -92,7 +101,7 @@ def make_framework(settings: SimpleNamespace) -> Framework:
     """`Unified` with its encoders and heads, or another framework."""
     if settings.framework != "oucl":
         return parts.make_framework(settings, parts.make_encoder(settings))
-    contrast = make_contrast(settings, _widths(settings)[-1])
+    contrast = make_contrast(settings, (settings.n_components, *_widths(settings))[-1])
     if not has_encoders(settings):
         return Unified(parts.make_encoder(settings), _head(settings), contrast)
     if settings.split == "colour":
@@ -138,7 +147,9 @@ def make_features(
     if settings.meta == "none":
         return None, None
     width = head_width(framework.head, None)
-    features = MetaFeatures(settings.n_views, width, hidden=settings.feature_hidden, residual=settings.residual)
+    features = MetaFeatures(
+        settings.n_views, width, hidden=settings.feature_hidden, norm=settings.norm, residual=settings.residual
+    )
     return features, None if isinstance(framework, Unified) else make_contrast(settings, width)
 
 

@@ -68,8 +68,9 @@ class MetAug(ViewsmithEstimator):
         All pairs of views share one loss; otherwise each has its own (the usual contrast).
     form : {"linear", "circle", "squared"}
         What stands in the exponent of the loss; see `viewsmith.losses.Logits`.
-    beta : float
-        Its sharpness; of the linear form 2 over the temperature.
+    beta : float or "auto"
+        Its sharpness; of the linear form 2 over the temperature. "auto": that, where oucl is given a temperature, or
+        16.
     loss_margin : float
         lambda of the linear form.
     gamma : float
@@ -81,9 +82,10 @@ class MetAug(ViewsmithEstimator):
     memory : {"queue", "bank"}
         Negatives are the newest features, or drawn from running averages of all training rows.
     memory_size : int or "auto"
-        Features of each view in a queue; "auto": 1,024, at least a batch. A bank has a place for each row.
+        Features of each view in a queue; "auto": 256, at least a batch. A bank has a place for each row.
     negatives : int or "auto"
-        Features of each view drawn at a step; "auto": 1,024, at most all.
+        Features of each view drawn at a step; "auto": 256 of a queue, 1,024 of a
+        bank, at most all.
     negative_draws : {"batch", "sample"}
         One draw for the batch, or one for each sample, as published.
     positives : {"views", "memory"}
@@ -115,7 +117,7 @@ class MetAug(ViewsmithEstimator):
 
     name = "metaug"
     strength_option = "noise_strength"
-    resolved_options = ("memory_size", "negatives", "n_views", "feature_learning_rate")
+    resolved_options = ("memory_size", "negatives", "n_views", "feature_learning_rate", "beta")
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         # Section 4.1, appendices A.4 and B and, where they are silent, the authors' program; delta is the weight of a
         # sum of terms there and of their mean here (4 for images, 3 for vectors), alpha 1e-13 of all.
@@ -127,6 +129,7 @@ class MetAug(ViewsmithEstimator):
             "margin_weight": 3e-9,
             "feature_hidden": (2048, 2048),
             "residual": False,
+            "feature_every": 1,
             "form": "squared",
             "beta": 64.0,
             "memory": "bank",
@@ -151,6 +154,7 @@ class MetAug(ViewsmithEstimator):
             "margin_weight": 2.5e-9,
             "feature_hidden": (2048, 2048),
             "residual": False,
+            "feature_every": 1,
             "form": "squared",
             "beta": 64.0,
             "memory": "bank",
@@ -169,7 +173,7 @@ class MetAug(ViewsmithEstimator):
     encoders: Literal["shared", "per-view"] = "shared"
     split: Literal["none", "colour"] = "none"
     meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
-    feature_weight: Positive = 1.0
+    feature_weight: Positive = 0.3
     inner_rate: Rate = 0.1
     margin: Literal["large", "medium", "small"] = "large"
     margin_weight: Rate = 1.0
@@ -177,10 +181,10 @@ class MetAug(ViewsmithEstimator):
     feature_hidden: Widths = (256,)
     residual: bool = True
     feature_learning_rate: Positive | Auto = "auto"
-    feature_every: Count = 1
+    feature_every: Count = 2
     united: bool = True
     form: Literal["linear", "circle", "squared"] = "linear"
-    beta: Positive = 16.0
+    beta: Positive | Auto = "auto"
     loss_margin: Rate = 0.0
     gamma: Rate = 0.4
     detach_weights: bool = True

@@ -12,6 +12,7 @@ from viewsmith.core.samples import in_blocks
 from viewsmith.data import Dataset
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.metaug import MetAug
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.losses.nt_xent import unit
 from viewsmith.reports import (
@@ -43,7 +44,8 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
                 "Views",
                 f"{len(samples)} {side} rows and six views of each",
                 samples,
-                model.views(samples, 6, pool=dataset.x_train),
+                # Of MetAug those that are embedded: augmented features cannot be drawn.
+                (model.input_views if isinstance(model, MetAug) else model.views)(samples, 6, pool=dataset.x_train),
                 kind,
             )
         ],
@@ -56,6 +58,8 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
         if kind == "vectors":
             shown["violins"] = [_violins(model, dataset, x)]
         shown["histograms"] = [_similarities(model, dataset, x)]
+    if isinstance(model, MetAug) and model.options_.meta != "none":
+        shown["histograms"] = [_feature_similarities(model, dataset, x)]
     return shown
 
 
@@ -124,6 +128,22 @@ def _similarities(model: DiffAug, dataset: Dataset, x: np.ndarray) -> Similarity
             found[name] = (h * represented(maker(scaled, generator=generator))).sum(1).cpu().numpy()
     caption = "Cosine similarity of a sample and its view in the representation"
     return SimilarityHistogram("Similarity of samples and views", found, caption)
+
+
+def _feature_similarities(model: MetAug, dataset: Dataset, x: np.ndarray) -> SimilarityHistogram:
+    """Features of two views of the same sample and of different ones, original and augmented (MetAug: figure 2)."""
+    made = model.feature_views(x[:COMPARED], 1, pool=dataset.x_train)
+    views = int(model.fitted_["n_views"])
+    z, a = (part[:, 0].reshape(len(part), views, -1) for part in (made["features"], made["augmented"]))
+    apart = ~np.eye(len(z), dtype=bool)
+    found = {}
+    for kind, first in (("augmented", a), ("original", z)):
+        cosines = first[:, 0] @ z[:, 1].T  # the first view's features with the second's originals
+        found[f"same sample, {kind}"] = np.diagonal(cosines)
+        if len(z) > 1:
+            found[f"others, {kind}"] = cosines[apart]
+    caption = f"Features of two views of {len(z)} rows: of the same row, and of different ones"
+    return SimilarityHistogram("Similarity of features", found, caption, of="features")
 
 
 def _usual(model: DiffAug) -> dict[str, ViewMaker]:

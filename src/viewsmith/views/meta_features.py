@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,9 @@ class MetaFeatures(nn.Module):
     width : int
         d, the width of an embedding.
     hidden : sequence of int
-        Widths of the hidden layers, each with BatchNorm and ReLU; (2048, 2048) in the paper.
+        Widths of the hidden layers, each with ReLU; (2048, 2048) in the paper.
+    norm : {"batch", "none"}
+        Whether hidden layers have BatchNorm, as published.
     residual : bool
         Add what a generator makes, over sqrt(d), to the direction of its embedding, instead of taking it by itself.
         Training then starts near the embeddings, at a cosine of about 0.9, and leaves them as far as the objective asks
@@ -34,12 +37,20 @@ class MetaFeatures(nn.Module):
         There is one view only.
     """
 
-    def __init__(self, views: int, width: int, *, hidden: Sequence[int] = (256,), residual: bool = True) -> None:
+    def __init__(
+        self,
+        views: int,
+        width: int,
+        *,
+        hidden: Sequence[int] = (256,),
+        norm: Literal["batch", "none"] = "batch",
+        residual: bool = True,
+    ) -> None:
         super().__init__()
         if views < 2:
             raise InputError(f"{views} view of each sample, expected at least 2: with one there is no pair to contrast")
         self.residual = residual
-        self.networks = nn.ModuleList(MLP(width, [*hidden, width], norm="batch") for _ in range(views))
+        self.networks = nn.ModuleList(MLP(width, [*hidden, width], norm=norm) for _ in range(views))
 
     def forward(self, z: Tensor) -> Tensor:
         """Augmented features (M, B, d) of embeddings (M, B, d), rows of length 1; of a row of zeros finite, too."""
