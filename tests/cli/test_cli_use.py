@@ -283,4 +283,4 @@ def test_views_of_metaug_are_features_and_what_they_were_made_from(tmp_path):
         assert not np.allclose(arrays["views"], arrays["features"])
     good("embed", tmp_path / "run", "wine", "--out", tmp_path / "h.npz")
     with np.load(tmp_path / "h.npz") as arrays:
-        assert arrays["H_train"].shape == (142, 256)
+        assert arrays["H"].shape == (178, 256)
