@@ -6,9 +6,9 @@
   forward, backward and step), MLP (561 features, 3 layers of 1,024, batch 256) and ResNet-18 (32 x 3 x 32 x 32), two
   views, 256 negatives. Target: at most 2.5 times the time, 1.5 times the memory. The inner gradient is the one that the
   encoder's update has left, as in training.
-- "terms": the five losses of three views (original and four with augmented features) at 1,024 negatives of each sample's
-  own, batch 64, 128 features: one draw and one pass over its keys, against a draw and a pass for each. Target: 3 times
-  less time.
+- "terms": the five losses of three views (original and four with augmented features) at 1,024 negatives of each
+  sample's own, batch 64, 128 features: one draw and one pass over its keys, against a draw and a pass for each. Target:
+  3 times less time.
 
 CPU time, in turn, medians of ratios. Memory is the growth of the process's peak in a process of its own.
 
