@@ -12,7 +12,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test check lint study study-diffaug crl-tac clean lock bench bench-gpu docs
+.PHONY: help install demo test check lint study study-diffaug crl-tac study-metaug clean lock bench bench-gpu docs
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -80,6 +80,7 @@ bench: $(TEST)     ## all speed scripts on the CPU, minutes (peers: benchmarks/R
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) pinda_image_step.py
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) soft_contrastive.py
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffusion_sampling.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) meta_features.py
 
 bench-gpu: $(TEST) ## the speed scripts that take --device cuda; lines go to results/NAME_cuda.jsonl
 	cd benchmarks && ../$(PY) image_views.py --device cuda
@@ -105,3 +106,6 @@ study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=fo
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_diffaug.py $(MINUTES)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffaug_cost.py
 	cd benchmarks && ../$(PY) tables_diffaug.py
+
+study-metaug: $(TEST) ## the study of MetAug (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_metaug.py $(MINUTES)

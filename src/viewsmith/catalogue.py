@@ -33,10 +33,17 @@ CATALOGUE: dict[str, Any] = {
             "paper": "CRL-TAC: Koyama et al. 2021, Contrastive representation learning with trainable augmentation "
             "channel",
         },
+        "metaug": {
+            "estimator": "MetAug",
+            "domains": ["vectors", "images", "dna"],
+            "learns": "augmented features in the embedding space, through the encoder's next step",
+            "paper": "MetAug: Li et al. 2022, MetAug: Contrastive learning via meta feature augmentation",
+        },
     },
     "frameworks": {
         "info-max": "crl-tac's: information that the embedding of a view has of its sample (Koyama et al. 2021)",
         "soft": "diffaug's: similarity in the embedding follows that in the representation (Zang et al. 2024)",
+        "oucl": "metaug's: all pairs of views against a memory in one loss (Li et al. 2022)",
         "simclr": "two views attract, all others of the batch repel; kernels cosine and cauchy (Chen et al. 2020)",
         "moco": "MoCo v2: keys of a slow copy, negatives from a queue (Chen, Fan et al. 2020)",
         "moco-v3": "a predictor and a slow copy, negatives of the batch, both directions (Chen, Xie et al. 2021)",
@@ -91,6 +98,7 @@ CATALOGUE: dict[str, Any] = {
             "resnet18": "ResNet-18, with a 3x3 stem for small images (He et al. 2016)",
             "resnet50": "ResNet-50, likewise",
             "crl-cnn": "the small network of CRL-TAC (Koyama et al. 2021)",
+            "split-alexnet": "AlexNet of half its channels, large or for small images (Zhang et al. 2017)",
             "timm:NAME": "any network of timm (extra timm)",
         },
         "dna": {

@@ -47,12 +47,14 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
-    method: Annotated[str | None, typer.Option(help="contrastive (the default), pinda, diffaug or crl-tac")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="contrastive (the default), pinda, diffaug, crl-tac or metaug")
+    ] = None,
     framework: Annotated[
         str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="mlp; cnn, resnet18, resnet50, crl-cnn, timm:NAME; cnn, hyena")
+        str | None, typer.Option(help="mlp; cnn, resnet18, resnet50, crl-cnn, split-alexnet, timm:NAME; cnn, hyena")
     ] = None,
     views: Annotated[str | None, typer.Option(help="View makers joined by +.")] = None,
     epochs: Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")] = None,
@@ -138,7 +140,9 @@ def embed(
     run: Run,
     data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE", help=".npz .npy .csv .parquet, or .h5ad of an .h5ad")],
-    output: Annotated[str, typer.Option(help="representation, projection or (diffaug) map")] = "representation",
+    output: Annotated[
+        str, typer.Option(help="representation, projection, (diffaug) map or (metaug) view-1")
+    ] = "representation",
     label: Label = None,
     labels: Labels = None,
     threads: Threads = None,
@@ -199,7 +203,10 @@ def views(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample."""
+    """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample.
+
+    Of MetAug: augmented features, and as `features` the embeddings they were made from.
+    """
     import numpy as np
 
     from viewsmith.core.files import atomic_path
@@ -214,7 +221,12 @@ def views(
     dataset = load_for(model, data, label, labels)
     rows, index = part(dataset, split)
     pool = None if split == "train" else dataset.x_train
-    arrays: dict[str, Any] = {"views": model.views(rows, n, random_state=seed, pool=pool), "index": index}
+    arrays: dict[str, Any] = {"index": index}
+    if hasattr(model, "feature_views"):
+        made = model.feature_views(rows, n, random_state=seed, pool=pool)
+        arrays |= {"views": made["augmented"], "features": made["features"]}
+    else:
+        arrays["views"] = model.views(rows, n, random_state=seed, pool=pool)
     if hasattr(model, "noise_parts"):
         noise = model.noise_parts(rows, random_state=seed)
         arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}

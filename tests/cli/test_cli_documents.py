@@ -149,6 +149,7 @@ def test_the_documents_with_code_are_known():
         "evaluation.md",
         "frameworks.md",
         "images.md",
+        "metaug.md",
     }
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md"}
 

@@ -260,7 +260,7 @@ def test_methods_are_those_there_are():
     for name, entry in listed["methods"].items():
         assert ESTIMATORS[name].__name__ == entry["estimator"] and hasattr(viewsmith, entry["estimator"])
         assert entry["paper"] and set(entry["domains"]) <= set(listed["domains"])
-    assert list(listed["frameworks"]) == ["info-max", "soft", *FRAMEWORKS]
+    assert list(listed["frameworks"]) == ["info-max", "soft", "oucl", *FRAMEWORKS]
     assert {domain: tuple(makers) for domain, makers in listed["view makers"].items()} == VIEWS
     text = good("methods").out
     for name in (*ESTIMATORS, *FRAMEWORKS, *sum(VIEWS.values(), ()), *sum(ENCODERS.values(), ())):
@@ -272,3 +272,15 @@ def test_nothing_is_written_into_a_run_but_what_was_asked_for(tmp_path, data, ru
     good("embed", runs / "plain", data / "x.npy", "--out", tmp_path / "h.npy")
     good("views", runs / "plain", data / "x.npy", "--out", tmp_path / "v.npz")
     assert files(runs / "plain") == before
+
+
+def test_views_of_metaug_are_features_and_what_they_were_made_from(tmp_path):
+    good("fit", "wine", "--method", "metaug", "--out", tmp_path / "run", "--epochs", 1)
+    good("views", tmp_path / "run", "wine", "--n", 3, "--out", tmp_path / "views.npz")
+    with np.load(tmp_path / "views.npz") as arrays:
+        assert set(arrays) == {"index", "views", "features"}
+        assert arrays["views"].shape == arrays["features"].shape == (142, 3, 64)
+        assert not np.allclose(arrays["views"], arrays["features"])
+    good("embed", tmp_path / "run", "wine", "--out", tmp_path / "h.npz")
+    with np.load(tmp_path / "h.npz") as arrays:
+        assert arrays["H"].shape == (178, 256)

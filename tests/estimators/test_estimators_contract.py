@@ -15,7 +15,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "hidden": (16,), "n_components": 8, "projection": (8, 4), "batch_size": 64, "random_state": 0}
 JOINED = ("noise+neighbours", "neighbours+corruption+mixup")
-KERNELS = dict.fromkeys(ESTIMATORS, ("cauchy", "cosine")) | {"diffaug": ("paper",), "crl-tac": ("auto",)}
+KERNELS = dict.fromkeys(ESTIMATORS, ("cauchy", "cosine")) | {
+    "diffaug": ("paper",),
+    "crl-tac": ("auto",),
+    "metaug": ("cosine",),
+}
 MAKERS = dict.fromkeys(ESTIMATORS, VIEWS["vectors"][:6] + JOINED) | {"crl-tac": ("auto",)}
 # CRL-TAC takes the embedding of an empty view from every other, and with it the last bias.
 LAST = ("method.head.1.2.bias",)
@@ -33,7 +37,8 @@ def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path
     assert model.summary_["steps"] == 2 * len(phases) and np.isfinite(model.metrics_[-1]["loss"])
     h, views = model.transform(x), model.views(x[:9], 2)
     assert h.shape == (128, 8) and np.isfinite(h).all()
-    assert views.shape == (9, 2, 13) and np.isfinite(views).all()
+    # MetAug's views are features: of two views, 4 numbers each.
+    assert views.shape == (9, 2, 8 if name == "metaug" else 13) and np.isfinite(views).all()
 
     # Two steps reach every learned weight: encoder, head and, where there is one, the generator.
     trained = model._weights()
@@ -71,7 +76,7 @@ def test_presets_fit(name, wine):
 def test_the_catalogue_names_what_there_is():
     assert CATALOGUE["methods"].keys() == ESTIMATORS.keys()
     assert all(ESTIMATORS[name].__name__ == entry["estimator"] for name, entry in CATALOGUE["methods"].items())
-    assert CATALOGUE["frameworks"].keys() == {*FRAMEWORKS, "soft", "info-max"}
+    assert CATALOGUE["frameworks"].keys() == {*FRAMEWORKS, "soft", "info-max", "oucl"}
     assert {domain: tuple(makers) for domain, makers in CATALOGUE["view makers"].items()} == VIEWS
     found = {domain: tuple(n for n in names if n != "timm:NAME") for domain, names in CATALOGUE["encoders"].items()}
     assert found == ENCODERS

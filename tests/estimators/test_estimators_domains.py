@@ -39,7 +39,7 @@ DATA = {
 
 def heads(framework):
     """Heads of a test's size: frameworks but SimCLR take (hidden, output)."""
-    alone = {"prediction": "auto"} if framework in ("simclr", "soft") else {}
+    alone = {"prediction": "auto"} if framework in ("simclr", "soft", "oucl") else {}
     return {"framework": framework, **SMALL_HEADS, **alone}
 
 
@@ -51,6 +51,7 @@ PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
 
 
 ALLOWED = [(name, *p) for name in ESTIMATORS if name not in ("diffaug", "crl-tac") for p in PAIRS if possible(*p)]
+ALLOWED += [("metaug", d, "oucl", v) for d in VIEWS for v in VIEWS[d] if v != "multicrop"]
 ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VIEWS[domain] if view != "multicrop"]
 
 
@@ -63,8 +64,9 @@ def test_every_allowed_combination_trains_two_steps(name, domain, framework, vie
     assert np.isfinite(model.metrics_[-1]["loss"])
     h = model.transform(x)
     assert h.shape == (16, 8) and np.isfinite(h).all()
-    made = model.views(x, 1)
-    shape = (11, 11, 3) if view == "grid-crop" else x.shape[1:]
+    made = model.input_views(x, 1) if name == "metaug" else model.views(x, 1)
+    # Crops are views of their own size, but not what is added to or generated beside them.
+    shape = (11, 11, 3) if view == "grid-crop" and name in ("contrastive", "metaug") else x.shape[1:]
     assert made.shape == (16, 1, *shape) and made.dtype == x.dtype
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.networks import PrincipalAxes
@@ -160,7 +160,11 @@ def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
     if cls is CRLTAC:
         pytest.skip("its views are drawn from the channel")
     model = cls(**TINY, view_maker="noise", noise_strength=1e-4, **own).fit(wine)
-    views = model.views(wine, n_views)
+    views = model.input_views(wine, n_views) if cls is MetAug else model.views(wine, n_views)
+    if cls is MetAug:
+        assert np.array_equal(model.views(wine, n_views), model.views(wine, n_views))
+        assert not np.array_equal(model.views(wine, n_views), model.views(wine, n_views, random_state=1))
+        model.views = model.input_views
     assert views.shape == (178, n_views, 13) and views.dtype == np.float32
     assert np.array_equal(views, model.views(wine, n_views))
     assert not np.array_equal(views, model.views(wine, n_views, random_state=1))

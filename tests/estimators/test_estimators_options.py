@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, MetAug, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.estimators.options import check_options, schema
@@ -161,12 +161,43 @@ REFUSED_BY_CRLTAC = [
     ("inference_count", 0, "greater than or equal to 1"),
     ("noise_strength", "strong", "number or 'auto'"),
 ]
+REFUSED_BY_METAUG = [
+    ("framework", "soft", "'oucl', 'simclr', 'moco', 'moco-v3', 'byol', 'simsiam', 'swav' or 'dino'"),
+    ("n_views", 1, "greater than or equal to 2"),
+    ("encoders", "two", "'shared' or 'per-view'"),
+    ("split", "grey", "'none' or 'colour'"),
+    ("meta", "third-order", "'second-order', 'first-order', 'frozen' or 'none'"),
+    ("feature_weight", 0, "greater than 0"),
+    ("inner_rate", -1, "greater than or equal to 0"),
+    ("margin", "huge", "'large', 'medium' or 'small'"),
+    ("margin_weight", -1, "greater than or equal to 0"),
+    ("margin_scope", "run", "'batch' or 'sample'"),
+    ("feature_hidden", "wide", "tuple"),
+    ("residual", "perhaps", "boolean"),
+    ("feature_learning_rate", 0, "greater than 0"),
+    ("feature_every", 0, "greater than or equal to 1"),
+    ("united", "perhaps", "boolean"),
+    ("form", "cubic", "'linear', 'circle' or 'squared'"),
+    ("beta", 0, "greater than 0"),
+    ("loss_margin", -1, "greater than or equal to 0"),
+    ("gamma", -1, "greater than or equal to 0"),
+    ("detach_weights", "perhaps", "boolean"),
+    ("attenuation", 0, "greater than 0"),
+    ("memory", "none", "'queue' or 'bank'"),
+    ("memory_size", 16, "at least the 178 rows of a batch"),
+    ("negatives", 1000, "at most the 256 features"),
+    ("negative_draws", "row", "'batch' or 'sample'"),
+    ("positives", "keys", "'views' or 'memory'"),
+    ("memory_momentum", 2, "less than or equal to 1"),
+]
 CASES = [(cls, *case) for cls in (Contrastive, PiNDA) for case in REFUSED]
+CASES += [(MetAug, *case) for case in REFUSED if case[0] != "framework"]
+CASES += [(MetAug, *case) for case in REFUSED_BY_METAUG]
 CASES += [(DiffAug, *case) for case in REFUSED if case[0] not in ("framework", "kernel")]
 CASES += [(DiffAug, *case) for case in REFUSED_BY_DIFFAUG]
 CASES += [(CRLTAC, *case) for case in REFUSED if case[0] not in ("framework", "view_maker", "kernel")]
 CASES += [(CRLTAC, *case) for case in REFUSED_BY_CRLTAC]
-CASES += [(cls, "noise_strength", "strong", "number or 'auto'") for cls in (Contrastive, DiffAug)]
+CASES += [(cls, "noise_strength", "strong", "number or 'auto'") for cls in (Contrastive, DiffAug, MetAug)]
 CASES += [(PiNDA, *case) for case in REFUSED_BY_PINDA]
 
 

@@ -29,4 +29,6 @@ def test_every_framework_is_built():
     for block in BUILDING:
         exec(block, known)
         built.append(type(known["framework"]).__name__)
-    assert sorted(built) == sorted(set(frameworks.__all__) - {"Framework", "InfoNCE", "SoftLoss"})
+    assert sorted(built) == sorted(
+        set(frameworks.__all__) - {"Framework", "InfoNCE", "SoftLoss", "FeatureContrast", "FeatureMemory"}
+    )

@@ -28,6 +28,7 @@ from viewsmith.frameworks import (
     simsiam,
     swav,
 )
+from viewsmith.networks.alexnet import SplitAlexNet
 from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.hyena import Hyena
 from viewsmith.networks.mlp import MLP
@@ -114,6 +115,8 @@ def _named_encoder(settings: SimpleNamespace) -> nn.Module:
     if name == "crl-cnn":
         # CRL-TAC's other way to an empty crop that says nothing (`CRLTACMethod`).
         return CropCNN(channels, width, bias=getattr(settings, "centred", True))
+    if name == "split-alexnet":
+        return SplitAlexNet(channels, width, stem=_stem(settings))
     return (resnet18 if name == "resnet18" else resnet50)(channels, stem=_stem(settings))
 
 

@@ -14,6 +14,7 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.channel_pictures import channel_pictures
 from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.metaug import MetAug
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.losses.nt_xent import unit
 from viewsmith.reports import (
@@ -38,6 +39,8 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
     assert x is not None
     side, kind = "test" if held else "training", dataset.domain
     samples = x[: 8 if kind == "images" else 4]
+    # Of MetAug those that are embedded: augmented features cannot be drawn.
+    views = model.input_views if isinstance(model, MetAug) else model.views
     shown: dict[str, Any] = {
         "maps": _maps(model, x, y, side),
         "galleries": [
@@ -45,7 +48,7 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
                 "Views",
                 f"{len(samples)} {side} rows and six views of each",
                 samples,
-                as_large(model.views(samples, 6, pool=dataset.x_train), samples),
+                as_large(views(samples, 6, pool=dataset.x_train), samples),
                 kind,
             )
         ],
@@ -60,6 +63,8 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
         shown["histograms"] = [_similarities(model, dataset, x)]
     if isinstance(model, CRLTAC):
         shown |= channel_pictures(model, x, samples, shown["galleries"])
+    if isinstance(model, MetAug) and model.options_.meta != "none":
+        shown["histograms"] = [_feature_similarities(model, dataset, x)]
     return shown
 
 
@@ -139,6 +144,22 @@ def _similarities(model: DiffAug, dataset: Dataset, x: np.ndarray) -> Similarity
             found[name] = (h * represented(maker(scaled, generator=generator))).sum(1).cpu().numpy()
     caption = "Cosine similarity of a sample and its view in the representation"
     return SimilarityHistogram("Similarity of samples and views", found, caption)
+
+
+def _feature_similarities(model: MetAug, dataset: Dataset, x: np.ndarray) -> SimilarityHistogram:
+    """Features of two views of the same sample and of different ones, original and augmented (MetAug: figure 2)."""
+    made = model.feature_views(x[:COMPARED], 1, pool=dataset.x_train)
+    views = int(model.fitted_["n_views"])
+    z, a = (part[:, 0].reshape(len(part), views, -1) for part in (made["features"], made["augmented"]))
+    apart = ~np.eye(len(z), dtype=bool)
+    found = {}
+    for kind, first in (("augmented", a), ("original", z)):
+        cosines = first[:, 0] @ z[:, 1].T  # the first view's features with the second's originals
+        found[f"same sample, {kind}"] = np.diagonal(cosines)
+        if len(z) > 1:
+            found[f"others, {kind}"] = cosines[apart]
+    caption = f"Features of two views of {len(z)} rows: of the same row, and of different ones"
+    return SimilarityHistogram("Similarity of features", found, caption, of="features")
 
 
 def _usual(model: DiffAug) -> dict[str, ViewMaker]:

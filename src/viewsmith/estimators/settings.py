@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.samples import Rows
-from viewsmith.networks import cnn, resnet
+from viewsmith.networks import alexnet, cnn, resnet
 from viewsmith.networks.hyena import MAX_LENGTH
 from viewsmith.views.fixed.images import PairedImageViews, image_recipe
 
@@ -48,7 +48,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
 }
 ENCODERS: dict[str, tuple[str, ...]] = {
     "vectors": ("mlp",),
-    "images": ("cnn", "resnet18", "resnet50", "crl-cnn"),
+    "images": ("cnn", "resnet18", "resnet50", "crl-cnn", "split-alexnet"),
     "dna": ("cnn", "hyena"),
 }
 GENERATORS: dict[str, tuple[str, ...]] = {
@@ -62,6 +62,7 @@ FEWEST_PIXELS = {
     "resnet18": resnet.SMALLEST,
     "resnet50": resnet.SMALLEST,
     "crl-cnn": cnn.CropCNN.crop,
+    "split-alexnet": alexnet.SMALLEST["small"],
 }
 WITH_STEM = ("cnn", "resnet18", "resnet50", "crl-cnn")
 CHANNEL = "channel:"  # before the run of CRL-TAC whose augmentation channel makes the views
@@ -299,7 +300,7 @@ def _pixels(size: Sequence[int]) -> str:
 def _n_components(options: SimpleNamespace, encoder: str, x: Rows) -> int:
     fixed = {"resnet18": 512, "resnet50": 2048, "hyena": 128}
     wanted = options.n_components
-    if encoder in ("mlp", "cnn", "crl-cnn"):
+    if encoder in ("mlp", "cnn", "crl-cnn", "split-alexnet"):
         return int(wanted) if wanted != "auto" else 200 if encoder == "crl-cnn" else 256
     width = fixed.get(encoder) or probe(options.encoder, encoder, x)
     if wanted not in ("auto", width):

@@ -4,12 +4,14 @@ from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std,
 from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, sampled_info_max
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
+from viewsmith.losses.oucl import Logits, margin_regularisation, margins, oucl
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.soft_contrastive import soft_contrastive
 from viewsmith.losses.soft_normalised import soft_normalised
 from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 
 __all__ = [
+    "Logits",
     "alignment",
     "effective_rank",
     "feature_std",
@@ -17,9 +19,12 @@ __all__ = [
     "info_max",
     "info_max_bound",
     "info_nce",
+    "margin_regularisation",
+    "margins",
     "moco_info_nce",
     "negative_cosine",
     "nt_xent",
+    "oucl",
     "sampled_info_max",
     "self_distillation",
     "sinkhorn",

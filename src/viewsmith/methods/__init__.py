@@ -3,6 +3,7 @@
 from viewsmith.methods.contrastive import ContrastiveMethod
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.methods.diffaug import DiffAugMethod
+from viewsmith.methods.metaug import MetAugMethod
 from viewsmith.methods.pinda import PiNDAMethod
 
-__all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "PiNDAMethod"]
+__all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "MetAugMethod", "PiNDAMethod"]

@@ -1,11 +1,14 @@
 """Encoders, heads, generators of noise, and the input layers that belong to a model."""
 
+from viewsmith.networks.alexnet import SplitAlexNet
 from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
 from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.hyena import Hyena
+from viewsmith.networks.lab import ColourSplit, rgb_to_lab
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
 from viewsmith.networks.nucleotides import Nucleotides
+from viewsmith.networks.per_view import ViewEncoders, ViewHeads
 from viewsmith.networks.pixels import Pixels
 from viewsmith.networks.resnet import ResNet, resnet18, resnet50
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
@@ -13,6 +16,7 @@ from viewsmith.networks.sequence import SequenceCNN
 
 __all__ = [
     "MLP",
+    "ColourSplit",
     "CropCNN",
     "CropScores",
     "Hyena",
@@ -29,7 +33,11 @@ __all__ = [
     "SequenceMap",
     "SharedTrunkMap",
     "SmallCNN",
+    "SplitAlexNet",
     "UNet",
+    "ViewEncoders",
+    "ViewHeads",
     "resnet18",
     "resnet50",
+    "rgb_to_lab",
 ]

@@ -157,11 +157,14 @@ class SimilarityHistogram:
         comparison.
     caption : str
         One line under the heading.
+    of : str
+        What is compared, in a word or three.
     """
 
     name: str
     similarities: Mapping[str, np.ndarray]
     caption: str = ""
+    of: str = "sample and view"
 
     def __post_init__(self) -> None:
         if not self.similarities:

@@ -37,6 +37,11 @@ READINGS: dict[str, tuple[str, str]] = {
         "Mean cosine similarity of samples and their generated views in the representation: "
         "at 1 the views mean just what their samples mean, and the lower, the more they have changed.",
     ),
+    "feature_cosine": (
+        "Cosine of augmented features",
+        "Mean cosine of embeddings and what the generators make of them: at 1 augmented features are copies that add "
+        "nothing, and near 0 they have nothing left of their sample.",
+    ),
     "denoising": (
         "Denoising error",
         "Error of the generator on rows held back from its training: lower is better, and when it rises again "

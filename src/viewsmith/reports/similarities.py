@@ -59,9 +59,9 @@ def draw_histogram(item: SimilarityHistogram) -> DrawnHistogram:
         axes.set_ylim(0, len(kinds) - 1 + 1.15 * _TALLEST)
         margin = 0.01 * (edges[-1] - edges[0])
         axes.set_xlim(edges[0] - margin, edges[-1] + margin)
-        axes.set_xlabel("cosine similarity of sample and view")
+        axes.set_xlabel(f"cosine similarity of {item.of}")
         told = "; ".join(f"{shorten(row.kind)} {row.median:.2f} (5% {row.low:.2f}, 95% {row.high:.2f})" for row in rows)
-        picture = as_svg(figure, f"Cosine similarity of samples and views, median by kind of view: {told}.")
+        picture = as_svg(figure, f"Cosine similarity of {item.of}, median by kind: {told}.")
     note = "Each strip has a height of its own; its line is the median." if len(rows) > 1 else "The line is the median."
     return DrawnHistogram(item.name, item.caption, note, picture, rows)
 

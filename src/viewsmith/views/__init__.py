@@ -9,6 +9,7 @@ from viewsmith.views.fixed.images import ImageViews, image_recipe
 from viewsmith.views.fixed.representation import RepresentationNoise
 from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
 from viewsmith.views.maker import Pair, ViewMaker
+from viewsmith.views.meta_features import MetaFeatures
 from viewsmith.views.neighbours import nearest_neighbours
 from viewsmith.views.pair import ViewPair
 from viewsmith.views.pi_noise import PiNoise
@@ -27,6 +28,7 @@ __all__ = [
     "Identity",
     "ImageViews",
     "Masks",
+    "MetaFeatures",
     "Mixup",
     "NeighbourMix",
     "Neighbours",

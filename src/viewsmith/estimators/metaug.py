@@ -1,0 +1,286 @@
+"""MetAug: features augmented by generators that learn through the encoder's next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from sklearn.utils.validation import check_is_fitted
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.method import Method
+from viewsmith.core.random import stream
+from viewsmith.estimators import features, parts
+from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.rows import block_size
+from viewsmith.methods.metaug import MetAugMethod
+
+AtLeastTwo = Annotated[int, Field(ge=2)]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MetAug(ViewsmithEstimator):
+    """Representations that learn from augmented features, made in the embedding space by generators that learn, too.
+
+    Views of a sample are contrasted with a memory of earlier features under one unified loss (OUCL), with and without
+    the generators' features; the generators learn by how much they help the encoder's next step. They are an addition
+    to other frameworks, too: ``MetAug(framework="simclr")``. "MetAug (only OUCL)" is ``meta="none"``, "MetAug (only
+    MAG)" is ``united=False``; ``MetAug(**MetAug.presets["paper-images"])`` is the published form, ``presets["paper"]``
+    its settings for vectors. The defaults are measured (docs, MetAug).
+
+    Parameters
+    ----------
+    framework : {"oucl", "simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"}
+        What trains the encoder besides augmented features.
+    n_views : int
+        Views of each sample, 2 or more (oucl).
+    encoders : {"shared", "per-view"}
+        One encoder for all views, or one each (oucl); the representation is then all of theirs side by side.
+    split : {"none", "colour"}
+        "colour": the views are RGB, L and ab of one augmented image, with an encoder each (oucl).
+    meta : {"second-order", "first-order", "frozen", "none"}
+        How generators learn: through the encoder's step, with its outcome taken as given, not at all; or there are
+        none.
+    feature_weight : float
+        delta, weight of the losses with augmented features.
+    inner_rate : float
+        ell, rate of the encoder's step that generators look through.
+    margin : {"large", "medium", "small"}
+        Margins that keep augmented features from being copies.
+    margin_weight : float
+        alpha over delta: weight of those margins among the generators' objectives; 0: none.
+    margin_scope : {"batch", "sample"}
+        Whose pairs make the margins.
+    feature_hidden : tuple of int
+        Widths of a generator's hidden layers.
+    residual : bool
+        Generators add to an embedding; otherwise they replace it, as published.
+    feature_learning_rate : float or "auto"
+        "auto": that of the encoder.
+    feature_every : int
+        Steps from one update of the generators to the next.
+    united : bool
+        All pairs of views share one loss; otherwise each has its own (the usual contrast).
+    form : {"linear", "circle", "squared"}
+        What stands in the exponent of the loss; see `viewsmith.losses.Logits`.
+    beta : float or "auto"
+        Its sharpness; of the linear form 2 over the temperature. "auto": that, where oucl is given a temperature, or
+        16.
+    loss_margin : float
+        lambda of the linear form.
+    gamma : float
+        Of the other forms.
+    detach_weights : bool
+        No gradient through the circle's weights.
+    attenuation : float
+        phi_dec, by which the circle's weights are divided.
+    memory : {"queue", "bank"}
+        Negatives are the newest features, or drawn from running averages of all training rows.
+    memory_size : int or "auto"
+        Features of each view in a queue; "auto": 256, at least a batch. A bank has a place for each row.
+    negatives : int or "auto"
+        Features of each view drawn at a step; "auto": 256 of a queue, 1,024 of a
+        bank, at most all.
+    negative_draws : {"batch", "sample"}
+        One draw for the batch, or one for each sample, as published.
+    positives : {"views", "memory"}
+        The other views' embeddings, or, of a bank, earlier ones without gradient, as published.
+    memory_momentum : float
+        Of a bank's averages.
+    [shared]
+
+    Attributes
+    ----------
+    fitted_ : dict
+        What fit resolved from the data.
+    metrics_ : list of dict
+        Loss and label-free diagnostics through training; ``feature_cosine`` is how close augmented features are to
+        their embeddings.
+    status_ : str
+        "finished", "interrupted" or "time limit".
+    warnings_ : list of str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import MetAug
+    >>> X = load_digits().data
+    >>> model = MetAug(epochs=2, random_state=0).fit(X)
+    >>> model.transform(X).shape, model.views(X[:3], n_views=4).shape
+    ((1797, 256), (3, 4, 64))
+    """
+
+    name = "metaug"
+    strength_option = "noise_strength"
+    resolved_options = ("memory_size", "negatives", "n_views", "feature_learning_rate", "beta")
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        # Section 4.1, appendices A.4 and B and, where they are silent, the authors' program; delta is the weight of a
+        # sum of terms there and of their mean here (4 for images, 3 for vectors), alpha 1e-13 of all.
+        "paper": {
+            "encoders": "per-view",
+            "projection": (128,),
+            "feature_weight": 3e-5,
+            "inner_rate": 1e-3,
+            "margin_weight": 3e-9,
+            "feature_hidden": (2048, 2048),
+            "residual": False,
+            "feature_every": 1,
+            "form": "squared",
+            "beta": 64.0,
+            "memory": "bank",
+            "negative_draws": "sample",
+            "positives": "memory",
+            "batch_size": 64,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "epochs": 300,
+        },
+        "paper-images": {
+            "split": "colour",
+            "encoder": "split-alexnet",
+            "n_components": 2048,
+            "stem": "standard",
+            "crop_minimum": 0.2,
+            "colour_strength": 0.0,
+            "projection": (128,),
+            "feature_weight": 4e-5,
+            "inner_rate": 1e-3,
+            "margin_weight": 2.5e-9,
+            "feature_hidden": (2048, 2048),
+            "residual": False,
+            "feature_every": 1,
+            "form": "squared",
+            "beta": 64.0,
+            "memory": "bank",
+            "negative_draws": "sample",
+            "positives": "memory",
+            "batch_size": 64,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "epochs": 300,
+        },
+    }
+
+    framework: Literal["oucl", "simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"] = "oucl"  # type: ignore[assignment]
+    n_views: AtLeastTwo = 2
+    encoders: Literal["shared", "per-view"] = "shared"
+    split: Literal["none", "colour"] = "none"
+    meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
+    feature_weight: Positive = 0.3
+    inner_rate: Rate = 0.1
+    margin: Literal["large", "medium", "small"] = "large"
+    margin_weight: Rate = 1.0
+    margin_scope: Literal["batch", "sample"] = "batch"
+    feature_hidden: Widths = (256,)
+    residual: bool = True
+    feature_learning_rate: Positive | Auto = "auto"
+    feature_every: Count = 2
+    united: bool = True
+    form: Literal["linear", "circle", "squared"] = "linear"
+    beta: Positive | Auto = "auto"
+    loss_margin: Rate = 0.0
+    gamma: Rate = 0.4
+    detach_weights: bool = True
+    attenuation: Positive = 1.0
+    memory: Literal["queue", "bank"] = "queue"
+    memory_size: Count | Auto = "auto"
+    negatives: Count | Auto = "auto"
+    negative_draws: Literal["batch", "sample"] = "batch"
+    positives: Literal["views", "memory"] = "views"
+    memory_momentum: Share = 0.5
+
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+        return features.resolve_features(options, resolved, n_rows)
+
+    def _build(self, settings: SimpleNamespace) -> Method:
+        framework = features.make_framework(settings)
+        generators, contrast = features.make_features(settings, framework)
+        return MetAugMethod(
+            framework,
+            parts.make_views(settings, framework.encoder),
+            generators,
+            contrast,
+            n_views=settings.n_views,
+            meta=settings.meta,
+            feature_weight=settings.feature_weight,
+            inner_rate=settings.inner_rate,
+            margin=settings.margin,
+            margin_weight=settings.margin_weight,
+            margin_each=settings.margin_scope == "sample",
+            epochs=settings.epochs,
+            optimizer=parts.make_optimizer(settings),
+            feature_optimizer=features.make_feature_optimizer(settings),
+            every=settings.feature_every,
+        )
+
+    @property
+    def outputs_(self) -> tuple[str, ...]:
+        """Names that ``transform(output=...)`` takes; with an encoder a view, ``view-1`` and so on."""
+        single = [f"view-{view + 1}" for view in range(self._encoders)] if self._encoders > 1 else []
+        return ("representation", "projection", *single)
+
+    @property
+    def _encoders(self) -> int:
+        return int(self.fitted_["n_views"]) if features.has_encoders(self.options_) else 1
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._encoders * super()._n_features_out
+
+    def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        """Augmented features of samples, float32 (n, n_views, M d): of each of M views' embeddings, side by side.
+
+        Rows of length 1 for each view. They are no samples: units and width are those of embeddings. Arguments are
+        those of the other estimators.
+        """
+        return self.feature_views(X, n_views, random_state=random_state, pool=pool)["augmented"]
+
+    def input_views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        """The views of samples, (n, n_views, ...), in the units and dtype of the data, before they are embedded."""
+        return super().views(X, n_views, random_state=random_state, pool=pool)
+
+    def feature_views(
+        self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Augmented features and what they were made from.
+
+        Returns
+        -------
+        dict
+            ``features``, directions of the embeddings of M views, and ``augmented``; both float32 (n, n_views, M d).
+
+        Raises
+        ------
+        InputError
+            The model has no generators (``meta="none"``).
+        """
+        check_is_fitted(self)
+        if n_views < 1:
+            raise InputError(f"n_views is {n_views}, expected at least 1")
+        x = self._samples(X)
+        borrowed = x if pool is None else self._samples(pool)
+        if self.method_.borrows and len(borrowed) < 2:
+            raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
+        seed = self.fitted_["seed"] if random_state is None else random_state
+        index = torch.arange(len(x), device=x.device) if pool is None else None
+        size, made = block_size(x[:1]), []
+        assert isinstance(self.method_, MetAugMethod)
+        if self.method_.borrows:
+            self.method_.prepare(borrowed, seed)
+        for number in range(n_views):
+            generator = stream(seed, "views", number, device=x.device)
+            for start in range(0, len(x), size):
+                part = slice(start, start + size)
+                own = None if index is None else index[part]
+                pair = self.method_.feature_views(x[part], index=own, generator=generator)
+                made.append(torch.stack(pair).transpose(1, 2).flatten(2).cpu())  # (2, rows, M d)
+        self.method_.release()
+        both = torch.cat(made, dim=1).unflatten(1, (n_views, len(x))).transpose(1, 2).numpy()
+        return {"features": both[0], "augmented": both[1]}

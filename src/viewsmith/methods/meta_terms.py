@@ -1,0 +1,165 @@
+"""What MetAug's two updates share: the terms of its loss, and the same at weights other than the encoder's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from viewsmith.frameworks import Framework, Unified
+from viewsmith.frameworks.memory import Draw
+from viewsmith.frameworks.parts import full_precision, represent_views
+from viewsmith.frameworks.unified import FeatureContrast, Views, embed
+from viewsmith.losses.nt_xent import nt_xent
+from viewsmith.losses.oucl import Margin
+from viewsmith.methods.meta_step import Weights
+from viewsmith.views.meta_features import MetaFeatures
+from viewsmith.views.pair import Pair
+
+
+def state_of(framework: Framework) -> Weights:
+    """Weights and buffers of a framework as they are, without the memory of `Unified`, which a draw stands for."""
+    kept = framework.state_dict().items()
+    return {name: value.detach().clone() for name, value in kept if not name.startswith("contrast.")}
+
+
+@dataclass
+class Terms:
+    """L = L_ori + delta L_aug (MetAug: equation 11), and R (equation 5).
+
+    Attributes
+    ----------
+    framework : Framework
+        L_ori: `Unified`, or any other whose encoder and head embed views.
+    contrast : FeatureContrast or None
+        Memory and loss of L_aug; None: there is no such term.
+    features : MetaFeatures or None
+        Generators of augmented features.
+    feature_weight : float
+        delta.
+    margin : {"large", "medium", "small"}
+    margin_weight : float
+        alpha over delta.
+    margin_each : bool
+        Margins of each sample instead of the batch.
+    """
+
+    framework: Framework
+    contrast: FeatureContrast | None
+    features: MetaFeatures | None
+    feature_weight: float
+    margin: Margin
+    margin_weight: float
+    margin_each: bool
+
+    def embeddings(self, pair: Pair, views: Views) -> Tensor:
+        """z, (M, B, d)."""
+        if pair.local is None:
+            return embed(self.framework.encoder, self.framework.head, views.x)
+        z: Tensor = self.framework.head(represent_views(self.framework.encoder, pair))
+        return z.unflatten(0, (-1, len(pair.first)))[:2]
+
+    def own_losses(self, pair: Pair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
+        """L_ori (B,) of another framework than `Unified`, and z, from one pass where it embeds both views in one."""
+        if isinstance(self.framework, Unified):
+            return None, self.embeddings(pair, views)
+        if self.contrast is None:
+            losses = self.framework(pair, progress)
+            return losses, losses.new_zeros(0)
+        seen: list[Tensor] = []
+        handle = self.framework.head.register_forward_hook(lambda module, given, z: seen.append(z))
+        try:
+            losses = self.framework(pair, progress)
+        finally:
+            handle.remove()
+        batch = len(pair.first)
+        if len(seen) == 1 and len(seen[0]) >= 2 * batch:
+            return losses, seen[0].unflatten(0, (-1, batch))[:2]
+        return losses, self.embeddings(pair, views)
+
+    def of_embeddings(
+        self, draw: Draw | None, *, regularised: bool = False, logs: dict[str, Tensor] | None = None
+    ) -> Callable[[Tensor], Tensor]:
+        """From z to what `own_losses` leaves out, (B,): L_ori of `Unified`, delta L_aug and, where asked for, alpha R.
+
+        What there is to log of a call is put into `logs`.
+        """
+
+        def losses(z: Tensor) -> Tensor:
+            if self.contrast is None or draw is None:
+                return z.new_zeros(())
+            with torch.autocast(z.device.type, enabled=False):
+                z = full_precision(z)
+                augmented = None if self.features is None else self.features(z)
+                original, added = self.contrast.losses(self.contrast.log_sums(z, draw, augmented))
+                total = original if isinstance(self.framework, Unified) else torch.zeros_like(original)
+                if augmented is None or added is None:
+                    return total
+                total = total + self.feature_weight * added
+                told = {"augmented": added}
+                if regularised and self.margin_weight:
+                    margin = self.contrast.regularisation(z, draw, augmented, self.margin, each=self.margin_each)
+                    total = total + self.feature_weight * self.margin_weight * margin
+                    told["margin"] = margin
+                if logs is not None:
+                    told["feature_cosine"] = torch.cosine_similarity(augmented, z, dim=-1)
+                    logs.update({name: value.detach().mean() for name, value in told.items()})
+                return total
+
+        return losses
+
+
+class Whole(nn.Module):
+    """`Terms.own_losses` of a batch as a function of the framework's weights, everything else as in `state`.
+
+    Copies, queues and centres of the framework move in clones, which are thrown away.
+    """
+
+    def __init__(self, terms: Terms, state: Weights, pair: Pair, views: Views, progress: float) -> None:
+        super().__init__()
+        self.framework, self.state = terms.framework, state
+        self.losses = lambda: terms.own_losses(pair, views, progress)
+
+    def forward(self) -> tuple[Tensor | None, Tensor]:
+        return self.losses()
+
+    def at(self, weights: Weights) -> tuple[Tensor | None, Tensor]:
+        """Losses (B,) or None, and z."""
+        given = {f"framework.{name}": value.clone() for name, value in self.state.items() if name not in weights}
+        given |= {f"framework.{name}": value for name, value in weights.items()}
+        found: tuple[Tensor | None, Tensor] = functional_call(self, given, ())
+        return found
+
+
+class Embedder(nn.Module):
+    """`Terms.embeddings` likewise; without the loss it can be differentiated in forward mode."""
+
+    def __init__(self, terms: Terms, pair: Pair, views: Views) -> None:
+        super().__init__()
+        self.encoder, self.head = terms.framework.encoder, terms.framework.head
+        self.embeddings = lambda: terms.embeddings(pair, views)
+
+    def forward(self) -> Tensor:
+        return self.embeddings()
+
+    def at(self, weights: Weights) -> Tensor:
+        """z; of other weights than the encoder's and the head's nothing is used."""
+        given = {name: value for name, value in weights.items() if name.startswith(("encoder.", "head."))}
+        found: Tensor = functional_call(self, given, ())
+        return found
+
+
+class Attraction(nn.Module):
+    """What views that look at the loss (adversarial ones) see in place of OUCL: a contrast of pairs, without memory."""
+
+    def __init__(self, framework: Framework) -> None:
+        super().__init__()
+        self.encoder, self.head = framework.encoder, framework.head
+
+    def forward(self, pair: Pair) -> Tensor:
+        z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
+        z0, z1 = full_precision(z).chunk(2)
+        return nt_xent(z0, z1, temperature=0.125, ids=pair.ids)

@@ -1,0 +1,84 @@
+"""CIE Lab from sRGB pixels, and images taken apart into the views RGB, L and ab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+
+# sRGB to XYZ under D65 (IEC 61966-2-1); the white point is where all three are 1.
+_TO_XYZ = (
+    (0.4124564, 0.3575761, 0.1804375),
+    (0.2126729, 0.7151522, 0.0721750),
+    (0.0193339, 0.1191920, 0.9503041),
+)
+# Where L, a and b lie over photographs, and how far they spread (the authors' program of MetAug).
+_CENTRE, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)
+
+
+def rgb_to_lab(x: Tensor) -> Tensor:
+    """CIE 1976 L, a, b of sRGB pixels under D65.
+
+    Parameters
+    ----------
+    x : Tensor, shape (B, 3, H, W)
+        Values from 0 to 1; others are taken at the ends of that range.
+
+    Returns
+    -------
+    Tensor, shape (B, 3, H, W)
+        L from 0 to 100; a from -86.2 to 98.3; b from -107.9 to 94.5.
+    """
+    x = x.clamp(0, 1)
+    linear = torch.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
+    matrix = torch.tensor(_TO_XYZ, dtype=x.dtype, device=x.device)
+    relative = torch.einsum("ij,bjhw->bihw", matrix / matrix.sum(1, keepdim=True), linear)
+    # The cube root's slope is infinite at 0, where the straight piece is taken.
+    dark = relative <= (6 / 29) ** 3
+    root = torch.where(dark, 1.0, relative) ** (1 / 3)
+    f = torch.where(dark, relative * (29 / 6) ** 2 / 3 + 4 / 29, root)
+    fx, fy, fz = f.unbind(1)
+    return torch.stack([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)], dim=1)
+
+
+class ColourSplit(nn.Module):
+    """Scaled colour images to three views of them: RGB as it is, L, and ab (MetAug, appendix B.1).
+
+    Parameters
+    ----------
+    mean, std : sequence of 3 floats
+        By which pixels / 255 were scaled.
+
+    Attributes
+    ----------
+    channels : tuple of int
+        Of each view: 3, 1, 2.
+
+    Raises
+    ------
+    InputError
+        They are not three, the images are grey.
+    """
+
+    channels = (3, 1, 2)
+    mean: Tensor
+    std: Tensor
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        if len(mean) != 3 or len(std) != 3:
+            raise InputError(f"the views RGB, L and ab need images of 3 channels, got {len(mean)}")
+        for name, values in (("mean", mean), ("std", std), ("centre", _CENTRE), ("spread", _SPREAD)):
+            self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Views (B, 3, H, W), (B, 1, H, W) and (B, 2, H, W) of scaled images (B, 3, H, W), each of order 1."""
+        with torch.autocast(x.device.type, enabled=False):
+            wide = x if x.dtype == torch.float64 else x.float()
+            lab = (rgb_to_lab(wide * self.std + self.mean) - self.centre) / self.spread
+        return x, lab[:, :1].to(x.dtype), lab[:, 1:].to(x.dtype)

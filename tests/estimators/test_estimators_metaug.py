@@ -1,0 +1,192 @@
+"""MetAug as an estimator: outputs by view, augmented features as an array, and what cannot be."""
+
+import numpy as np
+import pytest
+import torch
+
+import viewsmith
+from refusals import refusal
+from viewsmith import Contrastive, MetAug
+from viewsmith.data import Dataset
+from viewsmith.estimators.pictures import pictures
+from viewsmith.frameworks import SimCLR, Unified
+from viewsmith.networks import SplitAlexNet, ViewEncoders
+from viewsmith.reports import ReportContent, render_report
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "hidden": (8,), "n_components": 6, "projection": (4,), "batch_size": 64, "random_state": 0}
+
+
+def images(n=12, size=16):
+    return np.random.default_rng(0).integers(0, 256, (n, size, size, 3)).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"encoders": "per-view", "n_views": 3},
+        {"framework": "moco", "projection": (5, 4)},
+        {"memory": "bank", "n_views": 3},
+    ],
+)
+def test_augmented_features_are_an_array(wine, options, tmp_path):
+    model = MetAug(**TINY | options).fit(wine)
+    count, views = options.get("n_views", 2), 3
+    made = model.feature_views(wine[:9], views)
+    augmented = model.views(wine[:9], views)
+    assert augmented.shape == (9, views, count * 4) and augmented.dtype == np.float32
+    assert np.array_equal(augmented, made["augmented"]) and made["features"].shape == augmented.shape
+    for found in made.values():
+        lengths = np.linalg.norm(found.reshape(9, views, count, 4), axis=-1)
+        np.testing.assert_allclose(lengths, 1, rtol=1e-5)
+    assert not np.allclose(made["features"], augmented, atol=1e-3)
+    assert not np.array_equal(augmented[:, 0], augmented[:, 1])
+    # What the generators make of the features of one draw, view by view.
+    z = torch.from_numpy(made["features"][:, 1]).unflatten(1, (count, 4)).transpose(0, 1)
+    expected = model.method_.features(z).transpose(0, 1).flatten(1)
+    np.testing.assert_allclose(augmented[:, 1], expected.detach().numpy(), atol=1e-5)
+    model.save(tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.views(wine[:9], views), augmented)
+    assert np.array_equal(loaded.transform(wine), model.transform(wine))
+    assert model.views(wine[:1], 2, pool=wine).shape == (1, 2, count * 4)
+
+
+def test_encoders_of_views_give_outputs_of_their_own(wine):
+    model = MetAug(**TINY, encoders="per-view", n_views=3).fit(wine)
+    assert model.outputs_ == ("representation", "projection", "view-1", "view-2", "view-3")
+    h = model.transform(wine)
+    assert h.shape == (178, 18) and len(model.get_feature_names_out()) == 18
+    for j in range(3):
+        single = model.transform(wine, output=f"view-{j + 1}")
+        assert np.array_equal(single, h[:, 6 * j : 6 * j + 6])
+    assert "expected one of 'representation'" in refusal(model.transform, wine, output="view-4")
+    assert MetAug(**TINY).fit(wine).outputs_ == ("representation", "projection")
+
+
+def test_colour_views_have_an_encoder_each():
+    x = images()
+    model = MetAug(epochs=1, batch_size=6, random_state=0, split="colour", n_components=5).fit(x)
+    encoder = model.method_.framework.encoder
+    assert isinstance(encoder, ViewEncoders) and model.fitted_["n_views"] == 3
+    assert [net.stages[0][0].in_channels for net in encoder.networks] == [3, 1, 2]
+    assert model.transform(x).shape == (12, 15) and model.views(x[:2], 2).shape == (2, 2, 3 * 128)
+    assert model.input_views(x[:2], 2).dtype == np.uint8 and model.input_views(x[:2], 2).shape == (2, 2, 16, 16, 3)
+
+
+def test_the_published_form_on_images():
+    preset = MetAug.presets["paper-images"]
+    x = images(4, 64)
+    options = {"epochs": 1, "random_state": 0, "n_components": 16, "feature_hidden": (16,)}
+    model = MetAug(**preset | options).fit(x)
+    method = model.method_
+    assert [type(net) for net in method.framework.encoder.networks] == [SplitAlexNet] * 3
+    memory = method.framework.contrast.memory
+    assert (memory.kind, memory.each, method.framework.contrast.recalled) == ("bank", True, True)
+    assert memory.keys.shape == (3, 4, 128) and method.framework.contrast.logits.form == "squared"
+    assert model.transform(x).shape == (4, 48) and np.isfinite(model.metrics_[-1]["loss"])
+
+
+def test_named_configurations(wine):
+    def built(**options):
+        return MetAug(**TINY, **options).fit(wine).method_
+
+    both, only_oucl, only_mag = built(), built(meta="none"), built(united=False)
+    assert isinstance(both.framework, Unified) and both.framework.contrast.united and both.features is not None
+    assert only_oucl.features is None and only_oucl.framework.contrast.united
+    assert only_mag.features is not None and not only_mag.framework.contrast.united
+    added = built(framework="simclr", kernel="cosine")
+    assert isinstance(added.framework, SimCLR) and added.added is not None and added.learns
+    assert not built(meta="frozen").learns and built(meta="first-order").learns
+
+
+def test_no_generators_on_another_framework_is_that_framework(wine):
+    options = TINY | {"epochs": 2, "kernel": "cosine"}
+    alone = Contrastive(**options).fit(wine)
+    found = MetAug(**options, framework="simclr", meta="none").fit(wine)
+    assert np.array_equal(found.transform(wine), alone.transform(wine))
+
+
+@pytest.mark.parametrize(
+    ("options", "beta"),
+    [({}, 16), ({"temperature": 0.1}, 20), ({"beta": 5}, 5), ({"framework": "simclr", "temperature": 0.1}, 16)],
+)
+def test_beta_follows_the_temperature(wine, options, beta):
+    model = MetAug(**TINY | options).fit(wine)
+    assert model.method_.terms.contrast.logits.beta == model.fitted_["beta"] == pytest.approx(beta)
+
+
+def test_training_logs_how_close_augmented_features_are(wine):
+    row = MetAug(**TINY).fit(wine).metrics_[-1]
+    assert -1 <= row["feature_cosine"] <= 1 and row["margin"] >= 0 and row["augmented"] > 0
+    assert {"loss/encoder", "loss/features"} <= row.keys()
+
+
+def test_rows_of_zeros_are_legal(wine):
+    x = wine.copy()
+    x[:20] = 0
+    model = MetAug(**TINY, scaling="none", norm="none").fit(x)
+    assert np.isfinite(model.transform(x)).all() and np.isfinite(model.views(x, 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"n_views": 1}, "n_views is 1, expected greater than or equal to 2"),
+        ({"batch_size": 1}, "batch_size is 1, expected greater than or equal to 2"),
+        ({"memory_size": 100, "negatives": 101}, "negatives is 101, expected at most the 100 features"),
+        ({"memory": "bank", "negatives": 179}, "negatives is 179, expected at most the 178 features"),
+        ({"memory": "bank", "memory_size": 9}, "a bank has one for each of the 178 rows"),
+        ({"memory_size": 60}, "memory_size is 60, expected at least the 64 rows of a batch"),
+        ({"positives": "memory"}, "positives is 'memory', which only a bank has"),
+        ({"split": "colour"}, "takes images of three colours apart"),
+        ({"framework": "simclr", "n_views": 3}, "n_views 3 is for the framework 'oucl', not 'simclr'"),
+        ({"framework": "byol", "encoders": "per-view"}, "encoders 'per-view' is for the framework 'oucl'"),
+        ({"temperature": 0.1, "beta": 8.0}, "temperature is 0.1 and beta 8.0, but for the framework 'oucl'"),
+        ({"kernel": "cauchy"}, "the Cauchy kernel is for the framework 'simclr', not 'oucl'"),
+        ({"representation_noise": 0.1}, "take meta='first-order', or leave it out"),
+    ],
+)
+def test_what_cannot_be_is_one_line(wine, options, expected):
+    said = refusal(MetAug(**TINY | options).fit, wine)
+    assert expected in said and "\n" not in said
+
+
+def test_views_without_generators_are_refused(wine):
+    model = MetAug(**TINY, meta="none").fit(wine)
+    assert "meta is 'none': there are no generators" in refusal(model.views, wine)
+    assert "n_views is 0" in refusal(MetAug(**TINY).fit(wine).views, wine, 0)
+    assert "expected at least two rows, got one" in refusal(MetAug(**TINY).fit(wine).views, wine[:1])
+
+
+def test_grey_images_have_no_colour_views():
+    assert "shape (16, 16)" in refusal(MetAug(epochs=1, split="colour").fit, images()[..., 0])
+
+
+def test_noise_on_representations_goes_with_first_order(wine):
+    model = MetAug(**TINY, meta="first-order", representation_noise=0.1).fit(wine)
+    assert np.isfinite(model.transform(wine)).all()
+
+
+@pytest.mark.parametrize("domain", ["vectors", "images"])
+def test_the_report_shows_similarities_of_features(domain, wine):
+    x = images(30) if domain == "images" else wine
+    data = Dataset(x, None, np.arange(len(x)), None, "none", domain, "rows", None, {}, None)
+    model = MetAug(epochs=1, batch_size=16, random_state=0).fit(x)
+    shown = pictures(model, data)
+    (histogram,) = shown["histograms"]
+    kinds = ("same sample, augmented", "others, augmented", "same sample, original", "others, original")
+    assert tuple(histogram.similarities) == kinds
+    counts = [len(values) for values in histogram.similarities.values()]
+    assert counts == [len(x), len(x) * (len(x) - 1)] * 2
+    # Views of one sample are closer than views of others.
+    medians = [np.median(values) for values in histogram.similarities.values()]
+    assert medians[2] > medians[3]
+    gallery = shown["galleries"][0]
+    assert gallery.views.shape[2:] == x.shape[1:]
+    html = render_report(ReportContent("t", "metaug", metrics=model.metrics_, **shown))
+    assert "cosine similarity of features" in html and "Cosine of augmented features" in html
+    none = MetAug(epochs=1, batch_size=16, random_state=0, meta="none").fit(x)
+    assert "histograms" not in pictures(none, data)

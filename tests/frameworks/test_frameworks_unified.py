@@ -1,0 +1,257 @@
+"""Contrast of several views with a memory: scores and losses against loops, and what the memory keeps."""
+
+import itertools
+
+import pytest
+import torch
+from framework_cases import length_one
+
+from refusals import refusal
+from viewsmith.frameworks import FeatureContrast, FeatureMemory, Unified
+from viewsmith.frameworks.memory import Draw
+from viewsmith.frameworks.unified import Views, embed
+from viewsmith.losses.oucl import Logits, margins, oucl
+from viewsmith.networks import MLP, ViewEncoders, ViewHeads
+from viewsmith.views import Pair
+
+M, B, D, N = 3, 5, 4, 9
+IDS = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [5, 1, 2, 3, 4]])
+
+
+def tensor(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def memory(kind="bank", **options):
+    made = FeatureMemory(M, N, D, **{"negatives": 6, "kind": kind} | options).double()
+    made.keys.copy_(torch.nn.functional.normalize(tensor(M, N, D, seed=3), dim=-1))
+    return made
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def cosine(a, b):
+    return ((length_one(a) * length_one(b)).sum() + 1) / 2
+
+
+def slow_pairs(i, variant, z, a, draw, recalled=False):
+    """Similarities of sample i, view by view (query m, key n), by a loop: positives and negatives."""
+    positives, negatives = {}, {}
+    for m, n in itertools.permutations(range(len(z)), 2):
+        query = (a if variant[m] else z)[m, i]
+        positives[m, n] = cosine(query, draw.positives[n, i] if recalled else z[n, i])
+        keys = draw.keys[n] if draw.keys.ndim == 3 else draw.keys[n, i]
+        negatives[m, n] = [
+            cosine(query, key) for k, key in enumerate(keys) if draw.excluded is None or not draw.excluded[n, i, k]
+        ]
+    return positives, negatives
+
+
+def slow_loss(i, variant, z, a, draw, logits, united, recalled):
+    positives, negatives = slow_pairs(i, variant, z, a, draw, recalled)
+
+    def loss(keys):
+        near, far = [positives[key] for key in keys], [d for key in keys for d in negatives[key]]
+        return oucl(torch.stack(near)[None], torch.stack(far)[None], logits)[0]
+
+    return loss(positives) if united else sum(loss([key]) for key in positives) / len(positives)
+
+
+CASES = list(itertools.product([True, False], [True, False], [Logits(), Logits("squared", beta=30.0)]))
+
+
+@pytest.mark.parametrize(("united", "each", "logits"), CASES)
+@pytest.mark.parametrize("recalled", [False, True])
+def test_losses_are_those_of_a_loop(united, each, logits, recalled):
+    contrast = FeatureContrast(memory(each=each), logits, united=united, recalled=recalled)
+    z, raw = tensor(M, B, D).requires_grad_(), tensor(M, B, D, seed=1).requires_grad_()
+    a = torch.nn.functional.normalize(raw, dim=-1)
+    draw = contrast.memory.draw(B, IDS, generator())
+    original, augmented = contrast.losses(contrast.log_sums(z, draw, a))
+    expected = [slow_loss(i, (0, 0, 0), z, a, draw, logits, united, recalled) for i in range(B)]
+    terms = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
+    more = [sum(slow_loss(i, t, z, a, draw, logits, united, recalled) for t in terms) / 4 for i in range(B)]
+    for found, slow in ((original, expected), (augmented, more)):
+        slow = torch.stack(slow)
+        torch.testing.assert_close(found, slow, rtol=1e-10, atol=1e-12)
+        weights = torch.arange(1.0, B + 1, dtype=torch.float64)
+        fast = torch.autograd.grad(
+            (weights * found).sum(), (z, raw), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        loop = torch.autograd.grad(
+            (weights * slow).sum(), (z, raw), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        for one, other in zip(fast, loop, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    # Without augmented features there is the first alone.
+    alone, none = contrast.losses(contrast.log_sums(z, draw))
+    torch.testing.assert_close(alone, original)
+    assert none is None
+
+
+def test_two_views_and_one_positive_are_info_nce():
+    contrast = FeatureContrast(FeatureMemory(2, N, D, negatives=N).double(), Logits(beta=10.0), united=False)
+    z = tensor(2, B, D)
+    draw = contrast.memory.draw(B, None)
+    losses = 10 * contrast.losses(contrast.log_sums(z, draw))[0]
+    unit = torch.nn.functional.normalize
+    for i in range(B):
+        both = []
+        for m in (0, 1):
+            query, keys = unit(z[m, i], dim=0), draw.keys[1 - m]
+            logits = torch.cat([(query * unit(z[1 - m, i], dim=0)).sum()[None], keys @ query]) * 5
+            both.append(torch.logsumexp(logits, 0) - logits[0])
+        torch.testing.assert_close(losses[i], sum(both) / 2)
+
+
+@pytest.mark.parametrize("kind", ["large", "medium", "small"])
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_the_regularisation_compares_augmented_with_original_pairs(kind, each, own):
+    contrast = FeatureContrast(memory(each=own))
+    z, a = tensor(M, B, D), torch.nn.functional.normalize(tensor(M, B, D, seed=1), dim=-1)
+    draw = contrast.memory.draw(B, IDS, generator())
+    found = contrast.regularisation(z, draw, a, kind, each=each)
+    original = [slow_pairs(i, (0,) * M, z, a, draw) for i in range(B)]
+    low = [min(pairs[0].values()) for pairs in original]
+    high = [max(itertools.chain(*pairs[1].values())) for pairs in original]
+    for i in range(B):
+        near, far = margins(low[i], high[i], kind) if each else margins(min(low), max(high), kind)
+        positives, negatives = slow_pairs(i, (1,) * M, z, a, draw)
+        close = [max(float(d - near), 0) for d in positives.values()]
+        apart = [max(float(far - d), 0) for d in itertools.chain(*negatives.values())]
+        assert found[i].item() == pytest.approx(sum(close) / len(close) + sum(apart) / len(apart), rel=1e-9)
+
+
+# ---- memory
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("kind", ["bank", "queue"])
+def test_no_negative_shows_a_row_of_the_sample(each, kind):
+    made = memory(kind, each=each, negatives=N)
+    if kind == "queue":
+        made.write(tensor(M, B, D, seed=2), IDS)
+    draw = made.draw(B, IDS, generator())
+    for m, i in itertools.product(range(M), range(B)):
+        keys = draw.keys[m, i] if each else draw.keys[m]
+        places = [int((made.keys[m] == key).all(1).nonzero()[0, 0]) for key in keys]
+        expected = [int(made.ids[m, place]) in IDS[:, i].tolist() for place in places]
+        assert draw.excluded[m, i].tolist() == expected
+    assert draw.excluded.any() and not draw.excluded.all(-1).any()
+
+
+def test_draws_are_replayed_and_shared_or_not():
+    made, own = memory(), memory(each=True)
+    assert made.draw(B, IDS, generator()).keys.shape == (M, 6, D)
+    assert own.draw(B, IDS, generator()).keys.shape == (M, B, 6, D)
+    for each in (made, own):
+        keys = [each.draw(B, IDS, generator(seed)).keys for seed in (0, 0, 1)]
+        assert torch.equal(keys[0], keys[1]) and not torch.equal(keys[0], keys[2])
+    assert torch.equal(memory(negatives=N).draw(B, IDS).keys, made.keys)  # all of them need no draw
+    assert len(made.draw(B, IDS, generator()).keys[0].unique(dim=0)) == 6
+
+
+def test_a_bank_averages_what_a_row_gave():
+    made, z = memory(), tensor(M, B, D, seed=2)
+    before = made.keys.clone()
+    assert torch.equal(made.draw(B, IDS).positives[2, 0], before[2, 5])
+    made.write(z, IDS)
+    for m, i in itertools.product(range(M), range(B)):
+        row = IDS[m, i]
+        torch.testing.assert_close(made.keys[m, row], length_one(0.5 * before[m, row] + 0.5 * length_one(z[m, i])))
+    assert torch.equal(made.keys[0, 5:], before[0, 5:]) and torch.equal(made.keys[2, 0], before[2, 0])
+
+
+def test_a_queue_keeps_the_newest():
+    made = memory("queue")
+    first, second = tensor(M, B, D, seed=2), tensor(M, B, D, seed=4)
+    made.write(first, IDS)
+    made.write(second, None)
+    unit = torch.nn.functional.normalize
+    torch.testing.assert_close(made.keys[:, 5:], unit(second[:, :4], dim=-1))
+    torch.testing.assert_close(made.keys[:, 0], unit(second[:, 4], dim=-1))
+    torch.testing.assert_close(made.keys[:, 1:5], unit(first[:, 1:], dim=-1))
+    assert made.ids[2].tolist() == [-1, 1, 2, 3, 4, -1, -1, -1, -1] and made.pointer == 1
+
+
+# ---- the framework
+
+
+def framework(views=2, kind="queue", **options):
+    torch.manual_seed(0)
+    contrast = FeatureContrast(FeatureMemory(views, N, 3, negatives=N, kind=kind), **options)
+    return Unified(MLP(4, [8, 6], activation="gelu"), MLP(6, [3]), contrast).double()
+
+
+def pair(seed=0, batch=B):
+    x = tensor(2, batch, 4, seed=seed)
+    return Pair(x[0], x[1], (torch.arange(batch), torch.arange(batch).roll(1)))
+
+
+def test_a_training_forward_alone_moves_the_memory():
+    made = framework()
+    state = {k: v.clone() for k, v in made.state_dict().items()}
+    with torch.no_grad():
+        expected = made(pair())
+    torch.testing.assert_close(made.eval()(pair()), expected)
+    assert all(torch.equal(v, state[k]) for k, v in made.state_dict().items())
+    losses = made.train()(pair())
+    torch.testing.assert_close(losses, expected)
+    assert losses.shape == (B,) and made.contrast.memory.pointer == B
+    losses.mean().backward()  # the memory has moved, the graph holds what it was
+    z = embed(made.encoder, made.head, [pair().first, pair().second])
+    torch.testing.assert_close(made.contrast.memory.keys[:, :B], torch.nn.functional.normalize(z, dim=-1).detach())
+    assert all(p.grad.abs().max() > 0 for p in made.parameters())
+
+
+def test_encoders_of_their_own_embed_view_by_view():
+    torch.manual_seed(0)
+    encoder = ViewEncoders([MLP(4, [5]) for _ in range(M)])
+    head = ViewHeads([MLP(5, [2]) for _ in range(M)])
+    views = [torch.randn(B, 4) for _ in range(M)]
+    z = embed(encoder, head, views)
+    assert z.shape == (M, B, 2)
+    for j in range(M):
+        torch.testing.assert_close(z[j], head.networks[j](encoder.networks[j](views[j])))
+    shared = embed(MLP(4, [5]), torch.nn.Identity(), views)
+    assert shared.shape == (M, B, 5)
+
+
+def test_rows_of_zeros_have_a_finite_loss():
+    made = framework()
+    made.head = torch.nn.Identity()
+    made.encoder = torch.nn.Linear(4, 3, bias=False).double()
+    given = pair()
+    given.first[0], given.second[0] = 0, 0
+    made(given).mean().backward()
+    assert torch.isfinite(made.encoder.weight.grad).all() and torch.isfinite(made.contrast.memory.keys).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: FeatureMemory(1, 8, 4, negatives=4), "the number of views is 1, expected at least 2"),
+        (
+            lambda: FeatureMemory(2, 8, 4, negatives=9),
+            "negatives is 9, expected at most the 8 features that the memory",
+        ),
+        (lambda: FeatureMemory(2, 8, 4, negatives=0), "negatives is 0, expected at least 1"),
+        (lambda: FeatureMemory(2, 8, 4, negatives=2, momentum=2), "momentum is 2"),
+        (lambda: framework()(pair(batch=1)), "the batch has 1 sample, expected at least 2"),
+        (lambda: framework()(pair(batch=N + 1)), "the memory has 9 features and the batch 10"),
+        (lambda: framework(kind="bank")(Pair(*tensor(2, B, 4))), "needs the rows that the samples show"),
+        (lambda: FeatureContrast(memory("queue"), recalled=True), "positives from the memory need a bank"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, expected):
+    assert expected in refusal(call)
+
+
+def test_views_of_a_pair():
+    views = Views.of(pair())
+    assert torch.equal(views.x[1], pair().second) and views.ids.tolist()[1] == [4, 0, 1, 2, 3]
+    assert Views.of(Pair(*tensor(2, B, 4))).ids is None
+    assert Draw(tensor(M, N, D), None).positives is None

@@ -1,0 +1,145 @@
+"""Small MetAug methods for the tests of this room; importable from there, also in other processes."""
+
+import datetime
+
+import torch
+
+from viewsmith.core import Batch, Optimizer
+from viewsmith.frameworks import DINO, FeatureContrast, FeatureMemory, MoCo, SimCLR, SimSiam, Unified
+from viewsmith.losses.oucl import Logits
+from viewsmith.methods import MetAugMethod
+from viewsmith.networks import MLP, SmallCNN, ViewEncoders, ViewHeads
+from viewsmith.views import GaussianNoise, Identity, MetaFeatures, ViewPair
+
+N, D, H, Z = 24, 4, 6, 3
+X = torch.randn(N, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+OPTIONS = {
+    "meta": "second-order",
+    "feature_weight": 0.5,
+    "inner_rate": 0.3,
+    "margin": "large",
+    "margin_weight": 0.7,
+    "margin_each": False,
+    "epochs": 2,
+    "optimizer": Optimizer("sgd", learning_rate=0.05),
+    "feature_optimizer": Optimizer("sgd", learning_rate=0.05),
+}
+
+
+def encoder(norm, width=D):
+    # GELU: ReLU has no second derivative to be wrong about.
+    return MLP(width, [8, H], norm=norm, last="activated", activation="gelu")
+
+
+def contrast(views, kind="queue", **options):
+    return FeatureContrast(FeatureMemory(views, N, Z, negatives=N, kind=kind), Logits(beta=5.0), **options)
+
+
+def build(
+    name="oucl", norm="batch", views=2, kind="queue", makers=None, seed=0, united=True, recalled=False, **options
+):
+    """A method on vectors, float64. `name`: oucl, per-view, images, or another framework."""
+    torch.manual_seed(seed)
+    added = contrast(views, kind, united=united, recalled=recalled)
+    head = MLP(H, [Z])
+    if name == "per-view":
+        net = ViewEncoders([encoder(norm) for _ in range(views)])
+        framework = Unified(net, ViewHeads([MLP(H, [Z]) for _ in range(views)]), added)
+    elif name == "images":
+        framework = Unified(SmallCNN(3, H, widths=(4, 8)), head, added)
+    else:
+        framework = {
+            "oucl": lambda: Unified(encoder(norm), head, added),
+            "simclr": lambda: SimCLR(encoder(norm), head),
+            "moco": lambda: MoCo(encoder(norm), head, queue=16, momentum=0.5),
+            "simsiam": lambda: SimSiam(encoder(norm), head, MLP(Z, [5, Z], activation="gelu")),
+            "dino": lambda: DINO(encoder(norm), head, prototypes=5, momentum=0.5),
+        }[name]()
+    with_features = options.get("meta") != "none"
+    features = MetaFeatures(views, Z, hidden=(7,), norm=norm) if with_features else None
+    own = None if name in ("oucl", "per-view", "images") or not with_features else added
+    method = MetAugMethod(
+        framework, ViewPair(makers or [GaussianNoise(0.5)]), features, own, n_views=views, **OPTIONS | options
+    )
+    return method.double()
+
+
+def batch(rows=slice(0, 12), step=0, weight=None, x=X):
+    index = torch.arange(N)[rows]
+    generator = torch.Generator().manual_seed(step)
+    return Batch(x[index], index, generator, step=step, weight=weight)
+
+
+def update(method, number, given):
+    """One update as the engine makes it: the rest frozen, the loss weighted, gradients left where they fall."""
+    spec = method.phases()[0].updates[number]
+    return run(spec, spec.module, given)
+
+
+def run(spec, module, given):
+    moving = list(module.parameters()) if spec.parameters is None else list(spec.parameters)
+    frozen = [p for p in module.parameters() if p.requires_grad and not any(p is q for q in moving)]
+    for p in frozen:
+        p.requires_grad_(False)
+    losses, logs = module(given)
+    for p in moving:
+        p.grad = None
+    (losses if given.weight is None else given.weight * losses).mean().backward()
+    for p in frozen:
+        p.requires_grad_(True)
+    return losses.detach(), logs
+
+
+def gradients(module):
+    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+# ---- several processes
+
+SHARED = ("oucl", "per-view", "simclr", "moco")
+
+
+def two_steps(name, world=1, rank=0):
+    """Gradients of both updates in two steps on the rows of one process, and the state left.
+
+    Without BatchNorm, whose statistics are a process's own on the CPU, and with views that draw nothing.
+    """
+    method = build(name, norm="none", makers=[Identity()], views=3 if name == "per-view" else 2)
+    specs = method.phases()[0].updates
+    modules = []
+    for spec in specs:
+        module = spec.module
+        if world > 1:
+            moving = list(module.parameters()) if spec.parameters is None else list(spec.parameters)
+            still = [p for p in module.parameters() if p.requires_grad and not any(p is q for q in moving)]
+            for p in still:
+                p.requires_grad_(False)
+            module = torch.nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
+            for p in still:
+                p.requires_grad_(True)
+        modules.append(module)
+    found = {}
+    for step in range(2):
+        size = 12 // world
+        start = 12 * step + rank * size
+        given = batch(slice(start, start + size), step=2 * step)
+        for spec, module in zip(specs, modules, strict=True):
+            run(spec, module, given)
+            for key, p in spec.module.named_parameters():
+                if p.grad is not None:
+                    found[f"step {step}, {spec.name}: gradient of {key}"] = p.grad.clone()
+            with torch.no_grad():
+                for p in list(spec.module.parameters() if spec.parameters is None else spec.parameters):
+                    p -= 0.1 * p.grad
+    return found | {f"state {key}": value.clone() for key, value in method.state_dict().items()}
+
+
+def work(rank, meet, out):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", f"file://{meet}", datetime.timedelta(seconds=60), world_size=2, rank=rank
+    )
+    try:
+        torch.save({name: two_steps(name, 2, rank) for name in SHARED}, f"{out}/{rank}.pt")
+    finally:
+        torch.distributed.destroy_process_group()

@@ -1,0 +1,285 @@
+"""MetAug's updates: the meta gradient against plain differentiation, and what each update touches."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+from metaug_cases import H, N, X, Z, batch, build, gradients, update
+
+from refusals import refusal
+from viewsmith.core import Optimizer
+from viewsmith.frameworks import moco
+from viewsmith.losses import info_nce
+from viewsmith.methods.meta_step import batch_statistics, inner_gradient, plain_meta_losses
+from viewsmith.methods.meta_terms import Whole
+from viewsmith.networks import ColourSplit, SmallCNN, ViewEncoders, ViewHeads
+from viewsmith.training.checkpoint import CheckpointFolder
+from viewsmith.training.engine import Callback, Trainer
+from viewsmith.views import AdversarialViews, MetaFeatures, Neighbours
+
+IMAGES = torch.randn(N, 3, 16, 16, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+
+def state(module):
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def in_one_piece(queries, keys, queue, *, temperature, ids, queue_ids):
+    candidates, own = torch.cat([keys, queue]), torch.arange(len(keys))
+    rows = torch.cat([torch.full((len(keys),), -2), queue_ids])
+    excluded = (rows == ids[0][:, None]) | (rows == ids[1][:, None])
+    excluded[:, : len(keys)] = own[:, None] != own
+    return info_nce(queries, candidates, own, temperature=temperature, excluded=excluded)
+
+
+def plain(method, inner, given):
+    """The generators' losses and gradients by differentiating through the whole inner step."""
+    terms = method.terms
+    whole = Whole(terms, inner.state, inner.pair, inner.views, given.progress)
+    theta = {name: inner.state[name] for name in inner.theta}
+    first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularised=True)
+    with batch_statistics(method.framework, method.features):
+        losses = plain_meta_losses(whole.at, first, second, weights=theta, rate=method.inner_rate, weight=given.weight)
+    losses = losses / terms.feature_weight
+    total = (losses if given.weight is None else given.weight * losses).mean()
+    found = torch.autograd.grad(total, list(method.features.parameters()))
+    return losses.detach(), dict(zip(dict(method.features.named_parameters()), found, strict=True))
+
+
+CASES = [
+    ("oucl", {}),
+    ("oucl", {"norm": "none"}),
+    ("oucl", {"views": 3, "united": False}),
+    ("oucl", {"kind": "bank", "recalled": True, "margin_each": True}),
+    ("oucl", {"margin": "small", "makers": [Neighbours(2)]}),
+    ("oucl", {"optimizer": Optimizer("sgd", learning_rate=0.05, clip=0.01)}),
+    ("per-view", {"views": 3}),
+    ("images", {}),
+    ("simclr", {}),
+    ("moco", {}),
+    ("simsiam", {}),
+    ("dino", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_cheap_meta_gradient_is_the_plain_one(name, options, weighted, monkeypatch):
+    monkeypatch.setattr(moco, "moco_info_nce", in_one_piece)  # the tiled one can be differentiated once
+    method = build(name, **options)
+    method.prepare(X, 0)
+    x = IMAGES if name == "images" else X
+    weight = torch.linspace(0.2, 2, 12, dtype=torch.float64) if weighted else None
+    update(method, 0, batch(slice(12, 24), x=x))  # the memory has something
+    given = batch(weight=weight, x=x)
+    update(method, 0, given)
+    inner = method.inner
+    cut = method.optimizer.clip is not None
+    expected_losses, expected = plain(method, inner, given)
+    if not cut:
+        # What the encoder's update leaves is the inner gradient.
+        whole = Whole(method.terms, inner.state, inner.pair, inner.views, 0.0)
+        theta = {name: inner.state[name] for name in inner.theta}
+        with batch_statistics(method.framework, method.features):
+            slopes = inner_gradient(whole.at, method.terms.of_embeddings(inner.draw), theta, weight)
+        for key, p in method.framework.named_parameters():
+            if key in slopes and p.grad is not None:
+                torch.testing.assert_close(p.grad, slopes[key], rtol=1e-9, atol=1e-12)
+    before = state(method)
+    losses, _ = update(method, 1, given)
+    found = gradients(method.features)
+    torch.testing.assert_close(losses, expected_losses, rtol=1e-9, atol=1e-10)
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value, rtol=1e-8, atol=1e-10)
+    # Neither BatchNorm statistics nor copies, queues and memory have moved.
+    assert all(torch.equal(value, before[key]) for key, value in method.state_dict().items())
+    assert method.inner is None
+    # The mixed derivative matters here: without it the gradient is another.
+    method.inner, method.meta = inner, "first-order"
+    first_losses, _ = update(method, 1, given)
+    if method.added is None:  # another framework's own loss is left out
+        torch.testing.assert_close(first_losses, expected_losses, rtol=1e-9, atol=1e-10)
+    first = gradients(method.features)
+    assert max(float((first[key] - expected[key]).abs().max()) for key in expected) > 1e-6
+
+
+def test_the_meta_gradient_is_that_of_differences():
+    method = build(norm="none", views=3, margin_weight=0.0)  # margins are taken as given, which differences do not
+    update(method, 0, batch())
+    inner, given = method.inner, batch()
+    _, expected = plain(method, inner, given)
+    name, p = "networks.1.0.weight", method.features.networks[1][0].weight
+    with torch.no_grad():
+        values = []
+        for step in (1e-5, -1e-5):
+            p[2, 1] += step
+            with torch.enable_grad():
+                values.append(float(plain(method, inner, given)[0].mean()))
+            p[2, 1] -= step
+    assert (values[0] - values[1]) / 2e-5 == pytest.approx(float(expected[name][2, 1]), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["oucl", "simclr", "moco"])
+def test_each_update_moves_its_own(name):
+    method = build(name)
+    updates = method.phases()[0].updates
+    assert [u.name for u in updates] == ["encoder", "features"]
+    before = state(method)
+    Trainer(method, seed=0, batch_size=12).fit(X)
+    after = method.state_dict()
+    learned = [key for key, p in method.named_parameters() if p.requires_grad]
+    assert all(not torch.equal(after[key], before[key]) for key in learned)
+    fresh = build(name)
+    update(fresh, 0, batch())
+    assert not gradients(fresh.features) and gradients(fresh.framework)
+    left = gradients(fresh.framework)
+    update(fresh, 1, batch())
+    assert gradients(fresh.features) and all(
+        torch.equal(value, left[k]) for k, value in gradients(fresh.framework).items()
+    )
+
+
+def test_the_loss_is_the_sum_of_its_parts():
+    method = build(feature_weight=0.25).eval()
+    given = batch()
+    losses, logs = method.phases()[0].updates[0].module(given)
+    pair, views = method.views_of(given.x, given.index, torch.Generator().manual_seed(0))
+    draw = method.terms.contrast.memory
+    z = method.terms.embeddings(pair, views)
+    fresh = build(feature_weight=0.25).terms.contrast.memory.draw(12, views.ids)
+    contrast = method.terms.contrast
+    original, added = contrast.losses(contrast.log_sums(z, fresh, method.features(z)))
+    torch.testing.assert_close(losses, original + 0.25 * added)
+    torch.testing.assert_close(logs["augmented"], added.mean())
+    assert draw.pointer == 12
+
+
+@pytest.mark.parametrize("meta", ["second-order", "first-order", "frozen", "none"])
+@pytest.mark.parametrize("name", ["oucl", "simclr"])
+def test_the_ablation_of_meta_learning(name, meta):
+    method = build(name, meta=meta)
+    before = state(method)
+    trainer = Trainer(method, seed=0, batch_size=12)
+    trainer.fit(X)
+    moved = {key for key, value in method.state_dict().items() if not torch.equal(value, before[key])}
+    weights = {f"features.{k}" for k, _ in method.features.named_parameters()} if meta != "none" else set()
+    assert weights <= moved if meta in ("second-order", "first-order") else not weights & moved
+    assert {k for k in moved if k.startswith("framework.encoder")}
+    assert len(method.phases()[0].updates) == (2 if method.learns else 1)
+    if meta == "none" and name == "simclr":
+        assert not [key for key in before if key.startswith("added")]
+
+
+def test_generators_learn_every_so_often():
+    method = build(every=2)
+    seen = []
+
+    class Watch(Callback):
+        def step(self, trainer):
+            seen.append(next(method.features.parameters()).detach().clone())
+
+    Trainer(method, seed=0, batch_size=8, callbacks=[Watch()]).fit(X)
+    moves = [not torch.equal(one, other) for one, other in itertools.pairwise(seen)]
+    assert moves == [False, True, False, True, False]
+
+
+def test_the_margin_is_what_the_generators_lower_with_alpha():
+    """With the encoder held still."""
+
+    def trained(weight):
+        method = build(margin_weight=weight, norm="none")
+        for _ in range(30):
+            update(method, 0, batch())
+            _, logs = update(method, 1, batch())
+            with torch.no_grad():
+                for p in method.features.parameters():
+                    p -= 0.5 * p.grad
+        return logs["margin"].item()
+
+    assert trained(5.0) < 0.5 * trained(1e-9)
+
+
+# ---- views
+
+
+def test_views_of_a_sample():
+    method = build(views=4)
+    pair, views = method.views_of(X, torch.arange(N), torch.Generator().manual_seed(0))
+    assert len(views.x) == 4 and views.ids.shape == (4, N) and views.x[0] is pair.first and views.x[1] is pair.second
+    assert len({v.sum().item() for v in views.x}) == 4
+
+
+@torch.no_grad()
+def test_feature_views_and_outputs():
+    method = build("per-view", views=3).eval()
+    z, a = method.feature_views(X[:1], generator=torch.Generator().manual_seed(0))
+    assert z.shape == a.shape == (3, 1, Z)
+    torch.testing.assert_close(a.norm(dim=-1), torch.ones(3, 1, dtype=torch.float64))
+    h = method.represent(X)
+    assert h.shape == (N, 3 * H) and method.represent(X, "projection").shape == (N, 3 * Z)
+    for j in range(3):
+        assert torch.equal(method.represent(X, f"view-{j + 1}"), h[:, H * j : H * j + H])
+    assert build().eval().represent(X).shape == (N, H)
+
+
+def test_colour_views_come_from_one_sample():
+    torch.manual_seed(0)
+    split = ColourSplit((0.5,) * 3, (0.25,) * 3)
+    method = build(views=3)
+    encoder = ViewEncoders([SmallCNN(c, H, widths=(4, 4)) for c in split.channels], split)
+    framework = method.framework
+    framework.encoder, framework.head = (
+        encoder.double(),
+        ViewHeads(list(build("per-view", views=3).framework.head.networks)),
+    )
+    pair, views = method.views_of(IMAGES, torch.arange(N), torch.Generator().manual_seed(0))
+    assert len(views.x) == 1 and views.ids.shape == (3, N)
+    assert method.terms.embeddings(pair, views).shape == (3, N, Z)
+    losses, _ = update(method, 0, batch(x=IMAGES))
+    update(method, 1, batch(x=IMAGES))
+    assert torch.isfinite(losses).all() and gradients(method.features)
+
+
+def test_adversarial_views_leave_memory_and_statistics_alone():
+    method = build(makers=[AdversarialViews(0.1)])
+    before = state(method)
+    method.views_of(X, torch.arange(N), torch.Generator().manual_seed(0))
+    assert all(torch.equal(value, before[key]) for key, value in method.state_dict().items())
+
+
+# ---- a whole training
+
+
+@pytest.mark.parametrize("name", ["oucl", "moco"])
+def test_a_resumed_training_equals_an_uninterrupted_one(name, tmp_path):
+    class Stop(Callback):
+        def step(self, trainer):
+            trainer._stop = trainer.steps == 3
+
+    whole = build(name)
+    Trainer(whole, seed=1, batch_size=8).fit(X)
+    folder = CheckpointFolder(tmp_path)
+    stopped = Trainer(build(name), seed=1, batch_size=8, checkpoint=folder, callbacks=[Stop()])
+    assert stopped.fit(X) == "interrupted"
+    resumed = build(name, seed=5)
+    Trainer(resumed, seed=1, batch_size=8, checkpoint=folder).fit(X, resume=True)
+    expected = whole.state_dict()
+    assert all(torch.equal(value, expected[key]) for key, value in resumed.state_dict().items())
+
+
+def test_a_copy_is_independent():
+    method = build()
+    other = copy.deepcopy(method)
+    assert other.terms.framework is other.framework and other.terms.features is other.features
+    assert other.terms.framework is not method.framework
+
+
+def test_what_cannot_be_is_refused():
+    method = build()
+    said = refusal(method.phases()[0].updates[0].module, batch(slice(0, 1)))
+    assert "the batch has 1 sample, expected at least 2" in said
+    assert "meta is 'none': there are no generators" in refusal(build(meta="none").feature_views, X)
+    assert "n_views is 3, expected 2 with another framework than oucl" in refusal(build, "simclr", views=3)
+    assert "expected at least 2" in refusal(MetaFeatures, 1, 4)

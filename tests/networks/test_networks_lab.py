@@ -1,0 +1,83 @@
+"""Lab against the formulas of the CIE, one pixel at a time, and known colours."""
+
+import numpy as np
+import pytest
+import torch
+
+from refusals import refusal
+from viewsmith.networks.lab import ColourSplit, rgb_to_lab
+
+# Lab under D65, two degrees, of the corners of the sRGB cube and two greys.
+KNOWN = {
+    (0, 0, 0): (0.0, 0.0, 0.0),
+    (255, 255, 255): (100.0, 0.0, 0.0),
+    (255, 0, 0): (53.2408, 80.0925, 67.2032),
+    (0, 255, 0): (87.7347, -86.1827, 83.1793),
+    (0, 0, 255): (32.2970, 79.1875, -107.8602),
+    (255, 255, 0): (97.1393, -21.5537, 94.4780),
+    (0, 255, 255): (91.1132, -48.0875, -14.1312),
+    (255, 0, 255): (60.3242, 98.2343, -60.8249),
+    (128, 128, 128): (53.5850, 0.0, 0.0),
+    (10, 10, 10): (2.7417, 0.0, 0.0),
+}
+
+
+def lab_of_a_pixel(red, green, blue):
+    """The definition, in Python's own numbers."""
+    lines = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+    matrix = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+    ratios = [sum(m * c for m, c in zip(row, lines, strict=True)) / sum(row) for row in matrix]
+
+    def f(t):
+        return t ** (1 / 3) if t > (6 / 29) ** 3 else t / (3 * (6 / 29) ** 2) + 4 / 29
+
+    x, y, z = map(f, ratios)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-3)])
+def test_every_pixel_is_that_of_the_definition(dtype, tolerance):
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.rand(2, 3, 5, 4, generator=generator, dtype=torch.float64)
+    pixels[0, :, 0] *= 0.05  # dark ones take the straight pieces
+    found = rgb_to_lab(pixels.to(dtype))
+    assert found.dtype == dtype
+    expected = [[[lab_of_a_pixel(*pixels[b, :, i, j].tolist()) for j in range(4)] for i in range(5)] for b in range(2)]
+    np.testing.assert_allclose(found.numpy(), np.moveaxis(np.array(expected), 3, 1), atol=tolerance)
+
+
+@pytest.mark.parametrize(("rgb", "lab"), KNOWN.items())
+def test_known_colours(rgb, lab):
+    x = torch.tensor(rgb, dtype=torch.float64).view(1, 3, 1, 1) / 255
+    np.testing.assert_allclose(rgb_to_lab(x).flatten().numpy(), lab, atol=2e-2)
+
+
+def test_values_out_of_range_are_those_of_its_ends():
+    x = torch.tensor([[-0.5, 1.5, 0.25]]).view(1, 3, 1, 1)
+    torch.testing.assert_close(rgb_to_lab(x), rgb_to_lab(x.clamp(0, 1)))
+
+
+def test_black_has_a_finite_gradient():
+    x = torch.zeros(1, 3, 2, 2, dtype=torch.float64, requires_grad=True)
+    rgb_to_lab(x).sum().backward()
+    assert torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_split_undoes_the_scaling(dtype):
+    mean, std = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
+    pixels = torch.rand(3, 3, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    scaled = (pixels - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+    split = ColourSplit(mean, std).to(dtype)
+    rgb, lightness, colour = split(scaled.to(dtype))
+    assert [v.shape[1] for v in (rgb, lightness, colour)] == list(split.channels) and lightness.dtype == dtype
+    assert torch.equal(rgb, scaled.to(dtype))
+    lab = rgb_to_lab(pixels)
+    torch.testing.assert_close(lightness.double() * 50 + 50, lab[:, :1], rtol=0, atol=1e-3)
+    torch.testing.assert_close(colour[:, 0].double() * 92.208 + 6.025, lab[:, 1], rtol=0, atol=1e-3)
+    torch.testing.assert_close(colour[:, 1].double() * 101.1675 - 6.6895, lab[:, 2], rtol=0, atol=1e-3)
+    assert not split.state_dict()  # the scaling is the model's and is saved there
+
+
+def test_grey_images_have_no_colours():
+    assert "need images of 3 channels, got 1" in refusal(ColourSplit, [0.5], [0.2])
