@@ -28,7 +28,7 @@ def group(processes, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["contrastive", "pinda"])
+@pytest.mark.parametrize("name", ["contrastive", "pinda", "metaug"])
 def test_a_run_of_two_processes_stops_and_goes_on(group, tmp_path, wine, name):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole)

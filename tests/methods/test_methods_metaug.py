@@ -276,6 +276,15 @@ def test_a_copy_is_independent():
     assert other.terms.framework is not method.framework
 
 
+def test_statistics_of_several_gpus_are_refused():
+    for part in ("framework", "features"):
+        method = build()
+        update(method, 0, batch())
+        setattr(method, part, torch.nn.SyncBatchNorm.convert_sync_batchnorm(getattr(method, part)))
+        said = refusal(method.phases()[0].updates[1].module, batch())
+        assert "take meta='first-order', norm='none' (vectors), or one GPU" in said
+
+
 def test_what_cannot_be_is_refused():
     method = build()
     said = refusal(method.phases()[0].updates[0].module, batch(slice(0, 1)))

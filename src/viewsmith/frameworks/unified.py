@@ -58,6 +58,7 @@ def refuse_single(batch: int) -> None:
 
 
 def others(view: int, views: int) -> list[int]:
+    """All views but one."""
     return [other for other in range(views) if other != view]
 
 
@@ -78,11 +79,15 @@ def similarities(queries: Tensor, positives: Tensor, draw: Draw) -> tuple[Tensor
     far : Tensor, shape (V, M, B, M - 1, K)
     """
     count = queries.shape[1]
-    near = torch.einsum("vmbd,nbd->vmbn", queries, positives)
-    near = torch.stack([near[:, m][..., others(m, count)] for m in range(count)], dim=1)
     product = "vbd,nbkd->vbnk" if draw.keys.ndim == 4 else "vbd,nkd->vbnk"
     far = torch.stack([torch.einsum(product, queries[:, m], draw.keys[others(m, count)]) for m in range(count)], dim=1)
-    return (near + 1) / 2, (far + 1) / 2
+    return nearness(queries, positives), (far + 1) / 2
+
+
+def nearness(queries: Tensor, positives: Tensor) -> Tensor:
+    """The first of `similarities`."""
+    cosines, count = torch.einsum("vmbd,nbd->vmbn", queries, positives), queries.shape[1]
+    return (torch.stack([cosines[:, m][..., others(m, count)] for m in range(count)], dim=1) + 1) / 2
 
 
 class FeatureContrast(nn.Module):
@@ -122,9 +127,7 @@ class FeatureContrast(nn.Module):
         features = unit(full_precision(z))
         queries = features[None] if augmented is None else torch.stack([features, augmented])
         count = len(features)
-        positives = self._positives(features, draw)
-        near = torch.einsum("vmbd,nbd->vmbn", queries, positives)
-        near = torch.stack([near[:, m][..., others(m, count)] for m in range(count)], dim=1)
+        near = nearness(queries, self._positives(features, draw))
         rows: list[list[Tensor]] = [[] for _ in range(count)]
         for n, keys in enumerate(draw.keys.to(features.dtype)):
             excluded = None if draw.excluded is None else draw.excluded[n]
@@ -133,7 +136,7 @@ class FeatureContrast(nn.Module):
             ):
                 rows[m].append(sums)
         negative = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=1)
-        return LogSums(negative, self.logits.positive((near + 1) / 2))
+        return LogSums(negative, self.logits.positive(near))
 
     def _negatives(self, queries: Tensor, keys: Tensor, excluded: Tensor | None) -> Sequence[Tensor]:
         """Log-sums (V, B) of every view of queries (V, M - 1, B, d) with one view's keys, (K, d) or (B, K, d)."""

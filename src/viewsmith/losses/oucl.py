@@ -17,11 +17,9 @@ from torch.nn import functional as F
 
 from viewsmith.core.errors import InputError
 from viewsmith.losses.nt_xent import unit
+from viewsmith.losses.products import ABSENT
 
 Margin = Literal["large", "medium", "small"]
-
-#: Logit of a pair that does not count: finite, so that a sample without any negative has loss and gradient 0, not NaN.
-ABSENT = -1e9
 
 
 @dataclass(frozen=True)

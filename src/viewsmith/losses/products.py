@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+#: Logit of a pair that does not count: finite, so that a sample without any negative has loss and gradient 0, not NaN.
 ABSENT = -1e9
 
 

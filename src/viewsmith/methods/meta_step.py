@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.func import jvp
 
 from viewsmith.core.distributed import is_distributed, world_size
+from viewsmith.core.errors import InputError
 
 Weights = dict[str, Tensor]
 #: From weights to the encoder's losses that know no augmented features, (B,) or None, and the embeddings (M, B, d).
@@ -39,6 +40,20 @@ def batch_statistics(*modules: nn.Module) -> Any:
     finally:
         for norm, tracks in zip(norms, before, strict=True):
             norm.track_running_stats = tracks
+
+
+def refuse_shared_statistics(*modules: nn.Module) -> None:
+    """Refuse BatchNorm over several GPUs, whose kernels have neither second nor forward-mode derivatives.
+
+    Raises
+    ------
+    InputError
+    """
+    if any(isinstance(m, nn.SyncBatchNorm) for module in modules for m in module.modules()):
+        raise InputError(
+            "meta is 'second-order', which BatchNorm over several GPUs has no derivatives for: take "
+            "meta='first-order', norm='none' (vectors), or one GPU"
+        )
 
 
 def mean(losses: Tensor, weight: Tensor | None) -> Tensor:

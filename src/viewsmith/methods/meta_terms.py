@@ -112,6 +112,19 @@ class Terms:
         return losses
 
 
+@dataclass
+class Inner:
+    """What the encoder's update leaves for that of the generators: the framework's state before it, theta among it,
+    views, draw and embeddings."""
+
+    state: Weights
+    theta: list[str]
+    pair: Pair
+    views: Views
+    draw: Draw | None
+    z: Tensor
+
+
 class Whole(nn.Module):
     """`Terms.own_losses` of a batch as a function of the framework's weights, everything else as in `state`.
 

@@ -10,7 +10,6 @@ gradient is the inner one and need not be computed again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -20,13 +19,12 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import FeatureContrast, Framework, Unified
-from viewsmith.frameworks.memory import Draw
 from viewsmith.frameworks.parts import full_precision
 from viewsmith.frameworks.unified import Views, refuse_single
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
-from viewsmith.methods.meta_step import Weights, batch_statistics, inner_gradient, meta_losses
-from viewsmith.methods.meta_terms import Attraction, Embedder, Terms, Whole, state_of
+from viewsmith.methods.meta_step import batch_statistics, inner_gradient, meta_losses, refuse_shared_statistics
+from viewsmith.methods.meta_terms import Attraction, Embedder, Inner, Terms, Whole, state_of
 from viewsmith.networks.per_view import ViewEncoders
 from viewsmith.views.meta_features import MetaFeatures
 from viewsmith.views.pair import Pair, ViewPair
@@ -176,19 +174,6 @@ class MetAugMethod(Method):
         return z, self.features(z)
 
 
-@dataclass
-class Inner:
-    """What the encoder's update leaves for that of the generators: the framework's state before it, theta among it,
-    views, draw and embeddings."""
-
-    state: Weights
-    theta: list[str]
-    pair: Pair
-    views: Views
-    draw: Draw | None
-    z: Tensor
-
-
 class EncoderStep(nn.Module):
     """L of a batch for encoder and head, with the generators as they are; the memory takes the batch last."""
 
@@ -227,6 +212,8 @@ class FeatureStep(nn.Module):
         method, terms, logs = self.method[0], self.method[0].terms, dict[str, Tensor]()
         inner, method.inner = method.inner, None
         assert inner is not None and method.features is not None
+        if method.meta == "second-order":
+            refuse_shared_statistics(method.framework, method.features)
         whole = Whole(terms, inner.state, inner.pair, inner.views, batch.progress)
         theta = {name: inner.state[name] for name in inner.theta}
         first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularised=True, logs=logs)
