@@ -3,6 +3,7 @@
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
+from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.soft_contrastive import soft_contrastive
 from viewsmith.losses.soft_normalised import soft_normalised
@@ -10,12 +11,16 @@ from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 
 __all__ = [
     "alignment",
+    "attention_pools",
     "effective_rank",
     "feature_std",
+    "foreground_map",
     "info_nce",
     "moco_info_nce",
     "negative_cosine",
     "nt_xent",
+    "pair_quality",
+    "quality_weights",
     "self_distillation",
     "sinkhorn",
     "soft_contrastive",
