@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows
+
+#: The stream of a batch, or one of each sample's own: what is made of a sample then does not depend on its batch.
+Generators = torch.Generator | Sequence[torch.Generator]
 
 
 @dataclass
@@ -77,8 +80,11 @@ def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None
     return torch.rand(shape, device=like.device, dtype=like.dtype, generator=generator)
 
 
-def randn(like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Standard Gaussian draws of the shape, device and dtype of `like`."""
+def randn(like: Tensor, generator: Generators | None) -> Tensor:
+    """Standard Gaussian draws of the shape, device and dtype of `like`; from each sample's own stream if it has one."""
+    if isinstance(generator, Sequence):
+        # One after the other, because a stream cannot be drawn from for several samples at once.
+        return torch.stack([randn(row, own) for row, own in zip(like, generator, strict=True)])
     return torch.randn(like.shape, device=like.device, dtype=like.dtype, generator=generator)
 
 
