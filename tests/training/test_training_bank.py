@@ -161,6 +161,8 @@ def test_levels_of_every_noise():
     assert torch.equal(level[:, 0], level[:, 1])
     share, level = find_levels(record(noise="constant:300"), ROWS, toy)
     assert share.isnan().all() and (level == 300).all() and level.shape == (22, 2)
+    share, level = find_levels(record(noise="none"), ROWS, toy)
+    assert share.isnan().all() and (level == -1).all() and level.shape == (22, 2)
     share, level = find_levels(record(noise="random"), ROWS, toy)
     assert share.isnan().all() and set(level.flatten().tolist()) == {0, 100, 200, 300, 400}
     assert torch.equal(level, find_levels(record(noise="random"), ROWS, toy)[1])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.views.adaptive import adaptive_levels, density_share, find_foreground, random_levels
+from viewsmith.views.adaptive import adaptive_levels, density_share, find_foreground, foreground_shares, random_levels
 
 
 def scene(n=60, side=8, width=6, seed=0, sign=1.0):
@@ -61,6 +61,21 @@ def test_far_from_zero_the_covariance_keeps_its_digits():
 def test_images_that_are_all_alike_have_no_foreground():
     maps = torch.ones(4, 5, 5, 3)
     assert find_foreground(blocks(maps)).share(maps).tolist() == [0.0] * 4
+
+
+def test_shares_of_all_from_some():
+    maps, _, _ = scene(40)
+    asked = []
+
+    def look(index):
+        asked.extend(index.tolist())
+        return maps[index]
+
+    shares = foreground_shares(look, 40, most=10, block=7)
+    chosen = torch.linspace(0, 39, 10, dtype=torch.float64).long()
+    torch.testing.assert_close(shares, find_foreground(blocks(maps[chosen])).share(maps))
+    assert asked == [*chosen.tolist(), *chosen.tolist(), *range(40)]
+    assert shares.nbytes <= 8 * len(shares)
 
 
 def test_blocks_are_let_go_of():

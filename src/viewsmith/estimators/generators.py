@@ -68,8 +68,8 @@ def resolve_generator(options: SimpleNamespace, resolved: dict[str, Any], labels
     InputError
         A schedule of phases that does not exist, guidance without what it needs, or a published denoiser of DNA.
     """
-    if not re.fullmatch("A(BA)*|J", options.phases):
-        raise InputError(f"phases is {options.phases!r}, expected A, ABA, ABABA and so on, or J for joint training")
+    if not re.fullmatch("A(BA)*B?|J", options.phases):
+        raise InputError(f"phases is {options.phases!r}, expected A, AB, ABA, ABABA and so on, or J for joint training")
     if options.denoiser == "published" and resolved["domain"] == "dna":
         raise InputError("denoiser is 'published', but no denoiser of DNA was published: take 'fast'")
     if options.guidance != 1 and not options.condition_drop:

@@ -36,7 +36,8 @@ class DiffAugMethod(Method):
         Positives before there is a generator, and beside it.
     generated : GeneratedViews
     schedule : str
-        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5).
+        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5). After a B
+        at the end the generator is judged, in a phase of no epochs.
     epochs, generator_epochs : int
         Of all A phases (of J) together, and of all B phases together; each is shared out evenly.
     optimizer, generator_optimizer : Optimizer
@@ -93,6 +94,9 @@ class DiffAugMethod(Method):
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:
                 phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
+        if self.schedule.endswith("B"):  # nothing follows in which the generator would be judged
+            idle = Update("encoder", _StepA(self, (1.0, 1.0)), optimizer=self.optimizer)
+            phases.append(Phase("judgement", 0, [idle], start=self._begin_a))
         return phases
 
     def _begin_a(self, seed: int) -> None:

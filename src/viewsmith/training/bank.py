@@ -54,16 +54,19 @@ class ViewBank:
         InputError
             The folder holds a bank of another record, or something else.
         """
-        record = {"layout": LAYOUT, **record}
+        self.refuse_others(record)
+        if not self.exists():
+            self.blocks.mkdir(parents=True, exist_ok=True)
+            write_json_atomic(self.head, {"layout": LAYOUT, **record})
+
+    def refuse_others(self, record: dict[str, Any]) -> None:
+        """Raise InputError if the folder holds something else, or a bank that differs in what `record` says."""
         if self.exists():
             there = self.read_record()
-            if found := _difference(there, record):
+            if found := _difference({key: there.get(key) for key in record}, record):
                 raise InputError(f"{self.path} holds another bank ({found}): choose another folder, or delete this one")
-            return
-        if self.path.exists() and (not self.path.is_dir() or any(_own(entry) is None for entry in self.path.iterdir())):
+        elif self.path.exists() and not (self.path.is_dir() and all(map(_own, self.path.iterdir()))):
             raise InputError(f"{self.path} exists and is no bank of views: choose an empty or new folder")
-        self.blocks.mkdir(parents=True, exist_ok=True)
-        write_json_atomic(self.head, record)
 
     def read_record(self) -> dict[str, Any]:
         """``bank.json``.
@@ -220,11 +223,9 @@ def merge(parts: Sequence[str | Path], out: str | Path) -> ViewBank:
     return whole
 
 
-def _own(entry: Path) -> str | None:
-    """The name of what may lie in a folder before ``bank.json``: the generator, empty blocks, half-written heads."""
-    if entry.name in ("generator", "blocks") or entry.name.startswith(".bank-"):
-        return entry.name
-    return None
+def _own(entry: Path) -> bool:
+    """Whether it may lie in a folder before ``bank.json`` does: the generator, empty blocks, a half-written head."""
+    return entry.name in ("generator", "blocks") or entry.name.startswith(".bank-")
 
 
 def _difference(there: dict[str, Any], now: dict[str, Any]) -> str:

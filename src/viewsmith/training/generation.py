@@ -84,16 +84,17 @@ def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) 
     """Shares, float64 (n,), and noise levels, int64 (n, K), of the noise that a bank's record names.
 
     ``adaptive``: by the share, all views of a sample alike; ``random``: one of the five levels for each view;
-    ``constant:L``: L. The last two do not ask for shares (NaN).
+    ``constant:L``: L; ``none``: views that are there already, of unknown level (-1). All but the first do not ask for
+    shares (NaN).
     """
-    n, k, noise = len(rows), record["views_per_sample"], check_noise(record["noise"])
+    n, k, noise = len(rows), record["views_per_sample"], record["noise"]
     share = torch.full((n,), UNKNOWN, dtype=torch.float64)
     if noise == "adaptive":
         share = generator.shares(rows).cpu()
         return share, adaptive_levels(share)[:, None].repeat(1, k)
     if noise == "random":
         return share, random_levels(n * k, stream(record["seed"], "levels")).view(n, k)
-    return share, torch.full((n, k), int(noise.partition(":")[2]))
+    return share, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2]))
 
 
 def check_noise(noise: str) -> str:
@@ -102,7 +103,7 @@ def check_noise(noise: str) -> str:
     Raises
     ------
     InputError
-        It is none of those that `find_levels` knows.
+        It is none that a generator can be asked for (`find_levels`).
     """
     constant = re.fullmatch(r"constant:(\d{1,3})", noise)
     if noise in ("adaptive", "random") or (constant and int(constant[1]) <= LEVELS[-1]):

@@ -82,6 +82,24 @@ def find_foreground(maps: Callable[[], Iterable[Tensor]], foreground: float = FO
     return Foreground(axis, (2 * edge / BINS - 1) * reach)
 
 
+def foreground_shares(look: Callable[[Tensor], Tensor], n: int, *, most: int = 10_000, block: int = 64) -> Tensor:
+    """Share of the foreground of each of n images, float64 (n,): all that is kept of them.
+
+    Parameters
+    ----------
+    look : callable
+        Feature maps (B, h, w, D) of the images with numbers int64 (B,).
+    n : int
+    most : int
+        Images that axis and threshold are found from, evenly spread; as many were taken by the authors.
+    block : int
+        Images looked at in one go.
+    """
+    chosen = torch.linspace(0, n - 1, min(n, most), dtype=torch.float64).long()
+    found = find_foreground(lambda: (look(part) for part in chosen.split(block)))
+    return torch.cat([found.share(look(part)).cpu() for part in torch.arange(n).split(block)])
+
+
 def _first_component(maps: Iterable[Tensor]) -> tuple[Tensor, float]:
     """First eigenvector of the patches' covariance, float64 (D,), and the length of the longest patch."""
     reach, count = 0.0, 0

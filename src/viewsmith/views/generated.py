@@ -14,6 +14,7 @@ from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.losses.nt_xent import unit
 from viewsmith.views.bank import Bank
 from viewsmith.views.diffusion import ConditionalDiffusion
+from viewsmith.views.maker import Generators, randn
 from viewsmith.views.neighbours import strayed
 
 Condition = Literal["representation", "map", "labels", "random"]
@@ -175,12 +176,22 @@ class GeneratedViews(nn.Module):
         return self.make(x, None, generator)
 
     @torch.no_grad()
-    def make(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
-        """Generate a view of each sample; `index`: which training rows they are."""
-        y = self.encoder(x).float() if index is None else self._representations()[index]
-        return self.generator.sample(x, self._condition(y, index, generator), generator)
+    def make(
+        self,
+        x: Tensor,
+        index: Tensor | None,
+        generator: Generators | None,
+        strength: Tensor | None = None,
+    ) -> Tensor:
+        """Generate a view of each sample.
 
-    def _condition(self, y: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
+        `index`: which training rows they are; `generator`: of all, or of each its own; `strength`: of each, (B,), as
+        in `ConditionalDiffusion.sample`.
+        """
+        y = self.encoder(x).float() if index is None else self._representations()[index]
+        return self.generator.sample(x, self._condition(y, index, generator), generator, strength=strength)
+
+    def _condition(self, y: Tensor, index: Tensor | None, generator: Generators | None) -> Tensor:
         """What the generator is told, (B, c), of samples whose representations are y."""
         if self.condition == "map":
             assert self.chart is not None
@@ -188,7 +199,7 @@ class GeneratedViews(nn.Module):
                 z: Tensor = self.chart(y)
             return z
         if self.condition == "random":
-            return torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
+            return randn(y, generator)
         if self.condition == "labels":
             if index is not None and self.labels is not None:
                 return self.classes[self.labels.to(y.device)[index]]

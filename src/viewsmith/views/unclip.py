@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.views.adaptive import foreground_shares
 from viewsmith.views.maker import randn
 
 SCHEDULERS = {
@@ -28,6 +29,7 @@ SCHEDULERS = {
     "euler": "EulerDiscreteScheduler",
 }
 STEPS, GUIDANCE = 20, 10.0
+BLOCK = 16  # images that CLIP looks at in one go
 GREY = (0.299, 0.587, 0.114)
 
 
@@ -76,6 +78,7 @@ class StableUnCLIP:
         self.origin = ""
         self.scheduler = pipeline.scheduler if scheduler is None else _scheduler(scheduler, pipeline.scheduler)
         self._prompt: Tensor | None = None
+        self._seen: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def load(cls, where: str, *, device: torch.device | str = "cpu", **settings: Any) -> StableUnCLIP:
@@ -186,27 +189,31 @@ class StableUnCLIP:
         code = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
         return torch.cat([noised, code.to(noised)], dim=1)
 
+    def shares(self, rows: Tensor) -> Tensor:
+        """Share of foreground in each of all images, float64 (n,), by the patches of CLIP."""
+        return foreground_shares(lambda index: self.look(rows[index])[1].float(), len(rows), block=BLOCK)
+
     @torch.no_grad()
-    def generate(
-        self, rows: Tensor, level: Tensor, streams: Sequence[torch.Generator], embedding: Tensor | None = None
-    ) -> Tensor:
-        """A view of each image.
+    def generate(self, rows: Tensor, index: Tensor | None, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
+        """A view of each image; CLIP looks once at a tensor of images that is given several times in a row.
 
         Parameters
         ----------
         rows : uint8 Tensor, shape (B, H, W) or (B, H, W, C)
+        index : int64 Tensor, shape (B,), or None
+            Numbers of the images; not looked at.
         level : int64 Tensor, shape (B,)
             Noise on the condition of each, 0 to less than 1,000.
         streams : sequence of torch.Generator
             One for each image, on the device of the weights: noise of the condition first, then of the image.
-        embedding : Tensor, shape (B, E), optional
-            From `look`, where that is known.
 
         Returns
         -------
         uint8 Tensor like `rows`, on its device
         """
-        embedding = self.look(rows)[0] if embedding is None else embedding
+        if self._seen is None or self._seen[0] is not rows:
+            self._seen = rows, self.look(rows)[0]
+        embedding = self._seen[1]
         condition = self.noisy(embedding.to(self.dtype), level, streams)
         latents = self.latents(condition, streams)
         pixels = self.pipeline.vae.decode(latents / self.pipeline.vae.config.scaling_factor, return_dict=False)[0]
