@@ -26,7 +26,7 @@ class Toy:
     def shares(self, rows):
         return torch.linspace(0, 1, len(rows), dtype=torch.float64)
 
-    def generate(self, rows, index, level, streams):
+    def generate(self, rows, index, view, level, streams):
         self.calls += 1
         self.seen += index.tolist()
         if self.kill == self.calls:

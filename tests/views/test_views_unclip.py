@@ -75,13 +75,13 @@ def test_each_view_is_the_one_the_pipeline_makes_at_its_level(pipeline, images, 
 
 def test_a_view_does_not_depend_on_its_batch_and_follows_its_stream(pipeline, images):
     model = StableUnCLIP(pipeline, steps=2)
-    together = model.generate(images, None, LEVELS, streams(range(5)))
+    together = model.generate(images, None, 0, LEVELS, streams(range(5)))
     assert together.shape == images.shape and together.dtype == torch.uint8
-    assert torch.equal(model.generate(images, None, LEVELS, streams(range(5))), together)
+    assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), together)
     order = [3, 0]
-    some = model.generate(images[order], None, LEVELS[order], streams(order))
+    some = model.generate(images[order], None, 0, LEVELS[order], streams(order))
     assert (some.int() - together[order].int()).abs().max() <= 1  # one grey level
-    assert not torch.equal(model.generate(images, None, LEVELS, streams(range(1, 6))), together)
+    assert not torch.equal(model.generate(images, None, 0, LEVELS, streams(range(1, 6))), together)
 
 
 def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
@@ -89,11 +89,11 @@ def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
     looks = []
     look = model.look
     monkeypatch.setattr(model, "look", lambda rows: looks.append(len(rows)) or look(rows))
-    expected = model.generate(images, None, LEVELS, streams(range(5)))
+    expected = model.generate(images, None, 0, LEVELS, streams(range(5)))
     monkeypatch.setattr(pipeline, "encode_prompt", None)
-    assert torch.equal(model.generate(images, None, LEVELS, streams(range(5))), expected)
+    assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), expected)
     assert looks == [5]
-    model.generate(images.flip(0), None, LEVELS, streams(range(5)))
+    model.generate(images.flip(0), None, 0, LEVELS, streams(range(5)))
     assert looks == [5, 5]
 
 
@@ -107,16 +107,16 @@ def test_shares_of_foreground(pipeline, images):
 def test_every_scheduler_and_grey_images(pipeline, images, scheduler):
     model = StableUnCLIP(pipeline, steps=2, scheduler=scheduler, guidance=1.0)
     for grey in (images[..., 0], images[..., :1]):
-        views = model.generate(grey, None, LEVELS, streams(range(5)))
+        views = model.generate(grey, None, 0, LEVELS, streams(range(5)))
         assert views.shape == grey.shape
-        assert torch.equal(model.generate(grey, None, LEVELS, streams(range(5))), views)
+        assert torch.equal(model.generate(grey, None, 0, LEVELS, streams(range(5))), views)
 
 
 def test_a_folder_of_weights(pipeline, images, tmp_path):
     pipeline.save_pretrained(tmp_path / "weights", safe_serialization=True)
     model = StableUnCLIP.load(str(tmp_path / "weights"), steps=2)
-    expected = StableUnCLIP(pipeline, steps=2).generate(images, None, LEVELS, streams(range(5)))
-    assert torch.equal(model.generate(images, None, LEVELS, streams(range(5))), expected)
+    expected = StableUnCLIP(pipeline, steps=2).generate(images, None, 0, LEVELS, streams(range(5)))
+    assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), expected)
     assert model.describe()["weights"] == str(tmp_path / "weights") and model.describe()["steps"] == 2
     (tmp_path / "weights" / "model_index.json").unlink()
     assert "cannot load" in refusal(StableUnCLIP.load, str(tmp_path / "weights"))

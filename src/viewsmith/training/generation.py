@@ -39,8 +39,10 @@ class ViewGenerator(Protocol):
         """How much noise each of all rows can bear, float64 (n,), from 0 to 1."""
         ...
 
-    def generate(self, rows: Tensor, index: Tensor, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """A view of each of some rows, (B, ...) like `rows`, from their ids, noise levels and random streams."""
+    def generate(
+        self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
+    ) -> Tensor:
+        """View number `view` of some rows, (B, ...) like them, from their ids, noise levels and random streams."""
         ...
 
 
@@ -74,7 +76,7 @@ def generate(
         views = []
         for view in range(record["views_per_sample"]):
             streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
-            views.append(generator.generate(block, index, level[:, view], streams))
+            views.append(generator.generate(block, index, view, level[:, view], streams))
         bank.write_block(number, torch.stack(views, dim=1))
     if not bank.missing():
         bank.finish()

@@ -194,14 +194,17 @@ class StableUnCLIP:
         return foreground_shares(lambda index: self.look(rows[index])[1].float(), len(rows), block=BLOCK)
 
     @torch.no_grad()
-    def generate(self, rows: Tensor, index: Tensor | None, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
+    def generate(
+        self, rows: Tensor, index: Tensor | None, view: int, level: Tensor, streams: Sequence[torch.Generator]
+    ) -> Tensor:
         """A view of each image; CLIP looks once at a tensor of images that is given several times in a row.
 
         Parameters
         ----------
         rows : uint8 Tensor, shape (B, H, W) or (B, H, W, C)
         index : int64 Tensor, shape (B,), or None
-            Numbers of the images; not looked at.
+        view : int
+            Numbers of the images and of the view; not looked at.
         level : int64 Tensor, shape (B,)
             Noise on the condition of each, 0 to less than 1,000.
         streams : sequence of torch.Generator
