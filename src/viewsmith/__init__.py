@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from viewsmith.estimators import Contrastive, DiffAug, PiNDA, load
+    from viewsmith.estimators import Contrastive, DiffAug, GenView, PiNDA, load
 
-__all__ = ["Contrastive", "DiffAug", "PiNDA", "__version__", "load"]
+__all__ = ["Contrastive", "DiffAug", "GenView", "PiNDA", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
     # Estimators bring scikit-learn, which costs as much to import as torch: only on use.
-    if name in ("Contrastive", "DiffAug", "PiNDA", "load"):
+    if name in ("Contrastive", "DiffAug", "GenView", "PiNDA", "load"):
         from viewsmith import estimators
 
         return getattr(estimators, name)

@@ -26,6 +26,14 @@ CATALOGUE: dict[str, Any] = {
             "paper": "DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with "
             "domain-knowledge-free diffusion-based data augmentation",
         },
+        "genview": {
+            "estimator": "GenView",
+            "domains": ["vectors", "images", "dna"],
+            "learns": "a diffusion model with noise that each sample can bear, or takes a bank of generated views; "
+            "weighs pairs by their quality",
+            "paper": "GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
+            "self-supervised learning (arXiv 2403.12003)",
+        },
     },
     "frameworks": {
         "soft": "diffaug's: similarity in the embedding follows that in the representation (Zang et al. 2024)",

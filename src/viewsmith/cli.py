@@ -47,7 +47,10 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
-    method: Annotated[str | None, typer.Option(help="contrastive (the default), pinda or diffaug")] = None,
+    method: Annotated[str | None, typer.Option(help="contrastive (the default), pinda, diffaug or genview")] = None,
+    bank: Annotated[
+        str | None, typer.Option(metavar="BANK", help="Views that `viewsmith generate` made (genview).")
+    ] = None,
     framework: Annotated[
         str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
     ] = None,
@@ -88,6 +91,7 @@ def fit(
     from viewsmith.estimators.sessions import already_finished, data_record, process_group, withdrawn_on_error
 
     flags = {
+        "bank": bank,
         "framework": framework,
         "encoder": encoder,
         "view_maker": views,

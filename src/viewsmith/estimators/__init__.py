@@ -10,12 +10,13 @@ from viewsmith.core.errors import InputError
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.contrastive import Contrastive
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.training.run import RunFolder
 
-ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Contrastive, PiNDA, DiffAug)}
+ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {cls.name: cls for cls in (Contrastive, PiNDA, DiffAug, GenView)}
 
-__all__ = ["ESTIMATORS", "Contrastive", "DiffAug", "PiNDA", "ViewsmithEstimator", "load"]
+__all__ = ["ESTIMATORS", "Contrastive", "DiffAug", "GenView", "PiNDA", "ViewsmithEstimator", "load"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ViewsmithEstimator:

@@ -15,7 +15,6 @@ from torch import Tensor
 
 import viewsmith
 from viewsmith.core.errors import InputError
-from viewsmith.core.samples import in_blocks
 from viewsmith.data import Dataset
 from viewsmith.data.folders import SUFFIXES, read_images
 from viewsmith.estimators.base import ViewsmithEstimator
@@ -23,36 +22,12 @@ from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.estimators.sessions import data_record, load_run
 from viewsmith.methods.diffaug import DiffAugMethod
-from viewsmith.networks.feature_maps import FeatureMap
 from viewsmith.training.bank import ViewBank
 from viewsmith.training.generation import ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
-from viewsmith.views.adaptive import density_share, foreground_shares
-from viewsmith.views.generated import GeneratedViews
+from viewsmith.views.adaptive import noise_shares, strength_of
 
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
-
-
-def strength_of(level: Tensor) -> Tensor:
-    """Strength of the embedded generator for a noise level: 0.1, 0.3, ..., 0.9 for 0, 100, ..., 400.
-
-    The level of a sample says which fifth its share is in; the view starts from the sample with the noise of the middle
-    of that fifth of all times.
-    """
-    return (level.double() + 50) / 500
-
-
-def bearable(generated: GeneratedViews, x: Any, domain: str) -> Tensor:
-    """How much noise each scaled sample can bear, float64 (n,), by the encoder that its generator is conditioned on.
-
-    Images: the share of foreground in the encoder's feature map. Vectors and DNA: the density around the
-    representation (`viewsmith.views.adaptive`).
-    """
-    with torch.no_grad():
-        if domain != "images":
-            return density_share(in_blocks(lambda rows: generated.encoder(rows).float(), x, 256)).cpu()
-        maps = FeatureMap(generated.encoder, x[:1])
-        return foreground_shares(lambda index: maps(x[index.to(x.device)]).float(), len(x))
 
 
 class EmbeddedGenerator:
@@ -101,7 +76,7 @@ class EmbeddedGenerator:
         }
 
     def shares(self, rows: Tensor) -> Tensor:
-        return bearable(self.generated, self.model._samples(rows.numpy()), self.model.fitted_["domain"])
+        return noise_shares(self.generated.encoder, self.model._samples(rows.numpy()))
 
     @torch.no_grad()
     def generate(

@@ -2,6 +2,7 @@
 
 from viewsmith.methods.contrastive import ContrastiveMethod
 from viewsmith.methods.diffaug import DiffAugMethod
+from viewsmith.methods.genview import GenViewMethod
 from viewsmith.methods.pinda import PiNDAMethod
 
-__all__ = ["ContrastiveMethod", "DiffAugMethod", "PiNDAMethod"]
+__all__ = ["ContrastiveMethod", "DiffAugMethod", "GenViewMethod", "PiNDAMethod"]

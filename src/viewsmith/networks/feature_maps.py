@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -12,6 +13,10 @@ from viewsmith.core.errors import InputError
 
 PATCHES = 7  # a side of the map, as of the published network on 224 pixels
 FEWEST = 3
+
+
+class _Caught(Exception):
+    """The map is there."""
 
 
 class FeatureMap(nn.Module):
@@ -58,7 +63,8 @@ class FeatureMap(nn.Module):
         if not found:
             raise InputError(
                 f"the encoder {type(encoder).__name__} has no feature map of {FEWEST} x {FEWEST} patches or more for "
-                f"images of {x.shape[2]} x {x.shape[3]} pixels: take another encoder, or larger images"
+                f"images of {x.shape[2]} x {x.shape[3]} pixels: take another encoder, larger images, or (genview) "
+                "quality=False and noise='constant:200'"
             )
         sides = [min(map_.shape[1:3]) for _, map_ in found]
         wanted = min(PATCHES, max(sides))
@@ -71,7 +77,8 @@ class FeatureMap(nn.Module):
         def catch(module: nn.Module, given: Any, output: Any) -> None:
             map_ = _as_map(output)
             assert map_ is not None
-            caught.append(map_.clone())  # a later layer may work in place
+            caught.append(map_)
+            raise _Caught  # what lies deeper is not wanted
 
         self._run(x, [self.encoder[0].get_submodule(self.layer).register_forward_hook(catch)])
         return caught[-1]
@@ -81,7 +88,8 @@ class FeatureMap(nn.Module):
         encoder = self.encoder[0]
         training = encoder.training
         try:
-            encoder.eval()(x)
+            with contextlib.suppress(_Caught):
+                encoder.eval()(x)
         finally:
             encoder.train(training)
             for hook in hooks:

@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.random import stream
+from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.networks.feature_maps import FeatureMap
 from viewsmith.views.neighbours import nearest_neighbours
 
 #: Noise levels, in steps of the generator's 1,000, of the five fifths of the share.
@@ -152,6 +155,36 @@ def density_share(places: Tensor, k: int = 10) -> Tensor:
     return (len(mean) - denser).double() / len(mean)
 
 
+@torch.no_grad()
+def noise_shares(encoder: nn.Module, rows: Rows) -> Tensor:
+    """How much noise each sample can bear, float64 (n,) on the CPU, by what an encoder makes of it.
+
+    Images: the share of foreground in the encoder's feature map (`foreground_shares`). Vectors and DNA, which have no
+    border: the density around the representation (`density_share`).
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        In evaluation mode.
+    rows : Tensor or Samples, n rows
+        Scaled samples: images (C, H, W), others of fewer dimensions.
+    """
+    if rows[:1].ndim < 4:
+        return density_share(in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu()
+    maps = FeatureMap(encoder, rows[:1])
+    device = rows.device
+    return foreground_shares(lambda index: maps(rows[index.to(device)]).float(), len(rows))
+
+
+def strength_of(level: Tensor) -> Tensor:
+    """Strength of the embedded generator at noise levels, float64: 0.1, 0.3, ..., 0.9 for 0, 100, ..., 400.
+
+    Views start from the sample with the noise of the middle of its fifth of all times
+    (`viewsmith.views.diffusion.ConditionalDiffusion`).
+    """
+    return (level.double() + 50) / 500
+
+
 def adaptive_levels(share: Tensor) -> Tensor:
     """Noise levels of shares from 0 to 1, int64 (n,): 0 up to 0.2, 100 up to 0.4, ..., 400 above 0.8.
 
@@ -165,3 +198,24 @@ def adaptive_levels(share: Tensor) -> Tensor:
 def random_levels(n: int, generator: torch.Generator) -> Tensor:
     """One of the five levels for each of n samples, int64 (n,): the paper's ablation (table 7)."""
     return 100 * torch.randint(len(LEVELS), (n,), generator=generator, device=generator.device)
+
+
+@dataclass(frozen=True)
+class BearableStrength:
+    """The embedded generator's strength for each row of a training set.
+
+    Parameters
+    ----------
+    noise : str
+        ``adaptive``: by what the row can bear; ``random``: of one of the five levels; ``constant:L``: of the level L.
+    """
+
+    noise: str
+
+    def __call__(self, encoder: nn.Module, rows: Rows, seed: int) -> Tensor:
+        """Strengths, float64 (n,), by an encoder in evaluation mode."""
+        if self.noise == "adaptive":
+            return strength_of(adaptive_levels(noise_shares(encoder, rows)))
+        if self.noise == "random":
+            return strength_of(random_levels(len(rows), stream(seed, "levels")))
+        return strength_of(torch.full((len(rows),), int(self.noise.partition(":")[2])))

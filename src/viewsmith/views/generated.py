@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -12,7 +13,7 @@ from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.losses.nt_xent import unit
-from viewsmith.views.bank import Bank
+from viewsmith.views.bank import Bank, Make
 from viewsmith.views.diffusion import ConditionalDiffusion
 from viewsmith.views.maker import Generators, randn
 from viewsmith.views.neighbours import strayed
@@ -43,6 +44,9 @@ class GeneratedViews(nn.Module):
         Views of each sample in the bank.
     keep_strayed : bool
         Take generated views that have left their sample's neighbourhood, too.
+    strengths : callable, optional
+        From the copied encoder, the scaled training rows and a seed to the generator's strength for each row, (n,), in
+        place of its own.
 
     Attributes
     ----------
@@ -72,6 +76,7 @@ class GeneratedViews(nn.Module):
         n_classes: int = 0,
         n_views: int = 2,
         keep_strayed: bool = True,
+        strengths: Callable[[nn.Module, Rows, int], Tensor] | None = None,
     ) -> None:
         super().__init__()
         self.generator = generator
@@ -79,7 +84,7 @@ class GeneratedViews(nn.Module):
         self.chart = copy.deepcopy(chart).requires_grad_(False) if condition == "map" else None
         self.condition: Condition = condition
         self.n_views, self.keep_strayed = n_views, keep_strayed
-        self.labels = labels
+        self.labels, self.strengths = labels, strengths
         for name in ("rounds", "usable"):
             self.register_buffer(name, torch.tensor(0))
         for name in ("start_loss", "drift", "similarity"):
@@ -217,10 +222,16 @@ class GeneratedViews(nn.Module):
         """The bank of this refresh, filled when it is first asked for, in a resumed run too."""
         if self._bank is None or self._bank_number != number:
             seed = derive_seed(self.seed, "generated", int(self.rounds), number)
-            self._bank = Bank(self._prepared(), self.make, n_views=self.n_views, seed=seed)
+            self._bank = Bank(self._prepared(), self._maker(), n_views=self.n_views, seed=seed)
             self._bank_number = number
             self._watch(self._bank)
         return self._bank
+
+    def _maker(self) -> Make:
+        if self.strengths is None:
+            return self.make
+        strength = self.strengths(self.encoder, self._prepared(), self.seed)
+        return lambda x, index, generator: self.make(x, index, generator, strength.to(x.device)[index])
 
     @torch.no_grad()
     def _watch(self, bank: Bank) -> None:
