@@ -1,4 +1,4 @@
-"""The command line: fit, embed, evaluate, views, generate, report, methods."""
+"""The command line: fit, embed, evaluate, views, generate, export, report, methods."""
 
 from __future__ import annotations
 
@@ -288,6 +288,28 @@ def generate(
         )
     if missing := bank.missing():
         typer.echo(f"{len(missing)} of {len(bank.numbers())} blocks are for other shards", err=True)
+    typer.echo(str(out))
+
+
+@app.command()
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    format_: Annotated[
+        str, typer.Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
+    ] = "safetensors",
+    debug: Debug = False,
+) -> None:
+    """Write the encoder of RUN in a form that others can load."""
+    from viewsmith.estimators.exporting import export_encoder
+    from viewsmith.estimators.sessions import load_run
+
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist: make it first")
+    model = load_run(run)
+    with writing(out):
+        hint = export_encoder(model, out, format_)
+    typer.echo(hint, err=True)
     typer.echo(str(out))
 
 

@@ -25,6 +25,7 @@ OPTIONS = {
     "views": "n out split seed label labels threads debug",
     "generate": "out generator run seed views-per-sample steps guidance noise shard batch-size epochs device label "
     "labels image-size domain transductive threads debug",
+    "export": "out format debug",
     "report": "data label labels threads debug",
     "methods": "json debug",
 }

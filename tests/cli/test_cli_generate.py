@@ -1,4 +1,4 @@
-"""``viewsmith generate``: a bank from a command, gone on with, and refusals."""
+"""``viewsmith generate`` and ``viewsmith export``: a bank gone on with, an encoder handed on, and refusals."""
 
 import csv
 
@@ -66,3 +66,13 @@ def test_a_bank_of_other_data_is_refused(made, data):
     before = files(made)
     assert call("generate", data / "x.npz", "--out", made, "--epochs", 2, "--batch-size", 8).refused("another bank")
     assert files(made) == before
+
+
+def test_export(data, tmp_path, runs):
+    result = good("export", runs / "plain", "--out", tmp_path / "encoder.safetensors")
+    assert result.out.splitlines() == [str(tmp_path / "encoder.safetensors")] and "viewsmith.networks" in result.err
+    assert call("export", runs / "plain", "--out", tmp_path / "e", "--format", "timm").refused(
+        "timm has no encoder like"
+    )
+    assert call("export", runs / "plain", "--out", tmp_path / "no" / "e").refused("does not exist")
+    assert {path.name for path in tmp_path.iterdir()} == {"encoder.safetensors"}
