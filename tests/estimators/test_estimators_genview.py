@@ -52,6 +52,21 @@ def test_views_of_the_bank_reach_the_encoder(images, bank):
         assert not np.array_equal(model.transform(images), alone.transform(images))
 
 
+def test_quality_from_kept_maps(images, bank, tmp_path):
+    model = GenView(**TINY, bank=bank, quality_features="cached").fit(images, run=tmp_path / "run")
+    views = GenView(**TINY, bank=bank).fit(images)
+    assert not np.array_equal(model.transform(images), views.transform(images))
+    assert abs(model.metrics_[-1]["quality"] - views.metrics_[-1]["quality"]) < 0.2
+    # Stopped within the last phase, it goes on to the same weights: kept maps are made anew.
+    parts = tmp_path / "parts"
+    for _ in range(2):
+        GenView(**TINY, bank=bank, quality_features="cached", minutes=1e-9).fit(
+            images, run=parts, resume=parts.exists()
+        )
+    again = GenView(**TINY, bank=bank, quality_features="cached").fit(images, run=parts, resume=True)
+    assert again.summary_["steps"] == 6 and np.array_equal(again.transform(images), model.transform(images))
+
+
 def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
     model = GenView(**TINY, bank=bank).fit(images, run=tmp_path / "run")
     assert sum(path.stat().st_size for path in (tmp_path / "run").glob("*.safetensors")) < 8_000_000

@@ -103,14 +103,15 @@ def test_each_phase_moves_its_own_network():
 @pytest.mark.parametrize("on_top", [False, True])
 def test_one_of_the_two_sources_is_generated(on_top):
     method = with_bank(on_top=on_top)
-    pair = method.pair(batch(60), 0.0)
+    pair, sources = method.pair(batch(60), 0.0)
     made = [(view > 50).all(1) for view in (pair.first, pair.second)]
     assert torch.equal(made[0], ~made[1])  # alpha 1: one of them, never both
     assert 15 < int(made[0].sum()) < 45
-    for view, generated in ((pair.first, made[0]), (pair.second, made[1])):
+    for view, generated, source in ((pair.first, made[0], sources[0]), (pair.second, made[1], sources[1])):
         assert torch.equal(view[~generated], X[~generated])
         number = (view[generated] > 150).all(1)
         torch.testing.assert_close(view[generated], X[generated] + 100 + 100 * number[:, None])
+        assert torch.equal(source[generated], 1 + number.long()) and not source[~generated].any()
         assert 0 < int(number.sum()) < len(number)  # of several views each is taken at times
     assert torch.equal(pair.ids[0], torch.arange(60)) and torch.equal(pair.ids[1], torch.arange(60))
 
@@ -122,14 +123,14 @@ def test_alpha_is_the_share_of_pairs():
 
 
 def _rows(method, rows):
-    pair = method.pair(batch(rows), 0.0)
+    pair, _ = method.pair(batch(rows), 0.0)
     return torch.cat([pair.first, pair.second], 1)
 
 
 def test_fixed_views_are_applied_on_top_or_not():
     noise = GaussianNoise(1.0)
-    on_top = with_bank(on_top=True, maker=noise).pair(batch(60), 0.0)
-    instead = with_bank(on_top=False, maker=noise).pair(batch(60), 0.0)
+    on_top = with_bank(on_top=True, maker=noise).pair(batch(60), 0.0)[0]
+    instead = with_bank(on_top=False, maker=noise).pair(batch(60), 0.0)[0]
     for pair, moved in ((on_top, True), (instead, False)):
         made = (pair.second > 50).all(1)
         whole = ((pair.second - X)[made] % 100).abs()
@@ -160,7 +161,7 @@ def test_losses_are_weighted_by_quality():
     method.eval()
     step.eval()
     weighted, logs = step(batch())
-    pair = method.pair(batch(), 0.0)
+    pair, _ = method.pair(batch(), 0.0)
     q = method.quality(pair.first, pair.second)
     torch.testing.assert_close(weighted, quality_weights(q, 4.0) * method.framework(pair, 0.0))
     torch.testing.assert_close(logs["quality"], q.mean())
@@ -181,9 +182,9 @@ def test_weights_are_taken_among_all_processes(monkeypatch):
     method.quality.ready.fill_(1)
     others = torch.tensor([2.0, -1.0])
     monkeypatch.setattr("viewsmith.methods.genview.gather", lambda q: torch.cat([others, q]))
-    pair = method.pair(batch(), 0.0)
+    pair, _ = method.pair(batch(), 0.0)
     q = method.quality(pair.first, pair.second)
-    weights, _ = method.weights(pair)
+    weights, _ = method.weights(batch(), pair, None)
     torch.testing.assert_close(weights, quality_weights(q, everywhere=torch.cat([others, q])))
 
 
@@ -227,7 +228,7 @@ def test_a_generator_that_diverges_is_named_and_left_out():
     Trainer(method, batch_size=20).fit(X)
     assert not method.generates and "diverged" in method.warnings()[0]
     method.prepare(X, 0)
-    assert torch.equal(method.pair(batch(), 0.0).second, X[:20])
+    assert torch.equal(method.pair(batch(), 0.0)[0].second, X[:20])
 
 
 def test_release_lets_go_of_all_rows():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from sklearn.utils.validation import check_is_fitted
@@ -48,6 +48,9 @@ class GenView(ViewsmithEstimator):
         Weigh pairs by their quality: the foregrounds of the two views should agree and their backgrounds differ, seen
         by a copy of the encoder from after `first_share` of the epochs. Vectors and DNA have no background: there
         quality is the similarity of the two views.
+    quality_features : {"views", "cached"}
+        Look at every view, as published, or at every image once and take from its map what a view shows: much less
+        work, and blind to the views' colours. Vectors and DNA: always views.
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str
@@ -112,6 +115,7 @@ class GenView(ViewsmithEstimator):
     bank: str | None = None
     alpha: Share = 1.0
     quality: bool = True
+    quality_features: Literal["views", "cached"] = "views"
     gamma: Rate = 1.0
     noise: str = "adaptive"
     first_share: Share = 0.5
@@ -185,7 +189,7 @@ class GenView(ViewsmithEstimator):
             framework,
             views,
             generated,
-            ViewQuality(framework.encoder, _one(settings)) if settings.quality and settings.gamma else None,
+            _quality(settings, framework.encoder) if settings.quality and settings.gamma else None,
             alpha=settings.alpha,
             gamma=settings.gamma,
             on_top=settings.domain != "vectors",
@@ -195,6 +199,10 @@ class GenView(ViewsmithEstimator):
             optimizer=parts.make_optimizer(settings),
             generator_optimizer=generators.make_generator_optimizer(settings),
         )
+
+
+def _quality(settings: SimpleNamespace, encoder: nn.Module) -> ViewQuality:
+    return ViewQuality(encoder, _one(settings), caches=settings.quality_features == "cached")
 
 
 def _one(settings: SimpleNamespace) -> Tensor:

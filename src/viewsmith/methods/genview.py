@@ -9,6 +9,7 @@ the other stays X (equation 6); the loss is the mean of w L (equations 10 to 14)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,9 @@ from viewsmith.methods.diffaug import GeneratorStep
 from viewsmith.views.generated import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 from viewsmith.views.quality import ViewQuality
+
+#: For either view of each sample, int64 (B,): 0 for the sample itself, k for its generated view k - 1.
+Sources = tuple[Tensor, Tensor]
 
 
 class GenViewMethod(Method):
@@ -110,51 +114,44 @@ class GenViewMethod(Method):
             assert self.rows is not None
             self.quality.follow(self.framework.encoder, self.rows)
 
-    def pair(self, batch: Batch, progress: float) -> Pair:
-        """Two views of each sample, one of them perhaps of a generated one (equation 6)."""
+    def pair(self, batch: Batch, progress: float) -> tuple[Pair, Sources | None]:
+        """Two views of each sample, one of them perhaps of a generated one (equation 6), and where both come from."""
         views = partial(self.views, index=batch.index, generator=batch.generator, progress=progress)
-        generated = self._generated(batch)
-        if generated is None:
-            return views(batch.x)
-        made, taken = generated
-        side = torch.rand(len(taken), generator=batch.generator, device=taken.device) < 0.5
+        made = self.made()
+        if not made or not self.alpha:
+            return views(batch.x), None
+        draws = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device)
+        number = torch.randint(len(made), draws.shape[1:], generator=batch.generator, device=batch.x.device)
+        taken, side = draws[0] < self.alpha, draws[1] < 0.5
         first, second = taken & side, taken & ~side
+        sources = torch.where(first, number + 1, 0), torch.where(second, number + 1, 0)
+        new = _take(made, batch.index, number)
         here = [which.view(-1, *[1] * (batch.x.ndim - 1)) for which in (first, second)]
         if self.on_top:
-            return views(torch.where(here[0], made, batch.x), second=torch.where(here[1], made, batch.x))
+            return views(torch.where(here[0], new, batch.x), second=torch.where(here[1], new, batch.x)), sources
         pair = views(batch.x)
         ids = None
         if pair.ids is not None:
             ids = (torch.where(first, batch.index, pair.ids[0]), torch.where(second, batch.index, pair.ids[1]))
-        return replace(
-            pair,
-            first=torch.where(here[0], made, pair.first),
-            second=torch.where(here[1], made, pair.second),
-            ids=ids,
-        )
+        shown = [torch.where(*each) for each in ((here[0], new, pair.first), (here[1], new, pair.second))]
+        return replace(pair, first=shown[0], second=shown[1], ids=ids, crops=None), sources
 
-    def _generated(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
-        """Generated views of the batch, and which of them to take; None: there are none (yet)."""
-        if self.generated is not None:
-            return self.generated.for_batch(batch, self.alpha, refresh=0, fresh=False)
-        if not self.bank or not self.alpha:
-            return None
-        taken = torch.rand(len(batch.x), generator=batch.generator, device=batch.x.device) < self.alpha
-        number = torch.randint(len(self.bank), taken.shape, generator=batch.generator, device=batch.x.device)
-        return self._from_bank(batch.index, number), taken
+    def made(self) -> list[Rows]:
+        """Generated views of the training rows; none where there is no bank and no generator (yet)."""
+        return self.bank if self.generated is None else self.generated.bank()
 
-    def _from_bank(self, index: Tensor, number: Tensor) -> Tensor:
-        found = self.bank[0][index]
-        for position, kept in enumerate(self.bank[1:], start=1):
-            here = (number == position).nonzero()[:, 0]
-            found[here] = kept[index[here]]
-        return found
-
-    def weights(self, pair: Pair) -> tuple[Tensor, dict[str, Tensor]] | None:
+    def weights(self, batch: Batch, pair: Pair, sources: Sources | None) -> tuple[Tensor, dict[str, Tensor]] | None:
         """Weights of the pairs by their quality among those of all processes, and what to log; None: all are 1."""
         if self.quality is None or not self.quality.ready:
             return None
-        q = self.quality(pair.first, pair.second)
+        if self.quality.caches and pair.crops is not None:
+            if not self.quality.kept:
+                assert self.rows is not None
+                self.quality.keep([self.rows, *self.made()])
+            nowhere = torch.zeros_like(batch.index)
+            q = self.quality.cached(batch.index, sources or (nowhere, nowhere), pair.crops)
+        else:
+            q = self.quality(pair.first, pair.second)
         weights = quality_weights(q, self.gamma, everywhere=gather(q))
         return weights, {"quality": q.mean(), "largest_weight": weights.max()}
 
@@ -170,6 +167,8 @@ class GenViewMethod(Method):
     def release(self) -> None:
         self.rows, self.bank = None, []
         self.views.release()
+        if self.quality is not None:
+            self.quality.release()
         if self.generated is not None:
             self.generated.release()
 
@@ -191,7 +190,7 @@ class GenViewMethod(Method):
         if self.generated is not None and self.generates:
             return self.generated.view(x, index, generator)
         if self.bank and index is not None:
-            return self._from_bank(index, torch.zeros_like(index))
+            return self.bank[0][index]
         return self.views.view(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
@@ -221,10 +220,19 @@ class _EncoderStep(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         method = self.method[0]
         progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
-        pair = method.pair(batch, progress)
+        pair, sources = method.pair(batch, progress)
         losses = self.framework(pair, progress)
-        found = method.weights(pair)
+        found = method.weights(batch, pair, sources)
         if found is None:
             return losses, {}
         weights, logs = found
         return weights.to(losses.dtype) * losses, logs
+
+
+def _take(kept: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
+    """View `number` of each row at `index`, both int64 (B,)."""
+    found = kept[0][index]
+    for position, others in enumerate(kept[1:], start=1):
+        here = (number == position).nonzero()[:, 0]
+        found[here] = others[index[here]]
+    return found

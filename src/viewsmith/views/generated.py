@@ -174,6 +174,10 @@ class GeneratedViews(nn.Module):
             taken &= ~self._strayed[batch.index, number]
         return bank.take(batch.index, number), taken
 
+    def bank(self) -> list[Rows]:
+        """The views of all training rows, `n_views` of each, scaled; none while there is no generator."""
+        return self._filled(0).kept if self.usable else []
+
     def view(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
         """A generated view of each sample; of training rows, the first in the bank where there is one."""
         if self._bank is not None and index is not None:

@@ -15,6 +15,22 @@ Generators = torch.Generator | Sequence[torch.Generator]
 
 
 @dataclass
+class Crops:
+    """Which part of its source each of B views shows.
+
+    Attributes
+    ----------
+    boxes : Tensor, shape (B, 4)
+        Top, left, height, width as shares of the image's height and width.
+    flip : bool Tensor, shape (B,)
+        Whether it is mirrored left to right.
+    """
+
+    boxes: Tensor
+    flip: Tensor
+
+
+@dataclass
 class Pair:
     """Two views of each sample, (B, ...) each, as view makers hand them to a framework.
 
@@ -25,12 +41,15 @@ class Pair:
         The rows of the training set that the two views show; None: unknown.
     local : Tensor, shape (B, V, ...), or None
         V further views of each sample, of a smaller size (multi-crop).
+    crops : pair of Crops, or None
+        What the views show of the samples they were made from, where crops are all that moved their pixels.
     """
 
     first: Tensor
     second: Tensor
     ids: tuple[Tensor, Tensor] | None = None
     local: Tensor | None = None
+    crops: tuple[Crops, Crops] | None = None
 
 
 class ViewMaker(nn.Module):
