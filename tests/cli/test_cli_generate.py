@@ -1,6 +1,7 @@
 """``viewsmith generate`` and ``viewsmith export``: a bank gone on with, an encoder handed on, and refusals."""
 
 import csv
+import shutil
 
 import pytest
 from cli_tools import call, files, good
@@ -76,3 +77,25 @@ def test_export(data, tmp_path, runs):
     )
     assert call("export", runs / "plain", "--out", tmp_path / "no" / "e").refused("does not exist")
     assert {path.name for path in tmp_path.iterdir()} == {"encoder.safetensors"}
+
+
+def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
+    run = tmp_path / "run"
+    good("fit", data / "given.npz", "--method", "genview", "--bank", made, "--epochs", 2, "--out", run)
+    good("embed", run, data / "given.npz", "--out", tmp_path / "h.npz")
+    good("evaluate", run, data / "given.npz", "--protocols", "knn")
+    good("views", run, data / "given.npz", "--n", 2, "--out", tmp_path / "views.npz")
+    good("report", run)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "Generated views" in page and "noise level 400" in page and "quality" in page
+    shutil.move(made, tmp_path / "elsewhere")
+    good("report", run)
+    assert "noise level 400" not in (run / "report.html").read_text(encoding="utf-8")
+    shutil.move(tmp_path / "elsewhere", made)
+
+
+def test_banks_that_do_not_fit_the_data(made, data, tmp_path):
+    result = call("fit", data / "x.npz", "--method", "genview", "--bank", made, "--out", tmp_path / "run")
+    assert result.refused("views of 30 rows, and 40 are given") and not (tmp_path / "run").exists()
+    result = call("fit", data / "x.npz", "--bank", made, "--out", tmp_path / "run")
+    assert result.refused("has no option 'bank'")
