@@ -12,7 +12,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test check lint study study-diffaug crl-tac study-metaug clean lock bench bench-gpu docs
+.PHONY: help install demo test check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-gpu docs
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -109,3 +109,8 @@ study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=fo
 
 study-metaug: $(TEST) ## the study of MetAug (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_metaug.py $(MINUTES)
+
+study-genview: $(TEST) ## the study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_genview.py $(MINUTES)
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) genview_cost.py
+	cd benchmarks && ../$(PY) tables_genview.py

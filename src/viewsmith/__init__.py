@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, MetAug, PiNDA, load
+    from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
 
-__all__ = ["CRLTAC", "Contrastive", "DiffAug", "MetAug", "PiNDA", "__version__", "load"]
+__all__ = ["CRLTAC", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
     # Estimators bring scikit-learn, which costs as much to import as torch: only on use.
-    if name in ("CRLTAC", "Contrastive", "DiffAug", "MetAug", "PiNDA", "load"):
+    if name in ("CRLTAC", "Contrastive", "DiffAug", "MetAug", "GenView", "PiNDA", "load"):
         from viewsmith import estimators
 
         return getattr(estimators, name)

@@ -39,6 +39,14 @@ CATALOGUE: dict[str, Any] = {
             "learns": "augmented features in the embedding space, through the encoder's next step",
             "paper": "MetAug: Li et al. 2022, MetAug: Contrastive learning via meta feature augmentation",
         },
+        "genview": {
+            "estimator": "GenView",
+            "domains": ["vectors", "images", "dna"],
+            "learns": "a diffusion model with noise that each sample can bear, or takes a bank of generated views; "
+            "weighs pairs by their quality",
+            "paper": "GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
+            "self-supervised learning (arXiv 2403.12003)",
+        },
     },
     "frameworks": {
         "info-max": "crl-tac's: information that the embedding of a view has of its sample (Koyama et al. 2021)",

@@ -1,4 +1,4 @@
-"""The command line: fit, embed, evaluate, views, report, methods."""
+"""The command line: fit, embed, evaluate, views, generate, export, report, methods."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def fit(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
     method: Annotated[
-        str | None, typer.Option(help="contrastive (the default), pinda, diffaug, crl-tac or metaug")
+        str | None, typer.Option(help="contrastive (the default), pinda, diffaug, crl-tac, metaug or genview")
+    ] = None,
+    bank: Annotated[
+        str | None, typer.Option(metavar="BANK", help="Views that `viewsmith generate` made (genview).")
     ] = None,
     framework: Annotated[
         str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
@@ -90,6 +93,7 @@ def fit(
     from viewsmith.estimators.sessions import already_finished, data_record, process_group, withdrawn_on_error
 
     flags = {
+        "bank": bank,
         "framework": framework,
         "encoder": encoder,
         "view_maker": views,
@@ -232,6 +236,92 @@ def views(
         arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}
     with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
+    typer.echo(str(out))
+
+
+@app.command()
+def generate(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="BANK", help="Folder for the views; goes on where it was left.")],
+    generator: Annotated[
+        str, typer.Option(help="diffusion; unclip:FOLDER or unclip:OWNER/NAME (extra unclip); folder:PATH")
+    ] = "diffusion",
+    run: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="A diffaug run whose generator to use; default: train one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same views.")] = 0,
+    views_per_sample: Annotated[int | None, typer.Option(metavar="K", min=1, help="Default: 1.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Of the sampler; default: 20 (unclip), the run's.")] = None,
+    guidance: Annotated[float | None, typer.Option(help="Of unclip; default: 10.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
+    ] = None,
+    shard: Annotated[str, typer.Option(metavar="I/N", help="Part of the job, from 1/N to N/N.")] = "1/1",
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Samples in a block; default: 16 (unclip), 256.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Of the training of a generator.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+    label: Label = None,
+    labels: Labels = None,
+    image_size: Annotated[
+        int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")
+    ] = None,
+    domain: Annotated[str | None, typer.Option(help="vectors, images or dna; default: from the data")] = None,
+    transductive: Annotated[bool, typer.Option("--transductive", help="Views of all rows.")] = False,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Generate views of DATA once, for `fit --method genview`; a job that was stopped goes on."""
+    from viewsmith.data import load_dataset
+    from viewsmith.estimators.banks import generate_bank
+    from viewsmith.training.generation import parse_shard
+
+    part = parse_shard(shard)
+    _set_threads(threads)
+    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size)
+    with writing(out):
+        bank = generate_bank(
+            dataset,
+            out,
+            generator=generator,
+            run=run,
+            seed=seed,
+            views_per_sample=views_per_sample,
+            steps=steps,
+            guidance=guidance,
+            noise=noise,
+            shard=part,
+            batch_size=batch_size,
+            epochs=epochs,
+            transductive=transductive,
+            device=device,
+            progress=True,
+        )
+    if missing := bank.missing():
+        typer.echo(f"{len(missing)} of {len(bank.numbers())} blocks are for other shards", err=True)
+    typer.echo(str(out))
+
+
+@app.command()
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    format_: Annotated[
+        str, typer.Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
+    ] = "safetensors",
+    debug: Debug = False,
+) -> None:
+    """Write the encoder of RUN in a form that others can load."""
+    from viewsmith.estimators.exporting import export_encoder
+    from viewsmith.estimators.sessions import load_run
+
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist: make it first")
+    model = load_run(run)
+    with writing(out):
+        hint = export_encoder(model, out, format_)
+    typer.echo(hint, err=True)
     typer.echo(str(out))
 
 

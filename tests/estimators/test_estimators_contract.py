@@ -23,7 +23,11 @@ KERNELS = dict.fromkeys(ESTIMATORS, ("cauchy", "cosine")) | {
 MAKERS = dict.fromkeys(ESTIMATORS, VIEWS["vectors"][:6] + JOINED) | {"crl-tac": ("auto",)}
 # CRL-TAC takes the embedding of an empty view from every other, and with it the last bias.
 LAST = ("method.head.1.2.bias",)
-COPIES = ("method.generated.encoder.", "method.generated.generator.averaged.")  # follow what is learned
+COPIES = (
+    "method.generated.encoder.",
+    "method.generated.generator.averaged.",
+    "method.quality.encoder.",
+)  # follow what is learned
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from refusals import refusal
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.estimators.rows import block_size
-from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, VIEWS
+from viewsmith.estimators.settings import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -50,8 +50,16 @@ def possible(domain, framework, view):
 PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
 
 
-ALLOWED = [(name, *p) for name in ESTIMATORS if name not in ("diffaug", "crl-tac") for p in PAIRS if possible(*p)]
+def usual(domain, framework, view):
+    """A pair that shows what GenView does with either side; it leaves both to the parts it shares with others."""
+    return possible(domain, framework, view) and (framework == "simclr" or view in (DEFAULT_VIEWS[domain], "multicrop"))
+
+
+ALLOWED = [
+    (name, *p) for name in ESTIMATORS if name not in ("diffaug", "crl-tac", "genview") for p in PAIRS if possible(*p)
+]
 ALLOWED += [("metaug", d, "oucl", v) for d in VIEWS for v in VIEWS[d] if v != "multicrop"]
+ALLOWED += [("genview", *p) for p in PAIRS if usual(*p)]
 ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VIEWS[domain] if view != "multicrop"]
 
 

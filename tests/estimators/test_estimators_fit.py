@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from viewsmith import CRLTAC, Contrastive, DiffAug, MetAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.networks import PrincipalAxes
@@ -83,7 +83,7 @@ def test_fit_tells_what_it_did(cls, wine):
     # Two epochs make no generator that one would take, and no channel.
     untaught = ("generated views drift", "the channel has not left")
     assert model.status_ == "finished" and all(line.startswith(untaught) for line in model.warnings_)
-    epochs = 3 if cls is DiffAug else 2
+    epochs = 3 if cls in (DiffAug, GenView) else 2
     assert [row["epoch"] for row in model.metrics_] == list(range(1, epochs + 1))
     assert {"loss", "feature_std", "effective_rank", "uniformity", "alignment"} <= model.metrics_[-1].keys()
     assert model.fitted_["scaling"] == "standard" and model.fitted_["epochs"] == 2
@@ -155,8 +155,8 @@ def test_input_components_stand_before_the_encoder(digits):
 @every_estimator
 @pytest.mark.parametrize("n_views", [1, 3])
 def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
-    # With nothing but phase A, DiffAug's views are the fixed ones.
-    own = {PiNDA: {"strength": 0.03}, DiffAug: {"phases": "A"}}.get(cls, {})
+    # With nothing but phase A, DiffAug's views are the fixed ones, and GenView's without generated ones.
+    own = {PiNDA: {"strength": 0.03}, DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0}}.get(cls, {})
     if cls is CRLTAC:
         pytest.skip("its views are drawn from the channel")
     model = cls(**TINY, view_maker="noise", noise_strength=1e-4, **own).fit(wine)

@@ -113,7 +113,7 @@ REFUSED_BY_DIFFAUG = [
     ("map_hidden", 8, "tuple"),
     ("map_gradient", 2, "less than or equal to 1"),
     ("phases", 3, "string"),
-    ("phases", "AB", "A, ABA, ABABA and so on, or J"),
+    ("phases", "BA", "A, AB, ABA, ABABA and so on, or J"),
     ("replacement", 1.5, "less than or equal to 1"),
     ("generator_epochs", 0, "greater than or equal to 1 or 'auto'"),
     ("generator_learning_rate", 0, "greater than 0"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.estimators.settings import default_epochs
@@ -68,7 +68,7 @@ def test_view_makers_are_built_in_order_with_their_settings(cls, wine):
 @every_estimator
 def test_the_schedule_is_the_options(cls, wine):
     given = {"optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 0.1, "warmup": 0.2, "schedule": "constant"}
-    own = {"phases": "A"} if cls is DiffAug else {}
+    own = {DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0, "quality": False}}.get(cls, {})
     (phase,) = cls(**TINY, **given, **own, gradient_clip=2.0).fit(wine).method_.phases()
     expected = Optimizer("sgd", learning_rate=0.01, weight_decay=0.1, warmup=0.2, schedule="constant", clip=2.0)
     assert phase.epochs == 1 and phase.updates[0].optimizer == expected

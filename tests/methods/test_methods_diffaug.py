@@ -102,6 +102,13 @@ def test_the_phases_and_their_epochs(schedule, names, epochs):
     ]
 
 
+def test_after_a_generator_at_the_end_it_is_judged():
+    method = diffaug("AB")
+    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3), ("judgement", 0)]
+    Trainer(method, batch_size=20).fit(X)
+    assert method.generated.usable
+
+
 def test_the_encoder_follows_one_learning_rate_curve_over_its_phases():
     spans = [phase.updates[0].optimizer.span for phase in diffaug("ABABA").phases() if phase.name[0] == "A"]
     assert spans[0][0] == 0 and spans[-1][1] == 1

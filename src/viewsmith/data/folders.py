@@ -50,7 +50,7 @@ def read_folder(path: Path, request: Request) -> Found:
         )
     size = request.remembered("image_size")
     fitted = request.schema["row_shape"] if request.schema else []
-    x = _pixels(images.files, size, colour=len(fitted) == 3 and fitted[2] == 3)
+    x = read_images(images.files, size, colour=len(fitted) == 3 and fitted[2] == 3)
     y = np.array(images.labels, dtype=np.str_) if images.labels else None
     names = [file.relative_to(path).as_posix() for file in images.files]
     return Found(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
@@ -111,7 +111,7 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
     return images, folders, other
 
 
-def _pixels(files: list[Path], side: int | None, colour: bool) -> np.ndarray:
+def read_images(files: list[Path], side: int | None, colour: bool) -> np.ndarray:
     """Pixels of all files, uint8 (n, H, W, 1 or 3); cropped and resized to (side, side) where that is given.
 
     Headers are read first: the array is made once, and whatever is refused is refused before the long part.

@@ -11,15 +11,16 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.contrastive import Contrastive
 from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.metaug import MetAug
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.training.run import RunFolder
 
 ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {
-    cls.name: cls for cls in (Contrastive, PiNDA, DiffAug, CRLTAC, MetAug)
+    cls.name: cls for cls in (Contrastive, PiNDA, DiffAug, CRLTAC, MetAug, GenView)
 }
 
-__all__ = ["CRLTAC", "ESTIMATORS", "Contrastive", "DiffAug", "MetAug", "PiNDA", "ViewsmithEstimator", "load"]
+__all__ = ["CRLTAC", "ESTIMATORS", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "ViewsmithEstimator", "load"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ViewsmithEstimator:

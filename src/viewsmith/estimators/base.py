@@ -148,13 +148,13 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         fitted["named"] = hasattr(self, "feature_names_in_")
         fitted["feature_names"] = [str(n) for n in (self.feature_names_in_ if fitted["named"] else names or [])]
         self.options_, self.fitted_ = options, fitted
+        self.scaler_: Any = scaler
         method = self._fresh(x)
 
         # With several processes all read the folder and the first one writes it.
         first = distributed.rank() == 0
         going_on = folder.open_for(self._config(context or {}), resume=resume) if folder and first else False
         going_on = distributed.first_says(going_on, device)
-        self.scaler_: Any = scaler
         self.method_, self.context_ = method, context or {}
         self.initial_ = self._weights()
         if folder and first and not folder.initial.exists():

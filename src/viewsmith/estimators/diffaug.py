@@ -68,7 +68,8 @@ class DiffAug(ViewsmithEstimator):
         Widths of the wide embedding whose loss trains the encoder; None: there is none, the map alone has a loss, as
         published.
     phases : str
-        Phases: A the encoder, B the generator, as "ABA" or "ABABA"; "A" for no generator; "J" for both at once.
+        Phases: A the encoder, B the generator, as "ABA" or "ABABA"; "AB" for the generator's sake; "A" for no
+        generator; "J" for both at once.
     replacement : float
         lambda, the share of positives that are generated.
     generator_epochs : int or "auto"

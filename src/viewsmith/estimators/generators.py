@@ -68,8 +68,8 @@ def resolve_generator(options: SimpleNamespace, resolved: dict[str, Any], labels
     InputError
         A schedule of phases that does not exist, guidance without what it needs, or a published denoiser of DNA.
     """
-    if not re.fullmatch("A(BA)*|J", options.phases):
-        raise InputError(f"phases is {options.phases!r}, expected A, ABA, ABABA and so on, or J for joint training")
+    if not re.fullmatch("A(BA)*B?|J", options.phases):
+        raise InputError(f"phases is {options.phases!r}, expected A, AB, ABA, ABABA and so on, or J for joint training")
     if options.denoiser == "published" and resolved["domain"] == "dna":
         raise InputError("denoiser is 'published', but no denoiser of DNA was published: take 'fast'")
     if options.guidance != 1 and not options.condition_drop:
@@ -142,7 +142,7 @@ def _loss(settings: SimpleNamespace, *, chart: bool) -> SoftLoss | InfoNCE:
 def make_generated(settings: SimpleNamespace, framework: SoftContrastive, labels: Tensor | None) -> GeneratedViews:
     """The diffusion model of the domain, and the views it makes."""
     width = settings.map_components if settings.condition == "map" else settings.n_components
-    codes, denoiser = _codes_and_denoiser(settings, framework.encoder, width)
+    codes, denoiser = codes_and_denoiser(settings, framework.encoder, width)
     generator = ConditionalDiffusion(
         denoiser,
         codes,
@@ -170,7 +170,8 @@ def make_generated(settings: SimpleNamespace, framework: SoftContrastive, labels
     )
 
 
-def _codes_and_denoiser(settings: SimpleNamespace, encoder: nn.Module, width: int) -> tuple[Any, nn.Module]:
+def codes_and_denoiser(settings: SimpleNamespace, encoder: nn.Module, width: int) -> tuple[Any, nn.Module]:
+    """The codes of the domain and a denoiser of them, conditioned on `width` numbers."""
     published = settings.denoiser == "published"
     if settings.domain == "vectors":
         # What the encoder does not see, the generator need not make.

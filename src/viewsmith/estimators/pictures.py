@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
 from viewsmith.core.samples import in_blocks
 from viewsmith.data import Dataset
@@ -14,9 +15,12 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.channel_pictures import channel_pictures
 from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.metaug import MetAug
 from viewsmith.estimators.pinda import PiNDA
+from viewsmith.estimators.rows import fingerprint
 from viewsmith.losses.nt_xent import unit
+from viewsmith.methods.genview import GenViewMethod
 from viewsmith.reports import (
     EmbeddingMap,
     FeatureProfile,
@@ -25,6 +29,7 @@ from viewsmith.reports import (
     SimilarityHistogram,
     two_dimensional_map,
 )
+from viewsmith.training.bank import ViewBank
 from viewsmith.views import Corruption, DNAViews, Mixup, Neighbours, image_recipe
 from viewsmith.views.fixed import dna
 from viewsmith.views.maker import ViewMaker
@@ -57,6 +62,9 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
         shown["profiles"] = [_noise_profile(model, dataset)]
     elif isinstance(model, PiNDA) and kind == "images":
         shown["galleries"].append(_noise_gallery(model, samples))
+    if isinstance(model, GenView) and model.options_.bank is not None:
+        gallery = _bank_gallery(model, dataset)
+        shown["galleries"] += [] if gallery is None else [gallery]
     if isinstance(model, DiffAug) and model.generates:
         if kind == "vectors":
             shown["violins"] = [_violins(model, dataset, x)]
@@ -77,6 +85,35 @@ def as_large(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
         return np.pad(views, [(0, 0), (0, 0), (0, missing[0])])
     sides = [(part // 2, part - part // 2) for part in missing]
     return np.pad(views, [(0, 0), (0, 0), *sides], constant_values=128)
+
+
+def _bank_gallery(model: GenView, dataset: Dataset) -> Gallery | None:
+    """Training rows of every noise level beside their views in the bank; None where the bank is gone."""
+    kind, names = dataset.domain, ("noise level", "share", "quality")
+    rows = dataset.fit_rows(bool(model.context_.get("data", {}).get("transductive")))
+    try:
+        bank = ViewBank(str(model.options_.bank))
+        if bank.read_record()["data"]["fingerprint"] != fingerprint(rows):
+            return None
+        known, views = bank.read_levels(), bank.read_views()
+    except InputError:
+        return None
+    assert known is not None
+    share, level = known[0], known[1][:, 0]
+    each = [(level == value).nonzero()[:, 0] for value in level.unique()]
+    index = torch.cat([found[: max(1, 8 // len(each))] for found in each])
+    shown = views[index].numpy()
+    method = model.method_
+    q = torch.full((len(index),), float("nan"))
+    if isinstance(method, GenViewMethod) and method.quality is not None and method.quality.ready:
+        q = method.quality(model._samples(rows[index])[:], model._samples(shown[:, 0])[:])
+    lines = (
+        f"row {row}: " + ", ".join(f"{name} {value:.3g}" for name, value in zip(names, found, strict=True))
+        for row, *found in zip(index.tolist(), level[index].tolist(), share[index].tolist(), q.tolist(), strict=True)
+    )
+    return Gallery(
+        "Generated views", "Training rows and their views in the bank; " + "; ".join(lines), rows[index], shown, kind
+    )
 
 
 def _maps(model: ViewsmithEstimator, x: np.ndarray, y: np.ndarray | None, side: str) -> list[EmbeddingMap]:

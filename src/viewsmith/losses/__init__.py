@@ -5,6 +5,7 @@ from viewsmith.losses.info_max import importance_weights, info_max, info_max_bou
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
 from viewsmith.losses.oucl import Logits, margin_regularisation, margins, oucl
+from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.soft_contrastive import soft_contrastive
 from viewsmith.losses.soft_normalised import soft_normalised
@@ -13,8 +14,10 @@ from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 __all__ = [
     "Logits",
     "alignment",
+    "attention_pools",
     "effective_rank",
     "feature_std",
+    "foreground_map",
     "importance_weights",
     "info_max",
     "info_max_bound",
@@ -25,6 +28,8 @@ __all__ = [
     "negative_cosine",
     "nt_xent",
     "oucl",
+    "pair_quality",
+    "quality_weights",
     "sampled_info_max",
     "self_distillation",
     "sinkhorn",

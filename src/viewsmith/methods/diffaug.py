@@ -36,7 +36,8 @@ class DiffAugMethod(Method):
         Positives before there is a generator, and beside it.
     generated : GeneratedViews
     schedule : str
-        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5).
+        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5). After a B
+        at the end the generator is judged, in a phase of no epochs.
     epochs, generator_epochs : int
         Of all A phases (of J) together, and of all B phases together; each is shared out evenly.
     optimizer, generator_optimizer : Optimizer
@@ -81,7 +82,7 @@ class DiffAugMethod(Method):
         done = 0
         for position, letter in enumerate(self.schedule):
             name = f"{letter}{self.schedule[: position + 1].count(letter)}"
-            step_b = Update("generator", _StepB(self), optimizer=self.generator_optimizer)
+            step_b = Update("generator", GeneratorStep(self.generated), optimizer=self.generator_optimizer)
             if letter == "B":
                 phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
                 continue
@@ -93,6 +94,9 @@ class DiffAugMethod(Method):
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:
                 phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
+        if self.schedule.endswith("B"):  # nothing follows in which the generator would be judged
+            idle = Update("encoder", _StepA(self, (1.0, 1.0)), optimizer=self.optimizer)
+            phases.append(Phase("judgement", 0, [idle], start=self._begin_a))
         return phases
 
     def _begin_a(self, seed: int) -> None:
@@ -184,17 +188,17 @@ class _StepA(nn.Module):
         return self.framework(pair, progress), {}
 
 
-class _StepB(nn.Module):
+class GeneratorStep(nn.Module):
     """The denoising loss of a batch, conditioned on what the copied encoder makes of it (equation 6)."""
 
-    def __init__(self, method: DiffAugMethod) -> None:
+    def __init__(self, generated: GeneratedViews) -> None:
         super().__init__()
-        self.generator = method.generated.generator
-        self.method = [method]
+        self.generator = generated.generator
+        self.generated = [generated]  # in a list: its encoder does not belong to this update
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         self.generator.update_average()
-        loss = self.method[0].generated.loss(batch)
+        loss = self.generated[0].loss(batch)
         if torch.isfinite(loss).all():
             return loss, {}
         # A diverged generator must not end the training of the encoder; the next A phase finds it out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -12,8 +13,9 @@ from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.losses.nt_xent import unit
-from viewsmith.views.bank import Bank
+from viewsmith.views.bank import Bank, Make
 from viewsmith.views.diffusion import ConditionalDiffusion
+from viewsmith.views.maker import Generators, randn
 from viewsmith.views.neighbours import strayed
 
 Condition = Literal["representation", "map", "labels", "random"]
@@ -42,6 +44,9 @@ class GeneratedViews(nn.Module):
         Views of each sample in the bank.
     keep_strayed : bool
         Take generated views that have left their sample's neighbourhood, too.
+    strengths : callable, optional
+        From the copied encoder, the scaled training rows and a seed to the generator's strength for each row, (n,), in
+        place of its own.
 
     Attributes
     ----------
@@ -71,6 +76,7 @@ class GeneratedViews(nn.Module):
         n_classes: int = 0,
         n_views: int = 2,
         keep_strayed: bool = True,
+        strengths: Callable[[nn.Module, Rows, int], Tensor] | None = None,
     ) -> None:
         super().__init__()
         self.generator = generator
@@ -78,7 +84,7 @@ class GeneratedViews(nn.Module):
         self.chart = copy.deepcopy(chart).requires_grad_(False) if condition == "map" else None
         self.condition: Condition = condition
         self.n_views, self.keep_strayed = n_views, keep_strayed
-        self.labels = labels
+        self.labels, self.strengths = labels, strengths
         for name in ("rounds", "usable"):
             self.register_buffer(name, torch.tensor(0))
         for name in ("start_loss", "drift", "similarity"):
@@ -168,6 +174,10 @@ class GeneratedViews(nn.Module):
             taken &= ~self._strayed[batch.index, number]
         return bank.take(batch.index, number), taken
 
+    def bank(self) -> list[Rows]:
+        """The views of all training rows, `n_views` of each, scaled; none while there is no generator."""
+        return self._filled(0).kept if self.usable else []
+
     def view(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
         """A generated view of each sample; of training rows, the first in the bank where there is one."""
         if self._bank is not None and index is not None:
@@ -175,12 +185,22 @@ class GeneratedViews(nn.Module):
         return self.make(x, None, generator)
 
     @torch.no_grad()
-    def make(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
-        """Generate a view of each sample; `index`: which training rows they are."""
-        y = self.encoder(x).float() if index is None else self._representations()[index]
-        return self.generator.sample(x, self._condition(y, index, generator), generator)
+    def make(
+        self,
+        x: Tensor,
+        index: Tensor | None,
+        generator: Generators | None,
+        strength: Tensor | None = None,
+    ) -> Tensor:
+        """Generate a view of each sample.
 
-    def _condition(self, y: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
+        `index`: which training rows they are; `generator`: of all, or of each its own; `strength`: of each, (B,), as
+        in `ConditionalDiffusion.sample`.
+        """
+        y = self.encoder(x).float() if index is None else self._representations()[index]
+        return self.generator.sample(x, self._condition(y, index, generator), generator, strength=strength)
+
+    def _condition(self, y: Tensor, index: Tensor | None, generator: Generators | None) -> Tensor:
         """What the generator is told, (B, c), of samples whose representations are y."""
         if self.condition == "map":
             assert self.chart is not None
@@ -188,7 +208,7 @@ class GeneratedViews(nn.Module):
                 z: Tensor = self.chart(y)
             return z
         if self.condition == "random":
-            return torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
+            return randn(y, generator)
         if self.condition == "labels":
             if index is not None and self.labels is not None:
                 return self.classes[self.labels.to(y.device)[index]]
@@ -206,10 +226,16 @@ class GeneratedViews(nn.Module):
         """The bank of this refresh, filled when it is first asked for, in a resumed run too."""
         if self._bank is None or self._bank_number != number:
             seed = derive_seed(self.seed, "generated", int(self.rounds), number)
-            self._bank = Bank(self._prepared(), self.make, n_views=self.n_views, seed=seed)
+            self._bank = Bank(self._prepared(), self._maker(), n_views=self.n_views, seed=seed)
             self._bank_number = number
             self._watch(self._bank)
         return self._bank
+
+    def _maker(self) -> Make:
+        if self.strengths is None:
+            return self.make
+        strength = self.strengths(self.encoder, self._prepared(), self.seed)
+        return lambda x, index, generator: self.make(x, index, generator, strength.to(x.device)[index])
 
     @torch.no_grad()
     def _watch(self, bank: Bank) -> None:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows
+
+#: The stream of a batch, or one of each sample's own: what is made of a sample then does not depend on its batch.
+Generators = torch.Generator | Sequence[torch.Generator]
+
+
+@dataclass
+class Crops:
+    """Which part of its source each of B views shows.
+
+    Attributes
+    ----------
+    boxes : Tensor, shape (B, 4)
+        Top, left, height, width as shares of the image's height and width.
+    flip : bool Tensor, shape (B,)
+        Whether it is mirrored left to right.
+    """
+
+    boxes: Tensor
+    flip: Tensor
 
 
 @dataclass
@@ -22,12 +41,15 @@ class Pair:
         The rows of the training set that the two views show; None: unknown.
     local : Tensor, shape (B, V, ...), or None
         V further views of each sample, of a smaller size (multi-crop).
+    crops : pair of Crops, or None
+        What the views show of the samples they were made from, where crops are all that moved their pixels.
     """
 
     first: Tensor
     second: Tensor
     ids: tuple[Tensor, Tensor] | None = None
     local: Tensor | None = None
+    crops: tuple[Crops, Crops] | None = None
 
 
 class ViewMaker(nn.Module):
@@ -77,8 +99,11 @@ def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None
     return torch.rand(shape, device=like.device, dtype=like.dtype, generator=generator)
 
 
-def randn(like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Standard Gaussian draws of the shape, device and dtype of `like`."""
+def randn(like: Tensor, generator: Generators | None) -> Tensor:
+    """Standard Gaussian draws of the shape, device and dtype of `like`; from each sample's own stream if it has one."""
+    if isinstance(generator, Sequence):
+        # One after the other, because a stream cannot be drawn from for several samples at once.
+        return torch.stack([randn(row, own) for row, own in zip(like, generator, strict=True)])
     return torch.randn(like.shape, device=like.device, dtype=like.dtype, generator=generator)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import torch
@@ -14,7 +15,7 @@ from viewsmith.views.diffusion import samplers
 from viewsmith.views.diffusion.codes import Codes
 from viewsmith.views.diffusion.samplers import Sampler
 from viewsmith.views.diffusion.schedule import Prediction, Schedule, ScheduleName, noised, target
-from viewsmith.views.maker import rand, randint, randn
+from viewsmith.views.maker import Generators, rand, randint, randn
 
 
 class ConditionalDiffusion(nn.Module):
@@ -111,7 +112,8 @@ class ConditionalDiffusion(nn.Module):
         self.times = samplers.timesteps(self.schedule, steps, strength)
         self.prediction: Prediction = prediction
         self.sampler: Sampler = sampler
-        self.strength, self.guidance, self.drop, self.blur, self.decay = strength, guidance, drop, blur, average
+        self.steps, self.strength, self.guidance = steps, strength, guidance
+        self.drop, self.blur, self.decay = drop, blur, average
         self.codes = codes
         self.denoiser = denoiser
         self.averaged = momentum_copy(denoiser)
@@ -201,7 +203,14 @@ class ConditionalDiffusion(nn.Module):
         self.updates += 1
 
     @torch.no_grad()
-    def sample(self, x: Tensor, condition: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def sample(
+        self,
+        x: Tensor,
+        condition: Tensor,
+        generator: Generators | None = None,
+        *,
+        strength: Tensor | None = None,
+    ) -> Tensor:
         """A new sample for each representation, from the averaged denoiser.
 
         Parameters
@@ -210,18 +219,34 @@ class ConditionalDiffusion(nn.Module):
             Scaled source samples, which give shape and padding, and the start where `strength` is below 1.
         condition : Tensor, shape (B, c)
             Their representations.
-        generator : torch.Generator, optional
+        generator : torch.Generator, or a sequence of one for each sample, optional
             Draws, in order: the first noise, of the size of the codes; with `blur` that of the conditions; with "ddpm"
             as much as at first at each step but the last.
+        strength : Tensor, shape (B,), optional
+            Of each sample, above 0 and at most 1, in place of the model's. Samples of one strength go together, the
+            weakest first.
 
         Returns
         -------
         Tensor, shape (B, ...)
             Scaled samples like `x`. Each depends on its own source, condition and noise alone.
         """
+        if strength is None:
+            return self._sample(x, condition, generator, self.strength, self.times)
+        made = torch.empty_like(x)
+        for one in strength.unique().tolist():
+            here = (strength == one).nonzero()[:, 0]
+            own = [generator[row] for row in here.tolist()] if isinstance(generator, Sequence) else generator
+            times = samplers.timesteps(self.schedule, self.steps, one)
+            made[here] = self._sample(x[here], condition[here], own, one, times)
+        return made
+
+    def _sample(
+        self, x: Tensor, condition: Tensor, generator: Generators | None, strength: float, times: list[int]
+    ) -> Tensor:
         u, real = self.codes.encode(x), self.codes.mask(x)
         eps = randn(u, generator)
-        start = eps if self.strength == 1 else noised(u, eps, self.schedule.at(self.times[0]))
+        start = eps if strength == 1 else noised(u, eps, self.schedule.at(times[0]))
         condition = self._standard(condition, generator)
         if self.guidance != 1:
             assert self.averaged_null is not None
@@ -242,7 +267,7 @@ class ConditionalDiffusion(nn.Module):
                 predict,
                 start,
                 self.schedule,
-                self.times,
+                times,
                 sampler=self.sampler,
                 prediction=self.prediction,
                 clip=self.codes.clip,
@@ -252,7 +277,7 @@ class ConditionalDiffusion(nn.Module):
             self.averaged.train(training)
         return self.codes.decode(u, x)
 
-    def _standard(self, condition: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _standard(self, condition: Tensor, generator: Generators | None) -> Tensor:
         """Conditions as the denoiser takes them: mean 0 and standard deviation 1 over the training rows, blurred."""
         condition = (condition.to(self.condition_mean.dtype) - self.condition_mean) * self.condition_scale
         return condition + self.blur * randn(condition, generator) if self.blur else condition

@@ -13,12 +13,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, get_args
 
-import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.views.diffusion.schedule import Prediction, Schedule, noised, recover, remaining
-from viewsmith.views.maker import randn
+from viewsmith.views.maker import Generators, randn
 
 Sampler = Literal["ddim", "ddpm", "dpm"]
 Estimate = Callable[[Tensor, int], Tensor]
@@ -64,7 +63,7 @@ def sample(
     sampler: Sampler = "ddim",
     prediction: Prediction = "eps",
     clip: Callable[[Tensor], Tensor] | None = None,
-    generator: torch.Generator | None = None,
+    generator: Generators | None = None,
 ) -> Tensor:
     """Samples, (B, ...), from noised ones.
 
@@ -83,7 +82,7 @@ def sample(
         What the network says.
     clip : callable, optional
         Brings x_0 into the range of the data, at each step.
-    generator : torch.Generator, optional
+    generator : torch.Generator, or one for each sample, optional
         Noise of "ddpm": one draw of the size of `start` per step but the last. The others draw nothing.
 
     Raises
@@ -108,7 +107,7 @@ def _steps(times: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def ddim(
-    estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: torch.Generator | None = None
+    estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
     """The deterministic sampler: the same sample and noise, mixed for the next time (Song et al. 2021, equation 12).
 
@@ -122,7 +121,7 @@ def ddim(
 
 
 def ddpm(
-    estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: torch.Generator | None = None
+    estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
     """Ancestral sampling: from the Gaussian of x_s given x_t and x_0 (Ho et al. 2020, equation 7 and algorithm 2).
 
@@ -140,7 +139,7 @@ def ddpm(
 
 
 def dpm(
-    estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: torch.Generator | None = None
+    estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
     """DPM-Solver++ 2M, of second order from the last two x_0 (Lu et al. 2022, algorithm 2); draws nothing.
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.views.fixed.colour import recolour, solarise
 from viewsmith.views.fixed.resampling import blur, crop, random_boxes
-from viewsmith.views.maker import Pair, ViewMaker, rand
+from viewsmith.views.maker import Crops, Pair, ViewMaker, rand
 
 Range = tuple[float, float]
 
@@ -137,6 +137,20 @@ class ImageViews(ViewMaker):
         self.check(x)
         return self.render(x, self.draw(len(x), x, generator))
 
+    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+        first, shown = self._seen(pair.first, generator)
+        second, other = self._seen(pair.second, generator)
+        # Of views that were cropped before, the boxes are not those of the sample.
+        crops = None if pair.crops is not None else (shown, other)
+        return Pair(first, second, pair.ids, pair.local, crops)
+
+    def _seen(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Crops]:
+        """A view of each image, and what it shows."""
+        self.check(x)
+        draws = self.draw(len(x), x, generator)
+        height, width = x.shape[2:]
+        return self.render(x, draws), Crops(draws.boxes / draws.boxes.new_tensor([height, width] * 2), draws.flip)
+
     def crops(self, x: Tensor, number: int, size: tuple[int, int], generator: torch.Generator | None = None) -> Tensor:
         """Several views of each image at another size: (B, C, H, W) to (B, number, C, *size)."""
         self.check(x)
@@ -231,8 +245,9 @@ class PairedImageViews(ViewMaker):
             if local is not None:
                 raise InputError("the pair has small crops already: use one multi-crop view maker, not two")
             local = self.local.crops(pair.first, self.number, self.size, generator)
-        first = self.first(pair.first, generator=generator)
-        return Pair(first, self.second(pair.second, generator=generator), pair.ids, local)
+        first, shown = self.first._seen(pair.first, generator)
+        second, other = self.second._seen(pair.second, generator)
+        return Pair(first, second, pair.ids, local, None if pair.crops is not None else (shown, other))
 
 
 # Sources of every number: the table in docs/images.md.

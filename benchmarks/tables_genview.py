@@ -1,0 +1,51 @@
+"""Tables of GenView's study from its results file: writes docs/results_genview.md."""
+
+from __future__ import annotations
+
+import study_genview
+from runner import progress
+from tables import DOCS, collect, entry, values
+from tables_diffaug import paired
+
+METRICS = {"linear": "linear", "knn": "kNN", "kmeans_accuracy": "k-means", "linear_1pct": "1 % labels"}
+ORDER = ("untrained", *study_genview.ARMS, *study_genview.ABLATIONS)
+
+
+def main() -> None:
+    table = collect(study_genview.PATH)
+    places = [f"{name}, {framework}" for name, framework in study_genview.PLACES]
+    places = [place for place in places if any(key[0] == place for key in table)]
+    every = study_genview.cells([name for name, _ in study_genview.PLACES])
+    lines = [
+        "# Measured: GenView",
+        "",
+        "Written by `benchmarks/tables_genview.py` from `benchmarks/results/study_genview.jsonl`; the protocol is in",
+        f"`benchmarks/study_genview.py`. {progress(every, study_genview.PATH)}.",
+        "",
+        "Mean ± standard deviation over seeds; accuracy on test rows. The number of seeds stands behind each name.",
+    ]
+    for metric, title in METRICS.items():
+        lines += ["", f"## {title}", "", f"| row | {' | '.join(places)} |", f"|---|{'---|' * len(places)}"]
+        for row in ORDER:
+            found = [values(table, place, row, metric) for place in places]
+            if any(found):
+                line = f"| {row} ({max(map(len, found))}) | {' | '.join(entry(cell) for cell in found)} |"
+                lines.append(line)
+    lines += [
+        "",
+        "## Against the framework alone",
+        "",
+        "Difference at the same encoder steps, paired by set, framework and seed: mean, half of its 95 % interval,",
+        "number of pairs.",
+        "",
+        f"| row | {' | '.join(METRICS.values())} |",
+        f"|---|{'---|' * len(METRICS)}",
+    ]
+    for row in ORDER[2:]:
+        found_text = [paired(table, places, row, "framework", metric) for metric in METRICS]
+        lines.append(f"| {row} | {' | '.join(found_text)} |")
+    (DOCS / "results_genview.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

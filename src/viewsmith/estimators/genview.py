@@ -1,0 +1,237 @@
+"""GenView: generated views with noise that each sample can bear, and pairs weighted by their quality."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.method import Method
+from viewsmith.core.samples import Rows, Samples
+from viewsmith.estimators import generators, parts
+from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.rows import fingerprint
+from viewsmith.methods.genview import GenViewMethod
+from viewsmith.training.bank import ViewBank
+from viewsmith.training.generation import check_noise
+from viewsmith.views.adaptive import BearableStrength
+from viewsmith.views.diffusion import ConditionalDiffusion
+from viewsmith.views.generated import GeneratedViews
+from viewsmith.views.quality import ViewQuality
+
+GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GenView(ViewsmithEstimator):
+    """Representations from pairs of a sample and a generated view of it, each pair weighted by its quality.
+
+    Views come from a bank that `viewsmith generate` made (by Stable unCLIP, by the library's own diffusion model, or
+    views at hand). Without a bank a generator is trained in between: the encoder learns from fixed views for a share of
+    the epochs, a diffusion model learns to make samples from its representation, and the encoder goes on. Each sample
+    gets the noise it can bear. Any framework and any domain.
+
+    Parameters
+    ----------
+    bank : str or None
+        Folder of a bank of the rows that fit is given.
+    alpha : float
+        Probability that one of the two sources of a pair is generated; 0: the framework alone.
+    quality : bool
+        Weigh pairs by their quality: the foregrounds of the two views should agree and their backgrounds differ, seen
+        by a copy of the encoder from after `first_share` of the epochs. Vectors and DNA have no background: there
+        quality is the similarity of the two views.
+    quality_features : {"views", "cached"}
+        Look at every view, as published, or at every image once and take from its map what a view shows: much less
+        work, and blind to the views' colours. Vectors and DNA: always views.
+    gamma : float
+        Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
+    noise : str
+        Without a bank: adaptive, random or constant:L with L from 0 to 400, as of `viewsmith generate`.
+    first_share : float
+        Share of the epochs before the encoder is copied, for quality and, without a bank, for the generator.
+    bank_views : int
+        Without a bank: views of each sample.
+    generator_epochs : int or "auto"
+        Without a bank; "auto": a share of the encoder's, by domain.
+    generator_learning_rate : float or "auto"
+    sampler_steps : int or "auto"
+    [shared]
+
+    Attributes
+    ----------
+    fitted_ : dict
+        What fit resolved from the data.
+    metrics_ : list of dict
+        Loss, quality and label-free diagnostics through training.
+    status_ : str
+        "finished", "interrupted" or "time limit".
+    warnings_ : list of str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import GenView
+    >>> images = (load_digits().images * 15).astype("uint8")
+    >>> model = GenView(epochs=2, random_state=0).fit(images)
+    >>> model.transform(images).shape, model.views(images[:3], n_views=2).shape
+    ((1797, 256), (3, 2, 8, 8))
+    """
+
+    name = "genview"
+    strength_option = "noise_strength"
+    trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False}
+    resolved_options = GENERATOR
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; give the bank.
+        "paper-images": {
+            "framework": "moco",
+            "view_maker": "moco",
+            "encoder": "resnet18",
+            "projection": (512, 128),
+            "temperature": 0.2,
+            "momentum": 0.99,
+            "queue_size": 4096,
+            "crop_minimum": 0.2,
+            "alpha": 1.0,
+            "quality": True,
+            "gamma": 1.0,
+            "batch_size": 512,
+            "optimizer": "sgd",
+            "learning_rate": 0.5,
+            "weight_decay": 5e-4,
+            "warmup": 0.02,
+            "epochs": 500,
+        },
+    }
+
+    bank: str | None = None
+    alpha: Share = 1.0
+    quality: bool = True
+    quality_features: Literal["views", "cached"] = "views"
+    gamma: Rate = 1.0
+    noise: str = "adaptive"
+    first_share: Share = 0.5
+    bank_views: Count = 1
+    generator_epochs: Count | Auto = "auto"
+    generator_learning_rate: Positive | Auto = "auto"
+    sampler_steps: Count | Auto = "auto"
+
+    @property
+    def generates(self) -> bool:
+        """Whether `views` are generated: a generator was trained and did not diverge."""
+        check_is_fitted(self)
+        assert isinstance(self.method_, GenViewMethod)
+        return self.method_.generates
+
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+        check_noise(options.noise)
+        usual = generators.USUAL[resolved["domain"]]
+        found = {}
+        for name in GENERATOR:
+            given = getattr(options, name, "auto")
+            if name == "generator_epochs" and given == "auto":
+                given = max(1, round(usual[name] * resolved["epochs"]))
+            found[name] = usual[name] if given == "auto" else given
+        return found
+
+    def _rows(self, X: Any, domain: str, row_shape: list[int] | None) -> Any:
+        rows = super()._rows(X, domain, row_shape)
+        if row_shape is None:
+            self._fingerprint, self._n_rows = fingerprint(rows), len(rows)
+        return rows
+
+    def _fresh(self, x: Rows) -> Method:
+        views = None if self.options_.bank is None else self._bank_views(self.options_.bank)
+        method = super()._fresh(x)
+        assert isinstance(method, GenViewMethod)
+        if views is not None:
+            scaled = self.fitted_["domain"] == "vectors"
+            each = (views[:, number].contiguous() for number in range(views.shape[1]))
+            method.bank = [self.scaler_(one) if scaled else Samples(one, self.scaler_) for one in each]
+        return method
+
+    def _bank_views(self, path: str) -> Tensor:
+        """The views of a bank of these rows, (n, K, ...).
+
+        Raises
+        ------
+        InputError
+            There is no bank, it is not complete, or of other rows.
+        """
+        bank = ViewBank(path)
+        record = bank.read_record()
+        if record["rows"] != self._n_rows:
+            raise InputError(
+                f"the bank {path} has views of {record['rows']} rows, and {self._n_rows} are given: fit the rows it "
+                "was made of, or generate a bank of these"
+            )
+        if record["data"]["fingerprint"] != self._fingerprint:
+            raise InputError(
+                f"the bank {path} is of other rows, or of these in another order: fit the rows it was made of, or "
+                "generate a bank of these"
+            )
+        return bank.read_views()
+
+    def _build(self, settings: SimpleNamespace) -> Method:
+        framework, views = parts.make_model(settings)
+        generated = None
+        if settings.bank is None and settings.alpha > 0:
+            generated = _generated(settings, framework.encoder)
+        return GenViewMethod(
+            framework,
+            views,
+            generated,
+            _quality(settings, framework.encoder) if settings.quality and settings.gamma else None,
+            alpha=settings.alpha,
+            gamma=settings.gamma,
+            on_top=settings.domain != "vectors",
+            first_share=settings.first_share,
+            epochs=settings.epochs,
+            generator_epochs=settings.generator_epochs,
+            optimizer=parts.make_optimizer(settings),
+            generator_optimizer=generators.make_generator_optimizer(settings),
+        )
+
+
+def _quality(settings: SimpleNamespace, encoder: nn.Module) -> ViewQuality:
+    return ViewQuality(encoder, _one(settings), caches=settings.quality_features == "cached")
+
+
+def _one(settings: SimpleNamespace) -> Tensor:
+    """A scaled sample of zeros."""
+    if settings.domain != "images":
+        return torch.zeros(1, 4, 32) if settings.domain == "dna" else torch.zeros(1, settings.row_shape[0])
+    return torch.zeros(1, parts.channels_of(settings), *settings.row_shape[:2])
+
+
+def _generated(settings: SimpleNamespace, encoder: nn.Module) -> GeneratedViews:
+    """The domain's diffusion model, with the strength that each row can bear."""
+    settings = copy.copy(settings)
+    settings.denoiser = "fast"
+    codes, denoiser = generators.codes_and_denoiser(settings, encoder, settings.n_components)
+    generator = ConditionalDiffusion(
+        denoiser,
+        codes,
+        condition=settings.n_components,
+        schedule=settings.noise_schedule,
+        prediction=settings.predicts,
+        sampler=settings.sampler,
+        steps=settings.sampler_steps,
+        strength=0.5,  # of samples whose level nobody asked for
+    )
+    return GeneratedViews(
+        generator,
+        encoder,
+        nn.Identity(),
+        n_components=settings.n_components,
+        n_views=settings.bank_views,
+        strengths=BearableStrength(settings.noise),
+    )

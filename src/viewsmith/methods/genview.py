@@ -1,0 +1,238 @@
+"""GenView: generated views with noise that each sample can bear, and pairs weighted by their quality (Li et al. 2024,
+GenView: Enhancing View Quality with Pretrained Generative Model for Self-Supervised Learning).
+
+Symbols: X a sample, X+ its generated view, t and t+ fixed augmentations, P = t(X) and P+ = t+(X+) a pair of views, q
+its quality, w its weight, L the loss of any framework. One of the two sources of a pair is X+ with probability alpha,
+the other stays X (equation 6); the loss is the mean of w L (equations 10 to 14). X+ comes from a bank made beforehand
+(equation 9), or from a generator that is trained in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import gather
+from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.samples import Rows
+from viewsmith.frameworks import Framework
+from viewsmith.losses.quality import quality_weights
+from viewsmith.methods.diffaug import GeneratorStep
+from viewsmith.views.generated import GeneratedViews
+from viewsmith.views.pair import Pair, ViewPair
+from viewsmith.views.quality import ViewQuality
+
+#: For either view of each sample, int64 (B,): 0 for the sample itself, k for its generated view k - 1.
+Sources = tuple[Tensor, Tensor]
+
+
+class GenViewMethod(Method):
+    """A framework with generated views, and weights for its pairs.
+
+    Parameters
+    ----------
+    framework : Framework
+        Encoder, head and pair loss.
+    views : ViewPair
+        The fixed augmentations t and t+.
+    generated : GeneratedViews, optional
+        A generator to train in between, and the views it makes. Without it, views come from `bank`.
+    quality : ViewQuality, optional
+        Weighs pairs; without it all weights are 1.
+    alpha : float
+        Probability that one of the two sources of a pair is generated; 0: the framework alone.
+    gamma : float
+        Of the weights, ``n softmax(gamma q)``.
+    on_top : bool
+        Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
+    first_share : float
+        Share of the epochs before anything is made of the encoder: the copy that sees quality, the generator.
+    epochs, generator_epochs : int
+    optimizer, generator_optimizer : Optimizer
+        The encoder's schedule runs once over all its phases.
+
+    Attributes
+    ----------
+    bank : sequence of Tensor or Samples
+        One view of each training row in each, scaled; to be set before training where there is no generator.
+    """
+
+    def __init__(
+        self,
+        framework: Framework,
+        views: ViewPair,
+        generated: GeneratedViews | None,
+        quality: ViewQuality | None,
+        *,
+        alpha: float,
+        gamma: float,
+        on_top: bool,
+        first_share: float,
+        epochs: int,
+        generator_epochs: int,
+        optimizer: Optimizer,
+        generator_optimizer: Optimizer,
+    ) -> None:
+        super().__init__()
+        self.framework, self.views = framework, views
+        self.generated, self.quality = generated, quality
+        self.alpha, self.gamma, self.on_top, self.first_share = alpha, gamma, on_top, first_share
+        self.epochs, self.generator_epochs = epochs, generator_epochs
+        self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
+        self.bank: list[Rows] = []
+        self.rows: Rows | None = None
+        views.bind(framework)
+
+    def phases(self) -> list[Phase]:
+        later = self.quality is not None or self.generated is not None
+        first = round(self.first_share * self.epochs) if later else 0
+        phases = [self._encoder_phase("first", 0, first, None)] if first else []
+        if self.generated is not None:
+            step = Update("generator", GeneratorStep(self.generated), optimizer=self.generator_optimizer)
+            phases.append(Phase("generator", self.generator_epochs, [step], start=self._begin_generator))
+        return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training if later else None)]
+
+    def _encoder_phase(self, name: str, begin: int, end: int, start: object) -> Phase:
+        span = begin / self.epochs, end / self.epochs
+        step = Update("encoder", _EncoderStep(self, span), optimizer=replace(self.optimizer, span=span))
+        return Phase(name, end - begin, [step], start=start)  # type: ignore[arg-type]
+
+    def _begin_generator(self, seed: int) -> None:
+        assert self.generated is not None
+        self.generated.follow(self.framework.encoder, self.framework.head)
+        self.generated.begin(seed)
+
+    def _begin_training(self, seed: int) -> None:
+        if self.generated is not None:
+            self.generated.forget_bank()
+            self.generated.judge()
+        if self.quality is not None:
+            assert self.rows is not None
+            self.quality.follow(self.framework.encoder, self.rows)
+
+    def pair(self, batch: Batch, progress: float) -> tuple[Pair, Sources | None]:
+        """Two views of each sample, one of them perhaps of a generated one (equation 6), and where both come from."""
+        views = partial(self.views, index=batch.index, generator=batch.generator, progress=progress)
+        made = self.made()
+        if not made or not self.alpha:
+            return views(batch.x), None
+        draws = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device)
+        number = torch.randint(len(made), draws.shape[1:], generator=batch.generator, device=batch.x.device)
+        taken, side = draws[0] < self.alpha, draws[1] < 0.5
+        first, second = taken & side, taken & ~side
+        sources = torch.where(first, number + 1, 0), torch.where(second, number + 1, 0)
+        new = _take(made, batch.index, number)
+        here = [which.view(-1, *[1] * (batch.x.ndim - 1)) for which in (first, second)]
+        if self.on_top:
+            return views(torch.where(here[0], new, batch.x), second=torch.where(here[1], new, batch.x)), sources
+        pair = views(batch.x)
+        ids = None
+        if pair.ids is not None:
+            ids = (torch.where(first, batch.index, pair.ids[0]), torch.where(second, batch.index, pair.ids[1]))
+        shown = [torch.where(*each) for each in ((here[0], new, pair.first), (here[1], new, pair.second))]
+        return replace(pair, first=shown[0], second=shown[1], ids=ids, crops=None), sources
+
+    def made(self) -> list[Rows]:
+        """Generated views of the training rows; none where there is no bank and no generator (yet)."""
+        return self.bank if self.generated is None else self.generated.bank()
+
+    def weights(self, batch: Batch, pair: Pair, sources: Sources | None) -> tuple[Tensor, dict[str, Tensor]] | None:
+        """Weights of the pairs by their quality among those of all processes, and what to log; None: all are 1."""
+        if self.quality is None or not self.quality.ready:
+            return None
+        if self.quality.caches and pair.crops is not None:
+            if not self.quality.kept:
+                assert self.rows is not None
+                self.quality.keep([self.rows, *self.made()])
+            nowhere = torch.zeros_like(batch.index)
+            q = self.quality.cached(batch.index, sources or (nowhere, nowhere), pair.crops)
+        else:
+            q = self.quality(pair.first, pair.second)
+        weights = quality_weights(q, self.gamma, everywhere=gather(q))
+        return weights, {"quality": q.mean(), "largest_weight": weights.max()}
+
+    # ---- Method ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, x: Rows, seed: int) -> None:
+        self.rows = x
+        self.bank = [kept.to(x.device) for kept in self.bank]
+        self.views.prepare(x)
+        if self.generated is not None:
+            self.generated.prepare(x, seed)
+
+    def release(self) -> None:
+        self.rows, self.bank = None, []
+        self.views.release()
+        if self.quality is not None:
+            self.quality.release()
+        if self.generated is not None:
+            self.generated.release()
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        h: Tensor = self.framework.encoder(x)
+        return h if output == "representation" else self.framework.head(h)
+
+    @property
+    def generates(self) -> bool:
+        """Whether there is a generator that learned something."""
+        return self.generated is not None and bool(self.generated.usable)
+
+    @property
+    def borrows(self) -> bool:
+        return self.views.borrows and not self.generates
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """A generated view of each sample; a fixed one where there is no generator."""
+        if self.generated is not None and self.generates:
+            return self.generated.view(x, index, generator)
+        if self.bank and index is not None:
+            return self.bank[0][index]
+        return self.views.view(x, index=index, generator=generator)
+
+    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+        """Of the generator's bank: the share of views that have left their sample's neighbourhood, and similarity."""
+        made = self.generated
+        if made is None or not (made.drift or made.similarity):
+            return {}
+        return {"drift": float(made.drift), "generated_similarity": float(made.similarity)}
+
+    def warnings(self) -> list[str]:
+        if self.generated is None or not self.generated.start_loss or self.generated.usable:
+            return []
+        return [
+            "the generator diverged (its denoising loss is not finite, or above its start): training went on with "
+            "fixed views; lower generator_learning_rate"
+        ]
+
+
+class _EncoderStep(nn.Module):
+    """The framework's losses of a batch, each times its weight (equation 14)."""
+
+    def __init__(self, method: GenViewMethod, span: tuple[float, float]) -> None:
+        super().__init__()
+        self.framework, self.span = method.framework, span
+        self.method = [method]  # in a list: its other parts do not belong to this update
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        method = self.method[0]
+        progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
+        pair, sources = method.pair(batch, progress)
+        losses = self.framework(pair, progress)
+        found = method.weights(batch, pair, sources)
+        if found is None:
+            return losses, {}
+        weights, logs = found
+        return weights.to(losses.dtype) * losses, logs
+
+
+def _take(kept: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
+    """View `number` of each row at `index`, both int64 (B,)."""
+    found = kept[0][index]
+    for position, others in enumerate(kept[1:], start=1):
+        here = (number == position).nonzero()[:, 0]
+        found[here] = others[index[here]]
+    return found

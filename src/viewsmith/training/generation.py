@@ -1,0 +1,141 @@
+"""Generating views as a job: blocks of samples fixed by their ids, so that it stops, resumes and shards at will."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.random import stream
+from viewsmith.training.bank import ViewBank
+from viewsmith.views.adaptive import LEVELS, adaptive_levels, random_levels
+
+#: Shares of samples where nothing asked for them.
+UNKNOWN = float("nan")
+
+
+class ViewGenerator(Protocol):
+    """Anything that makes a view of each sample, in the units of the data.
+
+    Attributes
+    ----------
+    device : torch.device
+        Where its random streams have to be.
+    """
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, in plain JSON values, with ``name`` and ``version``; it tells banks apart."""
+        ...
+
+    def shares(self, rows: Tensor) -> Tensor:
+        """How much noise each of all rows can bear, float64 (n,), from 0 to 1."""
+        ...
+
+    def generate(
+        self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
+    ) -> Tensor:
+        """View number `view` of some rows, (B, ...) like them, from their ids, noise levels and random streams."""
+        ...
+
+
+def generate(
+    bank: ViewBank, rows: Tensor, generator: ViewGenerator, *, shard: tuple[int, int] = (1, 1), progress: bool = False
+) -> None:
+    """Make the blocks that a bank lacks.
+
+    Parameters
+    ----------
+    bank : ViewBank
+        Opened for these rows and this generator.
+    rows : Tensor, shape (n, ...)
+        Samples in the units of the data.
+    generator : ViewGenerator
+    shard : (int, int)
+        i of n: every n-th block, from the i-th on, counted from 1.
+    progress : bool
+        Show a bar with the time left on stderr when that is a terminal.
+    """
+    record = bank.read_record()
+    if bank.read_levels() is None:
+        bank.write_levels(*find_levels(record, rows, generator))
+    known = bank.read_levels()
+    assert known is not None
+    part, parts = shard
+    todo = [number for number in bank.missing() if number % parts == part - 1]
+    for number in _shown(todo) if progress else todo:
+        index = bank.rows_of(number)
+        block, level, seeds = rows[index], known[1][index], bank.seeds(index)
+        views = []
+        for view in range(record["views_per_sample"]):
+            streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
+            views.append(generator.generate(block, index, view, level[:, view], streams))
+        bank.write_block(number, torch.stack(views, dim=1))
+    if not bank.missing():
+        bank.finish()
+
+
+def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor]:
+    """Shares, float64 (n,), and noise levels, int64 (n, K), of the noise that a bank's record names.
+
+    ``adaptive``: by the share, all views of a sample alike; ``random``: one of the five levels for each view;
+    ``constant:L``: L; ``none``: views that are there already, of unknown level (-1). All but the first do not ask for
+    shares (NaN).
+    """
+    n, k, noise = len(rows), record["views_per_sample"], record["noise"]
+    share = torch.full((n,), UNKNOWN, dtype=torch.float64)
+    if noise == "adaptive":
+        share = generator.shares(rows).cpu()
+        return share, adaptive_levels(share)[:, None].repeat(1, k)
+    if noise == "random":
+        return share, random_levels(n * k, stream(record["seed"], "levels")).view(n, k)
+    return share, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2]))
+
+
+def check_noise(noise: str) -> str:
+    """The noise itself.
+
+    Raises
+    ------
+    InputError
+        It is none that a generator can be asked for (`find_levels`).
+    """
+    constant = re.fullmatch(r"constant:(\d{1,3})", noise)
+    if noise in ("adaptive", "random") or (constant and int(constant[1]) <= LEVELS[-1]):
+        return noise
+    raise InputError(f"noise is {noise!r}, expected adaptive, random or constant:L with L from 0 to {LEVELS[-1]}")
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """ "2/8" as (2, 8).
+
+    Raises
+    ------
+    InputError
+        It is no such text, or out of range.
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise InputError(f"the shard is {text!r}, expected i/n with i from 1 to n, such as 1/4")
+    return int(found[1]), int(found[2])
+
+
+def _shown(todo: Sequence[int]) -> Iterable[int]:
+    """The numbers, with a bar on stderr where that is a terminal."""
+    return _with_bar(todo) if sys.stderr.isatty() else todo
+
+
+def _with_bar(todo: Sequence[int]) -> Iterator[int]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("generate"), BarColumn(), MofNCompleteColumn(), TextColumn("blocks"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield from bar.track(todo)

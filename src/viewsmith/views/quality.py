@@ -1,0 +1,128 @@
+"""The quality of pairs of views, seen by a frozen copy of an encoder (GenView: Li et al. 2024, section 3.4)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.losses.quality import Pools, attention_pools, foreground_map, pair_quality
+from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.views.adaptive import find_foreground
+from viewsmith.views.fixed.resampling import crop
+from viewsmith.views.maker import Crops
+
+MOST = 10_000  # images that the axis of the foreground is found from
+BLOCK = 64
+WIDTH = 16  # axes that maps are kept on
+
+
+class ViewQuality(nn.Module):
+    """q of pairs of views: of images by the patches of a feature map, of vectors and DNA by the representation.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Copied, and the copy stays as it is until `follow`.
+    x : Tensor, shape (B, ...)
+        A scaled sample or more, which tells what the encoder is for.
+    caches : bool
+        Look at every image once (`keep`), and take from its map what a view shows (`cached`), instead of looking at
+        every view. Colours of views are not seen then. Images alone.
+
+    Attributes
+    ----------
+    ready : Tensor
+        1 once there was something to look at.
+    axis : Tensor, shape (D,)
+        Points to the foreground; of width 0 where there are no patches.
+    kept : list of Tensor, each (n, c, h, w)
+        Maps of all rows of each source on a few axes, float16; never saved.
+    """
+
+    ready: Tensor
+    axis: Tensor
+
+    def __init__(self, encoder: nn.Module, x: Tensor, *, caches: bool = False) -> None:
+        super().__init__()
+        self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
+        self.maps = FeatureMap(self.encoder, x) if x.ndim == 4 else None
+        self.caches = caches and self.maps is not None
+        self.kept: list[Tensor] = []
+        self.register_buffer("ready", torch.tensor(0))
+        self.register_buffer("axis", torch.zeros(0 if self.maps is None else self.maps.shape[2]))
+
+    @torch.no_grad()
+    def follow(self, encoder: nn.Module, rows: Rows) -> None:
+        """Copy the weights of the encoder, and find what is foreground in scaled training rows."""
+        self.encoder.load_state_dict(encoder.state_dict())
+        self.kept = []
+        if self.maps is not None:
+            maps, device = self.maps, rows.device
+            chosen = torch.linspace(0, len(rows) - 1, min(len(rows), MOST), dtype=torch.float64).long()
+            found = find_foreground(lambda: (maps(rows[part.to(device)]).float() for part in chosen.split(BLOCK)))
+            self.axis.copy_(found.axis)
+        self.ready.fill_(1)
+
+    @torch.no_grad()
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """q of each pair of views, (B,), without gradient."""
+        return pair_quality(*(self._pools(view) for view in (first, second)))
+
+    @torch.no_grad()
+    def keep(self, sources: Sequence[Rows]) -> None:
+        """Look at all rows of each source, scaled: the samples, and their generated views.
+
+        Maps are kept on `WIDTH` axes: that of the foreground, and those on which patches of the samples are largest.
+        """
+        assert self.maps is not None
+        maps, rows = self.maps, sources[0]
+        chosen = torch.linspace(0, len(rows) - 1, min(len(rows), MOST), dtype=torch.float64).long().to(rows.device)
+        moments: Tensor | float = 0.0
+        for part in chosen.split(BLOCK):
+            patches = maps(rows[part]).float().flatten(0, 2)
+            patches = patches - (patches @ self.axis)[:, None] * self.axis
+            moments = moments + (patches.T @ patches).double()
+        assert isinstance(moments, Tensor)
+        others = torch.linalg.eigh(moments).eigenvectors.flip(1)[:, : min(WIDTH, len(moments)) - 1].to(self.axis)
+        axes = torch.cat([self.axis[:, None], others], dim=1)
+
+        def look(x: Tensor) -> Tensor:
+            return (maps(x).float() @ axes).movedim(3, 1).half()
+
+        self.kept = [in_blocks(look, each, BLOCK) for each in sources]
+
+    @torch.no_grad()
+    def cached(self, index: Tensor, sources: tuple[Tensor, Tensor], crops: tuple[Crops, Crops]) -> Tensor:
+        """q of each pair of views, (B,), from kept maps: of which rows, of which sources, and what the views show."""
+        return pair_quality(*(self._cut(index, *side) for side in zip(sources, crops, strict=True)))
+
+    def _cut(self, index: Tensor, source: Tensor, shown: Crops) -> Pools:
+        maps = self.kept[0][index]
+        for number, kept in enumerate(self.kept[1:], start=1):
+            here = (source == number).nonzero()[:, 0]
+            maps[here] = kept[index[here]]
+        boxes = shown.boxes.float() * shown.boxes.new_tensor([*maps.shape[2:]] * 2)
+        features = crop(maps.float(), boxes, flip=shown.flip).flatten(2).mT
+        # The foreground's axis is the first that maps are kept on.
+        return attention_pools(features, foreground_map(features, torch.eye(1, features.shape[2]).to(features)[0]))
+
+    def release(self) -> None:
+        """Let go of the maps that `keep` made."""
+        self.kept = []
+
+    def _pools(self, view: Tensor) -> Pools:
+        if self.maps is None:
+            h = self.encoder(view).float()
+            return h, torch.zeros_like(h)  # all foreground
+        features = self.maps(view).float().flatten(1, 2)
+        return attention_pools(features, foreground_map(features, self.axis))
+
+    def train(self, mode: bool = True) -> ViewQuality:
+        """The copied encoder stays in evaluation mode."""
+        super().train(mode)
+        self.encoder.eval()
+        return self

@@ -1,0 +1,190 @@
+"""Banks of views of real data: the embedded generator on every domain, views at hand, and what is refused."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from refusals import refusal
+from viewsmith import DiffAug, PiNDA
+from viewsmith.data import load_dataset
+from viewsmith.estimators.banks import EmbeddedGenerator, GivenViews, generate_bank
+from viewsmith.training.bank import ViewBank
+from viewsmith.views.adaptive import adaptive_levels, density_share, noise_shares, strength_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+N = 60
+SMALL = {"epochs": 2, "n_components": 16, "batch_size": 32, "random_state": 0}
+
+
+def save(domain: str, folder: Path) -> Path:
+    """An .npz file of a domain, with a test part that no bank may look at."""
+    rng = np.random.default_rng(0)
+    x = {
+        "vectors": rng.normal(size=(N + 5, 6)).astype(np.float32) * [1, 2, 3, 4, 5, 0] + 3,
+        "images": rng.integers(0, 256, (N + 5, 16, 16, 3), dtype=np.uint8),
+        "dna": rng.choice(np.frombuffer(b"ACGT", np.uint8), (N + 5, 40)),
+    }[domain]
+    x = x.astype(np.float32) if domain == "vectors" else x
+    np.savez(folder / f"{domain}.npz", X_train=x[:N], X_test=x[N:])
+    return folder / f"{domain}.npz"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """By domain: data set, run with a generator, and a bank made with it."""
+    folder, found = tmp_path_factory.mktemp("runs"), {}
+    for domain in ("vectors", "images", "dna"):
+        dataset = load_dataset(save(domain, folder))
+        DiffAug(phases="AB", **SMALL).fit(dataset.x_train, run=folder / domain)
+        bank = generate_bank(dataset, folder / f"{domain} bank", run=folder / domain, views_per_sample=2, batch_size=16)
+        found[domain] = dataset, folder / domain, bank
+    return found
+
+
+@pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
+def test_views_are_in_the_units_of_the_data(runs, domain):
+    dataset, _, bank = runs[domain]
+    views = bank.read_views().numpy()
+    assert views.shape == (N, 2, *dataset.x.shape[1:]) and views.dtype == dataset.x.dtype
+    assert not np.array_equal(views[:, 0], views[:, 1]) and not np.array_equal(views[:, 0], dataset.x_train)
+    share, level = bank.read_levels()
+    assert ((share >= 0) & (share <= 1)).all() and torch.equal(level[:, 0], adaptive_levels(share))
+    if domain == "dna":
+        assert set(np.unique(views)) <= set(b"ACGT")
+    if domain == "vectors":
+        assert (views[..., 5] == 3).all()  # the constant column
+
+
+@pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
+def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path):
+    dataset, run, bank = runs[domain]
+    shutil.copytree(bank.path, tmp_path / "bank")
+    for number in (0, 2):
+        ViewBank(tmp_path / "bank").block(number).unlink()
+    options = {"run": run, "views_per_sample": 2, "batch_size": 16}
+    again = generate_bank(dataset, tmp_path / "bank", **options)
+    for part in (2, 1):
+        shards = generate_bank(dataset, tmp_path / "shards", shard=(part, 2), **options)
+    for number in bank.numbers():
+        assert again.block(number).read_bytes() == bank.block(number).read_bytes()
+        assert shards.block(number).read_bytes() == bank.block(number).read_bytes()
+
+
+@pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
+def test_another_batch_size_changes_no_more_than_rounding(runs, domain, tmp_path):
+    dataset, run, bank = runs[domain]
+    other = generate_bank(dataset, tmp_path / "bank", run=run, views_per_sample=2, batch_size=7)
+    one, two = bank.read_views().double(), other.read_views().double()
+    if domain == "vectors":
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
+    elif domain == "images":
+        assert (one - two).abs().max() <= 1
+    else:
+        assert (one != two).double().mean() < 0.01  # the larger of two codes that are nearly equal
+
+
+def test_the_level_is_the_strength_of_the_views(runs, tmp_path):
+    dataset, run, _ = runs["images"]
+    away = []
+    for level in (0, 200, 400):
+        bank = generate_bank(dataset, tmp_path / str(level), run=run, noise=f"constant:{level}")
+        away.append(float((bank.read_views()[:, 0].double() - torch.from_numpy(dataset.x_train)).abs().mean()))
+    assert away[0] < away[1] < away[2]
+    assert strength_of(torch.tensor([0, 100, 400])).tolist() == [0.1, 0.3, 0.9]
+
+
+def test_what_samples_can_bear(runs):
+    dataset, run, bank = runs["vectors"]
+    from viewsmith import load
+
+    model = load(run)
+    generated = model.method_.generated
+    with torch.no_grad():
+        h = generated.encoder(model._samples(dataset.x_train)).float()
+    expected = density_share(h)
+    assert torch.equal(noise_shares(generated.encoder, model._samples(dataset.x_train)), expected)
+    assert torch.equal(bank.read_levels()[0], expected)
+    bank = runs["images"][2]
+    assert float(bank.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)
+
+
+def test_a_generator_of_the_banks_own(runs, tmp_path):
+    dataset, _, _ = runs["vectors"]
+    bank = generate_bank(dataset, tmp_path / "bank", epochs=2, seed=5)
+    assert (tmp_path / "bank" / "generator" / "model.safetensors").exists()
+    views, stamp = bank.read_views(), (tmp_path / "bank" / "generator" / "model.safetensors").stat().st_mtime_ns
+    bank.block(0).unlink()
+    assert torch.equal(generate_bank(dataset, tmp_path / "bank", epochs=2, seed=5).read_views(), views)
+    assert (tmp_path / "bank" / "generator" / "model.safetensors").stat().st_mtime_ns == stamp
+    assert "shards need one generator" in refusal(generate_bank, dataset, tmp_path / "other", shard=(1, 2))
+    assert not (tmp_path / "other").exists()
+
+
+def test_views_of_a_folder(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    sources, views = rng.integers(0, 256, (2, 12, 8, 8, 3), dtype=np.uint8)
+    for folder, images, suffix in (("data", sources, "png"), ("views", views, "bmp")):
+        for row, image in enumerate(images):
+            file = tmp_path / folder / "ab"[row // 6] / f"{row % 6}.{suffix}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(file)
+    dataset = load_dataset(tmp_path / "data")
+    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views'}", transductive=True)
+    assert np.array_equal(bank.read_views()[:, 0], views)
+    assert bank.read_levels()[1].tolist() == [[-1]] * 12
+    # Several of each.
+    for side in ("0", "1"):
+        shutil.copytree(tmp_path / "views", tmp_path / "both" / side)
+    many = generate_bank(dataset, tmp_path / "many", generator=f"folder:{tmp_path / 'both'}", transductive=True)
+    assert many.read_views().shape == (12, 2, 8, 8, 3)
+    (tmp_path / "views" / "b" / "1.bmp").unlink()
+    said = refusal(
+        generate_bank, dataset, tmp_path / "new", generator=f"folder:{tmp_path / 'views'}", transductive=True
+    )
+    assert "no view of b/1.png" in said and not (tmp_path / "new").exists()
+
+
+def test_views_of_an_array(runs, tmp_path):
+    dataset, _, bank = runs["vectors"]
+    np.savez(tmp_path / "views.npz", views=bank.read_views().numpy())
+    given = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
+    assert torch.equal(given.read_views(), bank.read_views())
+    np.savez(tmp_path / "short.npz", views=bank.read_views().numpy()[:-1])
+    assert "expected (60, K, 6)" in refusal(GivenViews, tmp_path / "short.npz", dataset.x_train, None)
+    assert "no views at" in refusal(GivenViews, tmp_path / "none.npz", dataset.x_train, None)
+    np.savez(tmp_path / "double.npz", views=bank.read_views().double().numpy())
+    assert "float64" in refusal(GivenViews, tmp_path / "double.npz", dataset.x_train, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"generator": "dalle"}, "expected unclip:WEIGHTS, diffusion or folder:PATH"),
+        ({"generator": "unclip"}, "unclip needs weights"),
+        ({"generator": "unclip:nowhere"}, "the data are vectors"),
+        ({"generator": "folder"}, "needs a path"),
+        ({"generator": "folder:views", "noise": "random"}, "takes no noise"),
+        ({"guidance": 3.0}, "takes no guidance"),
+        ({"noise": "loud"}, "expected adaptive"),
+    ],
+)
+def test_options_that_do_not_fit(runs, tmp_path, options, said):
+    assert said in refusal(generate_bank, runs["vectors"][0], tmp_path / "bank", **options)
+    assert not (tmp_path / "bank").exists()
+
+
+def test_runs_that_do_not_fit(runs, tmp_path):
+    dataset, _, _ = runs["vectors"]
+    model = PiNDA(**SMALL).fit(dataset.x_train, run=tmp_path / "pinda")
+    assert "no generator" in refusal(EmbeddedGenerator, model)
+    assert "no generator" in refusal(generate_bank, dataset, tmp_path / "bank", run=tmp_path / "pinda")
+    said = refusal(generate_bank, dataset, tmp_path / "bank", run=runs["dna"][1])
+    assert "is of dna" in said and not (tmp_path / "bank").exists()
+    plain = DiffAug(phases="A", **SMALL).fit(dataset.x_train)
+    assert "no generator" in refusal(EmbeddedGenerator, plain)

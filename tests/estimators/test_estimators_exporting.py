@@ -1,0 +1,101 @@
+"""Encoders in forms that others load."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import torch
+
+from refusals import refusal
+from viewsmith import Contrastive
+from viewsmith.estimators.exporting import export_encoder
+from viewsmith.networks import resnet18
+from viewsmith.training.checkpoint import load_tensors
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "batch_size": 8, "random_state": 0}
+# The extra export is none that the tests need.
+ONNX = all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript", "onnxruntime"))
+FORMATS = ("timm", "torchvision", "safetensors")
+
+
+@pytest.fixture(scope="module")
+def models():
+    """By name: a fitted model and its rows."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (16, 16, 16, 3), dtype=np.uint8)
+    vectors = rng.normal(size=(16, 5)).astype(np.float32)
+    letters = rng.choice(np.frombuffer(b"ACGT", np.uint8), (16, 40))
+    found = {
+        "cnn": (images, {}),
+        "resnet18": (images, {"encoder": "resnet18"}),
+        "standard": (images[..., 0], {"encoder": "resnet18", "stem": "standard"}),
+        "mlp": (vectors, {}),
+        "dna": (letters, {}),
+    }
+    return {name: (Contrastive(**TINY, **options).fit(x), x) for name, (x, options) in found.items()}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_resnet_keeps_the_names_that_others_have(models, form, tmp_path):
+    model, x = models["resnet18"]
+    hint = export_encoder(model, tmp_path / "file", form)
+    weights = load_tensors(tmp_path / "file")
+    network = resnet18()
+    network.load_state_dict({name: value for name, value in weights.items() if not name.startswith("scaler.")})
+    with torch.no_grad():
+        h = network.eval()(torch.from_numpy(model.scaled(x)))
+    np.testing.assert_allclose(h, model.transform(x), atol=1e-5)
+    if form != "safetensors":
+        # As torchvision and timm name them; without torchvision here, those that its own weights are known by.
+        assert {"conv1.weight", "bn1.running_mean", "layer1.0.conv1.weight", "layer4.1.bn2.bias"} <= weights.keys()
+        assert {"layer2.0.downsample.0.weight", "layer2.0.downsample.1.weight"} <= weights.keys()
+        assert "nn.Conv2d(3, 64, 3, 1, 1, bias=False)" in hint and "pixel / 255" in hint
+    assert len(hint.splitlines()) == 1
+
+
+def test_other_stems_and_channels_are_told(models, tmp_path):
+    hint = export_encoder(models["standard"][0], tmp_path / "file", "timm")
+    assert "in_chans=1" in hint and "maxpool" not in hint
+    assert "of 1 channel" in export_encoder(models["standard"][0], tmp_path / "file", "torchvision")
+
+
+def test_safetensors_hold_the_scaling(models, tmp_path):
+    model, _ = models["mlp"]
+    export_encoder(model, tmp_path / "file", "safetensors")
+    weights = load_tensors(tmp_path / "file")
+    assert torch.equal(weights["scaler.center"], model.scaler_.center)
+    assert sum(not name.startswith("scaler.") for name in weights) == len(model.method_.framework.encoder.state_dict())
+
+
+@pytest.mark.parametrize("form", ["timm", "torchvision"])
+@pytest.mark.parametrize("name", ["cnn", "mlp", "dna"])
+def test_libraries_without_such_an_encoder(models, form, name, tmp_path):
+    assert f"{form} has no encoder like" in refusal(export_encoder, models[name][0], tmp_path / "file", form)
+    assert not (tmp_path / "file").exists()
+
+
+def test_unknown_formats(models, tmp_path):
+    assert "expected one of timm, torchvision, onnx" in refusal(
+        export_encoder, models["mlp"][0], tmp_path / "f", "keras"
+    )
+
+
+if ONNX:
+
+    @pytest.mark.parametrize("name", ["cnn", "resnet18", "standard", "mlp", "dna"])
+    def test_onnx_gives_the_same_representations(models, name, tmp_path):
+        import onnxruntime
+
+        model, x = models[name]
+        export_encoder(model, tmp_path / "file.onnx", "onnx")
+        session = onnxruntime.InferenceSession(str(tmp_path / "file.onnx"), providers=["CPUExecutionProvider"])
+        for rows in (x, x[:3]):
+            (h,) = session.run(None, {"samples": model.scaled(rows) if name == "dna" else rows})
+            np.testing.assert_allclose(h, model.transform(rows), atol=1e-4)
+
+else:
+
+    def test_onnx_needs_its_extra(models, tmp_path):
+        assert "viewsmith[export]" in refusal(export_encoder, models["mlp"][0], tmp_path / "file.onnx", "onnx")

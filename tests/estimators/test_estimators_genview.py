@@ -1,0 +1,126 @@
+"""GenView on real arrays: banks, frameworks, ablations, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+
+import viewsmith
+from refusals import refusal
+from viewsmith import Contrastive, DiffAug, GenView
+from viewsmith.data import load_dataset
+from viewsmith.estimators.banks import generate_bank
+from viewsmith.estimators.settings import FRAMEWORKS
+from viewsmith.training.bank import ViewBank
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+N = 48
+TINY = {"epochs": 2, "n_components": 8, "batch_size": 16, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 256, (N, 16, 16, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory, images):
+    """A bank of inverted images, two views of each: what comes from it is told at sight."""
+    folder = tmp_path_factory.mktemp("bank")
+    np.savez(folder / "data.npz", X_train=images, X_test=images[:2])
+    np.savez(folder / "views.npz", views=np.stack([255 - images, (255 - images) // 2], axis=1))
+    generate_bank(load_dataset(folder / "data.npz"), folder / "bank", generator=f"folder:{folder / 'views.npz'}")
+    return str(folder / "bank")
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_framework_takes_a_bank_and_weights(images, bank, framework):
+    views = "multicrop" if framework in ("swav", "dino") else "auto"
+    model = GenView(**TINY, bank=bank, framework=framework, view_maker=views).fit(images)
+    assert {"quality", "largest_weight"} <= model.metrics_[-1].keys() and np.isfinite(model.metrics_[-1]["loss"])
+    assert [row["phase"] for row in model.metrics_] == ["first", "train"]
+    assert model.transform(images).shape == (N, 8) and not model.generates
+
+
+def test_views_of_the_bank_reach_the_encoder(images, bank):
+    plain = GenView(**TINY, bank=bank, alpha=0.0, quality=False).fit(images)
+    alone = Contrastive(**TINY).fit(images)
+    assert np.array_equal(plain.transform(images), alone.transform(images))  # the framework alone
+    other = GenView(**TINY, bank=bank, quality=False).fit(images)
+    weighted = GenView(**TINY, bank=bank, alpha=0.0, first_share=0.0).fit(images)
+    for model in (other, weighted):
+        assert not np.array_equal(model.transform(images), alone.transform(images))
+
+
+def test_quality_from_kept_maps(images, bank, tmp_path):
+    model = GenView(**TINY, bank=bank, quality_features="cached").fit(images, run=tmp_path / "run")
+    views = GenView(**TINY, bank=bank).fit(images)
+    assert not np.array_equal(model.transform(images), views.transform(images))
+    assert abs(model.metrics_[-1]["quality"] - views.metrics_[-1]["quality"]) < 0.2
+    # Stopped within the last phase, it goes on to the same weights: kept maps are made anew.
+    parts = tmp_path / "parts"
+    for _ in range(2):
+        GenView(**TINY, bank=bank, quality_features="cached", minutes=1e-9).fit(
+            images, run=parts, resume=parts.exists()
+        )
+    again = GenView(**TINY, bank=bank, quality_features="cached").fit(images, run=parts, resume=True)
+    assert again.summary_["steps"] == 6 and np.array_equal(again.transform(images), model.transform(images))
+
+
+def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
+    model = GenView(**TINY, bank=bank).fit(images, run=tmp_path / "run")
+    assert sum(path.stat().st_size for path in (tmp_path / "run").glob("*.safetensors")) < 8_000_000
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.transform(images), model.transform(images))
+    assert np.array_equal(loaded.views(images[:3], 2), model.views(images[:3], 2))
+    assert loaded.bank == bank
+
+
+@pytest.mark.parametrize("noise", ["adaptive", "random", "constant:100"])
+def test_a_generator_trained_in_between(images, noise, tmp_path):
+    model = GenView(**TINY, noise=noise, bank_views=2).fit(images, run=tmp_path / "run")
+    assert model.generates and [row["phase"] for row in model.metrics_] == ["first", "generator", "train"]
+    views = model.views(images[:4], 2)
+    assert views.shape == (4, 2, 16, 16, 3) and views.dtype == np.uint8
+    assert np.array_equal(viewsmith.load(tmp_path / "run").views(images[:4], 2), views)
+
+
+def test_a_bank_of_vectors_by_the_embedded_generator(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32) * 3 + 1
+    np.savez(tmp_path / "x.npz", X=x)
+    DiffAug(phases="AB", **TINY).fit(x, run=tmp_path / "run")
+    bank = generate_bank(load_dataset(tmp_path / "x.npz"), tmp_path / "bank", run=tmp_path / "run")
+    model = GenView(**TINY, bank=str(bank.path)).fit(x)
+    assert np.isfinite(model.transform(x)).all() and {"quality"} <= model.metrics_[-1].keys()
+
+
+def test_banks_that_do_not_fit(images, bank, tmp_path):
+    assert "views of 48 rows, and 47 are given" in refusal(GenView(**TINY, bank=bank).fit, images[:-1])
+    assert "in another order" in refusal(GenView(**TINY, bank=bank).fit, images[::-1])
+    assert "is no folder" in refusal(GenView(**TINY, bank=str(tmp_path / "none")).fit, images)
+    part = ViewBank(tmp_path / "part")
+    part.open_for({key: value for key, value in ViewBank(bank).read_record().items() if key != "layout"})
+    assert "lacks 1 of 1 blocks" in refusal(GenView(**TINY, bank=str(part.path)).fit, images)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"noise": "loud"}, "expected adaptive, random or constant:L"),
+        ({"alpha": 2.0}, "less than or equal to 1"),
+        ({"gamma": -1.0}, "greater than or equal to 0"),
+        ({"first_share": -0.1}, "greater than or equal to 0"),
+    ],
+)
+def test_options_out_of_range(images, options, said):
+    assert said in refusal(GenView(**TINY | options).fit, images)
+
+
+def test_an_encoder_without_a_feature_map(images):
+    flat = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, 8))
+    options = {key: value for key, value in TINY.items() if key != "n_components"} | {"encoder": flat}
+    said = refusal(GenView(**options).fit, images)
+    assert "no feature map" in said and "quality=False" in said
+    model = GenView(**options, quality=False, noise="constant:200").fit(images)
+    assert model.generates
+    assert "no feature map" in refusal(GenView(**options, quality=False).fit, images)

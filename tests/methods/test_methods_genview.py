@@ -1,0 +1,262 @@
+"""GenView's phases, sources of pairs and weights, with a small generator and with a bank."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from viewsmith.core import Batch, Optimizer
+from viewsmith.frameworks import SimCLR
+from viewsmith.losses.quality import quality_weights
+from viewsmith.methods import ContrastiveMethod, GenViewMethod
+from viewsmith.networks import MLP
+from viewsmith.training.checkpoint import CheckpointFolder
+from viewsmith.training.engine import Callback, Trainer
+from viewsmith.views import GaussianNoise, Identity, ViewPair
+from viewsmith.views.adaptive import BearableStrength, adaptive_levels, noise_shares, strength_of
+from viewsmith.views.diffusion import ConditionalDiffusion, VectorCodes
+from viewsmith.views.generated import GeneratedViews
+from viewsmith.views.quality import ViewQuality
+
+N, D, M = 60, 4, 5
+X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
+
+
+class Denoiser(nn.Module):
+    """Says something of noise, time and condition."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = MLP(D + 1 + M, [16, D], activation="gelu")
+
+    def forward(self, x, t, condition):
+        return self.layers(torch.cat([x, t[:, None] / 1000, condition], 1))
+
+
+def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=0, **options):
+    torch.manual_seed(seed)
+    encoder = MLP(D, [8, M], norm="batch", last="activated")
+    generator = ConditionalDiffusion(Denoiser(), VectorCodes(D), condition=M, steps=3, prediction="v", strength=0.5)
+    settings = {
+        "alpha": 1.0,
+        "gamma": 1.0,
+        "on_top": False,
+        "first_share": 0.5,
+        "epochs": 4,
+        "generator_epochs": 3,
+        "optimizer": Optimizer(learning_rate=1e-3),
+        "generator_optimizer": Optimizer(learning_rate=1e-2),
+    }
+    return GenViewMethod(
+        SimCLR(encoder, MLP(M, [3])),
+        ViewPair([maker or Identity()]),
+        GeneratedViews(generator, encoder, nn.Identity(), n_components=M, strengths=BearableStrength(noise))
+        if generated
+        else None,
+        ViewQuality(encoder, X) if quality else None,
+        **settings | options,
+    )
+
+
+def batch(rows=20, seed=0):
+    index = torch.arange(rows)
+    return Batch(X[index], index, torch.Generator().manual_seed(seed))
+
+
+def with_bank(**options):
+    """A method on views that are told from all samples: 100 and more, from 200 on in the second of two."""
+    method = genview(generated=False, **options)
+    method.bank = [100 + X, 200 + X]
+    method.prepare(X, 0)
+    return method
+
+
+@pytest.mark.parametrize(
+    ("options", "phases"),
+    [
+        ({}, [("first", 2), ("generator", 3), ("train", 2)]),
+        ({"first_share": 0.25}, [("first", 1), ("generator", 3), ("train", 3)]),
+        ({"first_share": 0.0}, [("generator", 3), ("train", 4)]),
+        ({"generated": False}, [("first", 2), ("train", 2)]),
+        ({"generated": False, "quality": False}, [("train", 4)]),
+    ],
+)
+def test_the_phases_and_their_epochs(options, phases):
+    found = genview(**options).phases()
+    assert [(phase.name, phase.epochs) for phase in found] == phases
+    spans = [phase.updates[0].optimizer.span for phase in found if phase.name != "generator"]
+    assert spans[0][0] == 0 and spans[-1][1] == 1 and all(a[1] == b[0] for a, b in itertools.pairwise(spans))
+
+
+def test_each_phase_moves_its_own_network():
+    method = genview()
+    first, generator, train = method.phases()
+
+    def names(phase):
+        moving = {id(p) for p in phase.updates[0].module.parameters() if p.requires_grad}
+        return {name.split(".")[0] for name, p in method.named_parameters() if id(p) in moving}
+
+    assert names(first) == names(train) == {"framework"} and names(generator) == {"generated"}
+
+
+@pytest.mark.parametrize("on_top", [False, True])
+def test_one_of_the_two_sources_is_generated(on_top):
+    method = with_bank(on_top=on_top)
+    pair, sources = method.pair(batch(60), 0.0)
+    made = [(view > 50).all(1) for view in (pair.first, pair.second)]
+    assert torch.equal(made[0], ~made[1])  # alpha 1: one of them, never both
+    assert 15 < int(made[0].sum()) < 45
+    for view, generated, source in ((pair.first, made[0], sources[0]), (pair.second, made[1], sources[1])):
+        assert torch.equal(view[~generated], X[~generated])
+        number = (view[generated] > 150).all(1)
+        torch.testing.assert_close(view[generated], X[generated] + 100 + 100 * number[:, None])
+        assert torch.equal(source[generated], 1 + number.long()) and not source[~generated].any()
+        assert 0 < int(number.sum()) < len(number)  # of several views each is taken at times
+    assert torch.equal(pair.ids[0], torch.arange(60)) and torch.equal(pair.ids[1], torch.arange(60))
+
+
+def test_alpha_is_the_share_of_pairs():
+    taken = [bool((pair > 50).any()) for pair in _rows(with_bank(alpha=0.3), 60)]
+    assert 0.1 < sum(taken) / len(taken) < 0.5
+    assert not any((pair > 50).any() for pair in _rows(with_bank(alpha=0.0), 60))
+
+
+def _rows(method, rows):
+    pair, _ = method.pair(batch(rows), 0.0)
+    return torch.cat([pair.first, pair.second], 1)
+
+
+def test_fixed_views_are_applied_on_top_or_not():
+    noise = GaussianNoise(1.0)
+    on_top = with_bank(on_top=True, maker=noise).pair(batch(60), 0.0)[0]
+    instead = with_bank(on_top=False, maker=noise).pair(batch(60), 0.0)[0]
+    for pair, moved in ((on_top, True), (instead, False)):
+        made = (pair.second > 50).all(1)
+        whole = ((pair.second - X)[made] % 100).abs()
+        whole = torch.minimum(whole, 100 - whole).amax(1) > 1e-3
+        assert bool(whole.all()) is moved
+
+
+def test_alpha_zero_without_quality_is_the_framework_alone():
+    torch.manual_seed(0)
+    encoder = MLP(D, [8, M], norm="batch", last="activated")
+    ConditionalDiffusion(Denoiser(), VectorCodes(D), condition=M)  # draws the same weights
+    plain = ContrastiveMethod(
+        SimCLR(encoder, MLP(M, [3])), ViewPair([GaussianNoise()]), epochs=4, optimizer=Optimizer(learning_rate=1e-3)
+    )
+    method = genview(generated=False, quality=False, alpha=0.0, maker=GaussianNoise())
+    for each in (plain, method):
+        Trainer(each, batch_size=20, seed=3).fit(X)
+    for name, weights in plain.framework.state_dict().items():
+        assert torch.equal(method.framework.state_dict()[name], weights), name
+
+
+def test_losses_are_weighted_by_quality():
+    method = with_bank(gamma=4.0)
+    step = method.phases()[-1].updates[0].module
+    plain, logs = step(batch())
+    assert logs == {}  # not before the encoder was copied
+    method.phases()[-1].start(0)
+    method.eval()
+    step.eval()
+    weighted, logs = step(batch())
+    pair, _ = method.pair(batch(), 0.0)
+    q = method.quality(pair.first, pair.second)
+    torch.testing.assert_close(weighted, quality_weights(q, 4.0) * method.framework(pair, 0.0))
+    torch.testing.assert_close(logs["quality"], q.mean())
+    assert not torch.allclose(weighted, plain)
+
+
+def test_with_equal_quality_nothing_changes(monkeypatch):
+    method = with_bank()
+    step = method.phases()[-1].updates[0].module.eval()
+    expected, _ = step(batch())
+    method.phases()[-1].start(0)
+    monkeypatch.setattr(ViewQuality, "forward", lambda self, first, second: torch.full((len(first),), 0.3))
+    torch.testing.assert_close(step(batch())[0], expected)
+
+
+def test_weights_are_taken_among_all_processes(monkeypatch):
+    method = with_bank()
+    method.quality.ready.fill_(1)
+    others = torch.tensor([2.0, -1.0])
+    monkeypatch.setattr("viewsmith.methods.genview.gather", lambda q: torch.cat([others, q]))
+    pair, _ = method.pair(batch(), 0.0)
+    q = method.quality(pair.first, pair.second)
+    weights, _ = method.weights(batch(), pair, None)
+    torch.testing.assert_close(weights, quality_weights(q, everywhere=torch.cat([others, q])))
+
+
+def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
+    method = genview()
+    Trainer(method, batch_size=20).fit(X)
+    method.prepare(X, 0)
+    seen = []
+    sample = ConditionalDiffusion.sample
+
+    def spy(self, x, condition, generator=None, *, strength=None):
+        seen.append(strength)
+        return sample(self, x, condition, generator, strength=strength)
+
+    monkeypatch.setattr(ConditionalDiffusion, "sample", spy)
+    method.pair(batch(), 0.0)
+    expected = strength_of(adaptive_levels(noise_shares(method.generated.encoder, X)))
+    assert torch.equal(seen[0], expected) and len(expected.unique()) == 5
+    for noise, strengths in (("constant:300", {0.7}), ("random", {0.1, 0.3, 0.5, 0.7, 0.9})):
+        found = BearableStrength(noise)(method.generated.encoder, X, 0)
+        assert {round(value, 6) for value in found.tolist()} == strengths
+
+
+def test_training_learns_to_generate_and_tells():
+    method = genview()
+    rows = []
+
+    class Keep(Callback):
+        def epoch(self, trainer, row):
+            rows.append(row)
+
+    Trainer(method, batch_size=20, callbacks=[Keep()]).fit(X)
+    assert method.generates and method.quality.ready and method.warnings() == []
+    assert {"quality", "largest_weight"} <= rows[-1].keys() and "quality" not in rows[0]
+    assert method.view(X[:3], generator=torch.Generator().manual_seed(0)).shape == (3, D)
+    assert method.represent(X).shape == (N, M) and method.represent(X, "projection").shape == (N, 3)
+
+
+def test_a_generator_that_diverges_is_named_and_left_out():
+    method = genview(generator_optimizer=Optimizer(name="sgd", learning_rate=1e18))
+    Trainer(method, batch_size=20).fit(X)
+    assert not method.generates and "diverged" in method.warnings()[0]
+    method.prepare(X, 0)
+    assert torch.equal(method.pair(batch(), 0.0)[0].second, X[:20])
+
+
+def test_release_lets_go_of_all_rows():
+    method = with_bank()
+    method.release()
+    assert method.bank == [] and method.rows is None
+
+
+class Stop(Callback):
+    """Asks for an end after a number of steps, as a user would."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def step(self, trainer):
+        trainer._stop = trainer.steps == self.after
+
+
+@pytest.mark.parametrize("after", [3, 6, 9, 15, 18])
+def test_a_resumed_training_equals_an_uninterrupted_one(after, tmp_path):
+    def train(folder, resume=False, callbacks=()):
+        method = genview()
+        Trainer(method, batch_size=20, seed=2, checkpoint=CheckpointFolder(folder), callbacks=callbacks).fit(
+            X, resume=resume
+        )
+        return method.state_dict()
+
+    whole = train(tmp_path / "whole")
+    train(tmp_path / "parts", callbacks=[Stop(after)])
+    parts = train(tmp_path / "parts", resume=True)
+    assert all(torch.equal(parts[name], value) for name, value in whole.items())

@@ -1,0 +1,71 @@
+"""The feature map inside encoders of images: the layer, its values, and that nothing is left behind."""
+
+import pytest
+import torch
+from torch import nn
+
+from refusals import refusal
+from viewsmith.networks.cnn import SmallCNN
+from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.networks.resnet import resnet18
+
+
+def images(n=2, side=32, channels=3):
+    return torch.randn(n, channels, side, side, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "side", "layer", "shape"),
+    [
+        (SmallCNN(), 32, "stages.1", (8, 8, 64)),
+        (SmallCNN(), 64, "stages.2", (8, 8, 128)),
+        (resnet18(), 32, "layer3", (8, 8, 256)),
+        (resnet18(), 64, "layer4", (8, 8, 512)),
+        (SmallCNN(), 8, "stages.0", (4, 4, 32)),
+    ],
+)
+def test_the_layer_that_is_taken(encoder, side, layer, shape):
+    maps = FeatureMap(encoder, images(side=side))
+    assert maps.layer.startswith(layer) and maps.shape == shape
+    assert maps(images(3, side)).shape == (3, *shape)
+
+
+def test_values_and_modes():
+    encoder = SmallCNN().train()
+    x = images(4)
+    maps = FeatureMap(encoder, x)
+    found = maps(x)
+    assert encoder.training and not found.requires_grad and not list(maps.parameters())
+    assert all(not module._forward_hooks for module in encoder.modules())
+    encoder.eval()
+    with torch.no_grad():
+        expected = encoder.stages[1](encoder.stages[0](x)).movedim(1, 3)
+    torch.testing.assert_close(found, expected)
+
+
+class Transformer(nn.Module):
+    """Patches of 4 pixels with a class token in front, and one layer on them."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, 4, 4)
+        self.token = nn.Parameter(torch.zeros(1, 1, 8))
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        rows = self.patches(x).flatten(2).mT
+        return self.norm(torch.cat([self.token.expand(len(x), 1, 8), rows], dim=1))[:, 0]
+
+
+def test_patches_of_a_transformer():
+    encoder = Transformer()
+    maps = FeatureMap(encoder, images())
+    assert maps.layer == "norm" and maps.shape == (8, 8, 8)
+    x = images()
+    expected = encoder.norm(encoder.patches(x).movedim(1, 3))
+    torch.testing.assert_close(maps(x), expected.detach())
+
+
+def test_an_encoder_without_maps_is_refused():
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 4))
+    assert "no feature map" in refusal(FeatureMap, flat, images())

@@ -1,0 +1,71 @@
+"""A generator that costs nothing, and jobs of it that are killed; importable from other processes."""
+
+import os
+import signal
+
+import torch
+
+from viewsmith.training import bank as banks
+from viewsmith.training.bank import ViewBank
+from viewsmith.training.generation import generate
+
+ROWS = torch.arange(22 * 3, dtype=torch.float32).view(22, 3)
+
+
+class Toy:
+    """Rows plus their level plus noise of their own stream."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, kill=None):
+        self.kill, self.calls, self.seen = kill, 0, []
+
+    def describe(self):
+        return {"name": "toy", "version": "1"}
+
+    def shares(self, rows):
+        return torch.linspace(0, 1, len(rows), dtype=torch.float64)
+
+    def generate(self, rows, index, view, level, streams):
+        self.calls += 1
+        self.seen += index.tolist()
+        if self.kill == self.calls:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rows + level[:, None] + torch.stack([torch.randn(3, generator=own) for own in streams])
+
+
+def record(**changes):
+    base = {
+        "data": {"fingerprint": "abc"},
+        "rows": len(ROWS),
+        "views_per_sample": 2,
+        "block": 4,
+        "seed": 3,
+        "noise": "adaptive",
+        "generator": Toy().describe(),
+    }
+    return base | changes
+
+
+def job(folder, *, kill=None, write=None, shard=(1, 1), **changes):
+    """Run the job in a folder; killed in its n-th call of the generator, or before or after its n-th write."""
+    if write is not None:
+        save, count = banks.save_tensors, [0]
+
+        def save_or_die(path, tensors):
+            count[0] += 1
+            if (count[0], "before") == write:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if (count[0], "half") == write:
+                path.with_name(f".{path.stem}-half.safetensors").write_bytes(b"half")
+                os.kill(os.getpid(), signal.SIGKILL)
+            save(path, tensors)
+            if (count[0], "after") == write:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        banks.save_tensors = save_or_die
+    bank = ViewBank(folder)
+    bank.open_for(record(**changes))
+    toy = Toy(kill)
+    generate(bank, ROWS, toy, shard=shard)
+    return bank, toy

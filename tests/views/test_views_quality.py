@@ -1,0 +1,136 @@
+"""The quality of pairs as a frozen copy of an encoder sees it."""
+
+import copy
+
+import torch
+from torch import nn
+
+from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
+from viewsmith.networks.cnn import SmallCNN
+from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.networks.mlp import MLP
+from viewsmith.views import GaussianNoise, image_recipe
+from viewsmith.views.adaptive import find_foreground
+from viewsmith.views.fixed.resampling import crop
+from viewsmith.views.maker import Crops, Pair
+from viewsmith.views.quality import ViewQuality
+
+
+def images(n=12, seed=0):
+    return torch.randn(n, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
+
+
+def seen(x, encoder):
+    """A `ViewQuality` that has followed a trained-looking encoder."""
+    quality = ViewQuality(encoder, x)
+    encoder.train()(images(8, seed=5) if x.ndim == 4 else x)
+    quality.follow(encoder, x)
+    return quality
+
+
+def test_images_by_the_equations():
+    torch.manual_seed(0)
+    encoder, x = SmallCNN(), images()
+    quality = seen(x, encoder)
+    frozen = copy.deepcopy(encoder).eval()
+    maps = FeatureMap(frozen, x)
+    axis = find_foreground(lambda: [maps(x)]).axis.float()
+    torch.testing.assert_close(quality.axis, axis)
+    first, second = images(5, 1), images(5, 2)
+    pools = []
+    for view in (first, second):
+        features = maps(view).flatten(1, 2)
+        pools.append(attention_pools(features, foreground_map(features, axis)))
+    q = quality(first, second)
+    assert q.shape == (5,) and not q.requires_grad
+    torch.testing.assert_close(q, pair_quality(*pools))
+    # A pair of equal views agrees before the same background.
+    torch.testing.assert_close(quality(first, first), torch.zeros(5), atol=1e-5, rtol=0)
+
+
+def test_vectors_by_the_cosine_of_representations():
+    torch.manual_seed(0)
+    x = torch.randn(20, 4)
+    encoder = MLP(4, [8, 6], norm="batch", last="activated")
+    quality = seen(x, encoder)
+    h, other = (encoder.eval()(view).detach() for view in (x, x.flip(0)))
+    torch.testing.assert_close(quality(x, x.flip(0)), nn.functional.cosine_similarity(h, other))
+    torch.testing.assert_close(quality(x, x), torch.ones(20))
+
+
+def test_the_copy_stays_as_it_is():
+    encoder, x = SmallCNN(), images()
+    quality = seen(x, encoder).train()
+    before = quality(x, x.flip(0))
+    encoder.train()(images(30))
+    with torch.no_grad():
+        for weights in encoder.parameters():
+            weights.add_(1)
+    assert torch.equal(quality(x, x.flip(0)), before)
+    assert not any(weights.requires_grad for weights in quality.parameters())
+
+
+def test_a_state_dict_brings_it_back():
+    encoder, x = SmallCNN(), images()
+    quality, other = seen(x, encoder), ViewQuality(SmallCNN(), images(1))
+    assert quality.ready and not other.ready
+    other.load_state_dict(quality.state_dict())
+    assert other.ready and torch.equal(other(x, x.flip(0)), quality(x, x.flip(0)))
+    assert torch.equal(copy.deepcopy(other)(x, x.flip(0)), quality(x, x.flip(0)))
+
+
+def kept():
+    """A quality that keeps maps of images and of their negatives, and of views of both."""
+    torch.manual_seed(0)
+    encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images(12)
+    quality = ViewQuality(encoder, x, caches=True)
+    encoder.train()(images(8, seed=5))
+    quality.follow(encoder, x)
+    quality.keep([x, -x])
+    return quality, x
+
+
+def whole(n):
+    return Crops(torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(n, 1), torch.zeros(n, dtype=torch.bool))
+
+
+def test_kept_maps_give_the_quality_of_whole_images():
+    quality, x = kept()
+    index = torch.tensor([3, 0, 7, 5])
+    sources = torch.tensor([0, 1, 0, 1]), torch.tensor([1, 0, 0, 1])
+    shown = [torch.where(source[:, None, None, None] == 1, -x[index], x[index]) for source in sources]
+    expected = quality(*shown)
+    found = quality.cached(index, sources, (whole(4), whole(4)))
+    torch.testing.assert_close(found, expected, atol=5e-3, rtol=0)  # float16, and all of the patches' axes
+    assert quality.kept[0].dtype == torch.float16 and quality.kept[0].shape == (12, 8, 8, 8)
+
+
+def test_kept_maps_are_cut_as_the_views_are():
+    quality, _ = kept()
+    index, nowhere = torch.arange(4), torch.zeros(4, dtype=torch.int64)
+    # The lower right quarter, mirrored, of a map that is laid out by hand.
+    boxes, flip = torch.tensor([[0.5, 0.5, 0.5, 0.5]]).repeat(4, 1), torch.tensor([False, True, False, True])
+    by_hand = quality.kept[0][:4, :, 4:, 4:].float()
+    by_hand = torch.where(flip[:, None, None, None], by_hand.flip(3), by_hand)
+    features = crop(by_hand, torch.tensor([[0.0, 0.0, 4.0, 4.0]]).repeat(4, 1), (8, 8)).flatten(2).mT
+    pools = attention_pools(features, foreground_map(features, torch.eye(8)[0]))
+    other = quality._cut(index, nowhere, whole(4))
+    found = quality.cached(index, (nowhere, nowhere), (Crops(boxes, flip), whole(4)))
+    torch.testing.assert_close(found, pair_quality(pools, other))
+
+
+def test_crops_are_told_by_the_recipes():
+    x = images(6)
+    for name in ("simclr", "byol", "multicrop"):
+        maker = image_recipe(name, size=16)
+        pair = maker.pair(Pair(x, x), generator=torch.Generator().manual_seed(0))
+        assert all(side.boxes.shape == (6, 4) and side.flip.shape == (6,) for side in pair.crops)
+        ends = pair.crops[0].boxes[:, :2] + pair.crops[0].boxes[:, 2:]
+        assert (pair.crops[0].boxes >= 0).all() and (ends <= 1 + 1e-5).all()
+    plain = image_recipe("simclr", size=16, strength=0.0, grey=0.0)
+    x = x.sigmoid()
+    pair = plain.pair(Pair(x, x), generator=torch.Generator().manual_seed(0))
+    for view, shown in zip((pair.first, pair.second), pair.crops, strict=True):
+        torch.testing.assert_close(view, crop(x, shown.boxes * 16, flip=shown.flip), atol=1e-4, rtol=1e-4)
+    # After another maker, or of crops of crops, the boxes say nothing of the sample.
+    assert GaussianNoise().pair(pair).crops is None and plain.pair(pair).crops is None

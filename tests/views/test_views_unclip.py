@@ -1,0 +1,138 @@
+"""Stable unCLIP as a generator of views, against the pipeline itself: the real class with tiny random weights."""
+
+import numpy as np
+import pytest
+import torch
+from unclip_toys import tiny_pipeline
+
+from refusals import refusal
+from viewsmith.views.unclip import StableUnCLIP
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory):
+    return tiny_pipeline(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Smooth images of 24 x 24 pixels, uint8 (5, 24, 24, 3)."""
+    waves = np.random.default_rng(0).uniform(0, 1, (5, 3, 3, 3))
+    place = np.linspace(0, 3, 24)
+    field = sum(
+        waves[:, i, 0, None, None, :] * np.sin(i + place[:, None, None] * waves[:, i, 1, None, None, :] * 3)
+        + np.cos(place[None, :, None] * waves[:, i, 2, None, None, :] * 4)
+        for i in range(3)
+    )
+    field = (field - field.min()) / (field.max() - field.min())
+    return torch.from_numpy((field * 255).astype(np.uint8))
+
+
+def streams(rows):
+    return [torch.Generator().manual_seed(int(row)) for row in rows]
+
+
+LEVELS = torch.tensor([0, 100, 400, 100, 300])
+
+
+def test_clip_sees_what_the_pipelines_own_processor_gives(pipeline, images):
+    from PIL import Image
+
+    model = StableUnCLIP(pipeline)
+    found, maps = model.look(images)
+    pictures = [Image.fromarray(image.numpy()) for image in images]
+    pixels = pipeline.feature_extractor(images=pictures, return_tensors="pt").pixel_values
+    with torch.no_grad():
+        expected = pipeline.image_encoder(pixels).image_embeds
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+    assert maps.shape == (5, 4, 4, 32)
+    # Each patch is at its place: a change of the upper left corner moves the upper left patch most.
+    changed = images.clone()
+    changed[:, :6, :6] = 255 - changed[:, :6, :6]
+    moved = (model.look(changed)[1] - maps).norm(dim=-1).mean(0).flatten()
+    assert int(moved.argmax()) == 0
+
+
+@pytest.mark.parametrize("guidance", [1.0, 10.0])
+def test_each_view_is_the_one_the_pipeline_makes_at_its_level(pipeline, images, guidance):
+    model = StableUnCLIP(pipeline, steps=3, guidance=guidance)
+    embedding = model.look(images)[0]
+    latents = model.latents(model.noisy(embedding, LEVELS, draws := streams(range(5))), draws)
+    for row in range(5):
+        expected = pipeline(
+            image_embeds=embedding[row : row + 1],
+            prompt=[""],
+            num_inference_steps=3,
+            guidance_scale=guidance,
+            noise_level=int(LEVELS[row]),
+            generator=streams([row]),
+            output_type="latent",
+        ).images
+        torch.testing.assert_close(latents[row : row + 1], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_view_does_not_depend_on_its_batch_and_follows_its_stream(pipeline, images):
+    model = StableUnCLIP(pipeline, steps=2)
+    together = model.generate(images, None, 0, LEVELS, streams(range(5)))
+    assert together.shape == images.shape and together.dtype == torch.uint8
+    assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), together)
+    order = [3, 0]
+    some = model.generate(images[order], None, 0, LEVELS[order], streams(order))
+    assert (some.int() - together[order].int()).abs().max() <= 1  # one grey level
+    assert not torch.equal(model.generate(images, None, 0, LEVELS, streams(range(1, 6))), together)
+
+
+def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
+    model = StableUnCLIP(pipeline, steps=1)
+    looks = []
+    look = model.look
+    monkeypatch.setattr(model, "look", lambda rows: looks.append(len(rows)) or look(rows))
+    expected = model.generate(images, None, 0, LEVELS, streams(range(5)))
+    monkeypatch.setattr(pipeline, "encode_prompt", None)
+    assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), expected)
+    assert looks == [5]
+    model.generate(images.flip(0), None, 0, LEVELS, streams(range(5)))
+    assert looks == [5, 5]
+
+
+def test_shares_of_foreground(pipeline, images):
+    shares = StableUnCLIP(pipeline).shares(images)
+    assert shares.shape == (5,) and shares.dtype == torch.float64
+    assert float(shares.mean()) == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.parametrize("scheduler", ["ddim", "ddpm", "dpm", "pndm", "euler"])
+def test_every_scheduler_and_grey_images(pipeline, images, scheduler):
+    model = StableUnCLIP(pipeline, steps=2, scheduler=scheduler, guidance=1.0)
+    for grey in (images[..., 0], images[..., :1]):
+        views = model.generate(grey, None, 0, LEVELS, streams(range(5)))
+        assert views.shape == grey.shape
+        assert torch.equal(model.generate(grey, None, 0, LEVELS, streams(range(5))), views)
+
+
+def test_a_folder_of_weights(pipeline, images, tmp_path):
+    pipeline.save_pretrained(tmp_path / "weights", safe_serialization=True)
+    model = StableUnCLIP.load(str(tmp_path / "weights"), steps=2)
+    expected = StableUnCLIP(pipeline, steps=2).generate(images, None, 0, LEVELS, streams(range(5)))
+    assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), expected)
+    assert model.describe()["weights"] == str(tmp_path / "weights") and model.describe()["steps"] == 2
+    (tmp_path / "weights" / "model_index.json").unlink()
+    assert "cannot load" in refusal(StableUnCLIP.load, str(tmp_path / "weights"))
+
+
+def test_what_is_refused(pipeline, tmp_path):
+    assert "no weights" in refusal(StableUnCLIP.load, str(tmp_path / "nowhere"))
+    assert "no weights" in refusal(StableUnCLIP.load, "somewhere")
+    assert "steps is 0" in refusal(StableUnCLIP, pipeline, steps=0)
+    assert "at least 1" in refusal(StableUnCLIP, pipeline, guidance=0.5)
+    assert "one of ddim" in refusal(StableUnCLIP, pipeline, scheduler="fast")
+    assert "multiple of 2" in refusal(StableUnCLIP, pipeline, size=33)
+
+
+def test_without_the_extra(monkeypatch, tmp_path):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    assert "viewsmith[unclip]" in refusal(StableUnCLIP.load, str(tmp_path))
