@@ -87,7 +87,7 @@ def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, columns: 
             made = {f"f {name}": (share[..., None] * f).sum(1) for name, share in shares.items()}
             made |= {f"h {name}": F.normalize((share[..., None] * z).sum(1), dim=1) for name, share in shares.items()}
             p = method.channel.log_p(block).exp()
-            touched = family.every(block).flatten(2).amax(2) > 0
+            touched = F.max_pool2d(block, family.crop, family.stride).flatten(1) > 0
             made |= {"mass": (p * touched).sum(1), "effective": method.channel.effective(block), "largest p": p.amax(1)}
         for name, value in made.items():
             parts.setdefault(name, []).append(value)
