@@ -51,7 +51,7 @@ def main() -> None:
     ]
     found = collect(crl_tac_mnist.PATH)
     for name in ("84 x 84", "plain"):
-        runs = {row: found.get((f"mnist {name}", row), {}) for row in ("crl-tac", "uniform", "untrained")}
+        runs = {row: found.get((f"mnist {name}", row), {}) for row in crl_tac_mnist.OPTIONS}
         runs = {row: seeds for row, seeds in runs.items() if seeds}
         if not runs:
             continue
