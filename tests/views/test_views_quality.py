@@ -12,7 +12,7 @@ from viewsmith.networks.mlp import MLP
 from viewsmith.views import GaussianNoise, image_recipe
 from viewsmith.views.adaptive import find_foreground
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.maker import Crops, Pair
+from viewsmith.views.maker import CropBoxes, Pair
 from viewsmith.views.quality import ViewQuality
 
 
@@ -91,7 +91,7 @@ def kept():
 
 
 def whole(n):
-    return Crops(torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(n, 1), torch.zeros(n, dtype=torch.bool))
+    return CropBoxes(torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(n, 1), torch.zeros(n, dtype=torch.bool))
 
 
 def test_kept_maps_give_the_quality_of_whole_images():
@@ -115,7 +115,7 @@ def test_kept_maps_are_cut_as_the_views_are():
     features = crop(by_hand, torch.tensor([[0.0, 0.0, 4.0, 4.0]]).repeat(4, 1), (8, 8)).flatten(2).mT
     pools = attention_pools(features, foreground_map(features, torch.eye(8)[0]))
     other = quality._cut(index, nowhere, whole(4))
-    found = quality.cached(index, (nowhere, nowhere), (Crops(boxes, flip), whole(4)))
+    found = quality.cached(index, (nowhere, nowhere), (CropBoxes(boxes, flip), whole(4)))
     torch.testing.assert_close(found, pair_quality(pools, other))
 
 

@@ -49,8 +49,8 @@ class GenView(ViewsmithEstimator):
         by a copy of the encoder from after `first_share` of the epochs. Vectors and DNA have no background: there
         quality is the similarity of the two views.
     quality_features : {"views", "cached"}
-        Look at every view, as published, or at every image once and take from its map what a view shows: much less
-        work, and blind to the views' colours. Vectors and DNA: always views.
+        Look at every view, as published, or at every image once and take from its map what a view shows: a fifth of
+        the work, but blind to a view's colours and enlargement (docs, GenView). Vectors and DNA: always views.
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str

@@ -15,7 +15,7 @@ Generators = torch.Generator | Sequence[torch.Generator]
 
 
 @dataclass
-class Crops:
+class CropBoxes:
     """Which part of its source each of B views shows.
 
     Attributes
@@ -41,7 +41,7 @@ class Pair:
         The rows of the training set that the two views show; None: unknown.
     local : Tensor, shape (B, V, ...), or None
         V further views of each sample, of a smaller size (multi-crop).
-    crops : pair of Crops, or None
+    crops : pair of CropBoxes, or None
         What the views show of the samples they were made from, where crops are all that moved their pixels.
     """
 
@@ -49,7 +49,7 @@ class Pair:
     second: Tensor
     ids: tuple[Tensor, Tensor] | None = None
     local: Tensor | None = None
-    crops: tuple[Crops, Crops] | None = None
+    crops: tuple[CropBoxes, CropBoxes] | None = None
 
 
 class ViewMaker(nn.Module):

@@ -13,7 +13,7 @@ from viewsmith.losses.quality import Pools, attention_pools, foreground_map, pai
 from viewsmith.networks.feature_maps import FeatureMap
 from viewsmith.views.adaptive import find_foreground
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.maker import Crops
+from viewsmith.views.maker import CropBoxes
 
 MOST = 10_000  # images that the axis of the foreground is found from
 BLOCK = 64
@@ -96,11 +96,11 @@ class ViewQuality(nn.Module):
         self.kept = [in_blocks(look, each, BLOCK) for each in sources]
 
     @torch.no_grad()
-    def cached(self, index: Tensor, sources: tuple[Tensor, Tensor], crops: tuple[Crops, Crops]) -> Tensor:
+    def cached(self, index: Tensor, sources: tuple[Tensor, Tensor], crops: tuple[CropBoxes, CropBoxes]) -> Tensor:
         """q of each pair of views, (B,), from kept maps: of which rows, of which sources, and what the views show."""
         return pair_quality(*(self._cut(index, *side) for side in zip(sources, crops, strict=True)))
 
-    def _cut(self, index: Tensor, source: Tensor, shown: Crops) -> Pools:
+    def _cut(self, index: Tensor, source: Tensor, shown: CropBoxes) -> Pools:
         maps = self.kept[0][index]
         for number, kept in enumerate(self.kept[1:], start=1):
             here = (source == number).nonzero()[:, 0]

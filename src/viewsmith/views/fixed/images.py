@@ -18,7 +18,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.views.fixed.colour import recolour, solarise
 from viewsmith.views.fixed.resampling import blur, crop, random_boxes
-from viewsmith.views.maker import Crops, Pair, ViewMaker, rand
+from viewsmith.views.maker import CropBoxes, Pair, ViewMaker, rand
 
 Range = tuple[float, float]
 
@@ -144,12 +144,12 @@ class ImageViews(ViewMaker):
         crops = None if pair.crops is not None else (shown, other)
         return Pair(first, second, pair.ids, pair.local, crops)
 
-    def _seen(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Crops]:
+    def _seen(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
         """A view of each image, and what it shows."""
         self.check(x)
         draws = self.draw(len(x), x, generator)
         height, width = x.shape[2:]
-        return self.render(x, draws), Crops(draws.boxes / draws.boxes.new_tensor([height, width] * 2), draws.flip)
+        return self.render(x, draws), CropBoxes(draws.boxes / draws.boxes.new_tensor([height, width] * 2), draws.flip)
 
     def crops(self, x: Tensor, number: int, size: tuple[int, int], generator: torch.Generator | None = None) -> Tensor:
         """Several views of each image at another size: (B, C, H, W) to (B, number, C, *size)."""
