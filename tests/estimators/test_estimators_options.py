@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from viewsmith import CRLTAC, Contrastive, DiffAug, MetAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.estimators import ESTIMATORS
 from viewsmith.estimators.options import check_options, schema
@@ -190,15 +190,29 @@ REFUSED_BY_METAUG = [
     ("positives", "keys", "'views' or 'memory'"),
     ("memory_momentum", 2, "less than or equal to 1"),
 ]
-CASES = [(cls, *case) for cls in (Contrastive, PiNDA) for case in REFUSED]
+REFUSED_BY_GENVIEW = [
+    ("bank", 3, "string"),
+    ("alpha", 2, "less than or equal to 1"),
+    ("quality", "perhaps", "boolean"),
+    ("quality_features", "clip", "'views' or 'cached'"),
+    ("gamma", -1, "greater than or equal to 0"),
+    ("noise", "loud", "adaptive"),
+    ("first_share", 2, "less than or equal to 1"),
+    ("bank_views", 0, "greater than or equal to 1"),
+    ("generator_epochs", 0, "greater than or equal to 1 or 'auto'"),
+    ("generator_learning_rate", 0, "greater than 0"),
+    ("sampler_steps", 0, "greater than or equal to 1 or 'auto'"),
+]
+CASES = [(cls, *case) for cls in (Contrastive, PiNDA, GenView) for case in REFUSED]
 CASES += [(MetAug, *case) for case in REFUSED if case[0] != "framework"]
 CASES += [(MetAug, *case) for case in REFUSED_BY_METAUG]
 CASES += [(DiffAug, *case) for case in REFUSED if case[0] not in ("framework", "kernel")]
 CASES += [(DiffAug, *case) for case in REFUSED_BY_DIFFAUG]
 CASES += [(CRLTAC, *case) for case in REFUSED if case[0] not in ("framework", "view_maker", "kernel")]
 CASES += [(CRLTAC, *case) for case in REFUSED_BY_CRLTAC]
-CASES += [(cls, "noise_strength", "strong", "number or 'auto'") for cls in (Contrastive, DiffAug, MetAug)]
+CASES += [(cls, "noise_strength", "strong", "number or 'auto'") for cls in (Contrastive, DiffAug, MetAug, GenView)]
 CASES += [(PiNDA, *case) for case in REFUSED_BY_PINDA]
+CASES += [(GenView, *case) for case in REFUSED_BY_GENVIEW]
 
 
 @pytest.mark.parametrize(("cls", "option", "given", "expected"), CASES)
