@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from viewsmith.cli_errors import cut, explain, show_warning, writing
+from viewsmith.cli_options import make_estimator
 from viewsmith.core.errors import InputError
-
-if TYPE_CHECKING:
-    from viewsmith.estimators import ViewsmithEstimator
 
 app = typer.Typer(
     help="Contrastive representations whose views are learned or generated.",
@@ -107,7 +104,7 @@ def fit(
         "checkpoint_every": checkpoint_every,
     }
     given = {key: value for key, value in flags.items() if value is not None}
-    model = _estimator(method, preset, config, set_ or [], given)
+    model = make_estimator(method, preset, config, set_ or [], given)
     _set_threads(threads)
     dataset = load_dataset(
         data,
@@ -121,7 +118,7 @@ def fit(
         image_size=image_size,
     )
     if preset is not None:
-        model = _estimator(method, preset, config, set_ or [], given, dataset.domain)
+        model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)
     if already_finished(model, out, record, resume=resume):
         typer.echo(str(out))
@@ -377,76 +374,6 @@ def _set_threads(threads: int | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
-
-
-def _estimator(
-    method: str | None,
-    preset: str | None,
-    config: Path | None,
-    pairs: list[str],
-    given: dict[str, Any],
-    domain: str | None = None,
-) -> ViewsmithEstimator:
-    """The estimator to fit. What is nearer to the command wins: preset, then file, then --set, then flags.
-
-    Before the data are read, `domain` is None: the preset's name is checked, and its values come later.
-    """
-    from viewsmith.estimators import ESTIMATORS
-    from viewsmith.estimators.options import check_options
-
-    content = _config_file(config) if config else {}
-    named = content.pop("method", None)
-    if method is not None and named not in (None, method):
-        raise InputError(f"{config} is of the method {named!r}, and --method is {method!r}: leave --method out")
-    method = method or named or "contrastive"
-    if not isinstance(method, str) or method not in ESTIMATORS:
-        raise InputError(f"unknown method {method!r}: known are {', '.join(ESTIMATORS)}")
-    cls = ESTIMATORS[method]
-    parameters = {"verbose": True, "random_state": 0}
-    if preset is not None:
-        parameters |= _preset(cls, preset, domain)
-    parameters |= content | _assignments(pairs) | given
-    with contextlib.suppress(ValueError):  # a text from --set; fit says what it expected
-        parameters["random_state"] = int(str(parameters["random_state"]))
-    return cls(**vars(check_options(cls, parameters)))
-
-
-def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:
-    """Options of a preset: those named NAME are for vectors, those named NAME-DOMAIN for another domain."""
-    known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
-    if name not in known:
-        raise InputError(f"unknown preset {name!r}: known are {', '.join(known)}")
-    if domain is None:
-        return {}
-    own = name if domain == "vectors" else f"{name}-{domain}"
-    if own not in cls.presets:
-        raise InputError(f"the preset {name!r} of {cls.name} has nothing for {domain}: leave --preset out")
-    return cls.presets[own]
-
-
-def _config_file(path: Path) -> dict[str, Any]:
-    """Options of a TOML file and perhaps a method: flat, or the config.toml of a run."""
-    import tomllib
-
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"no configuration file at {path}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no valid TOML: {error}") from error
-    if isinstance(content.get("parameters"), dict):
-        return content["parameters"] | ({"method": content["method"]} if "method" in content else {})
-    return content
-
-
-def _assignments(pairs: list[str]) -> dict[str, Any]:
-    values = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise InputError(f"--set {pair!r} has no value: expected KEY=VALUE")
-        values[key.strip().replace("-", "_")] = value.strip()
-    return values
 
 
 def _write_report(

@@ -9,8 +9,7 @@ from crl_tac_processes import CASES, D, M, batch, crl_tac, fixed_draws, gradient
 from torch import nn
 
 from viewsmith.core.random import stream
-from viewsmith.losses.info_max import entropy, info_max_bound, log_marginal, sampled_info_max
-from viewsmith.methods.crl_tac import SMALL, on_sphere
+from viewsmith.losses.info_max import SMALL, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
 from viewsmith.networks import CropCNN, CropScores
 from viewsmith.training import Trainer
 from viewsmith.views import AugmentationChannel, Crops

@@ -22,8 +22,15 @@ from viewsmith.core.errors import InputError
 
 #: Similarities that are held at a time.
 BLOCK = 2**24
+#: Below this length embeddings shrink to zero instead of lying on the sphere.
+SMALL = 1e-4
 
 Keys = tuple[Tensor, Tensor]
+
+
+def on_sphere(v: Tensor) -> Tensor:
+    """v / sqrt(||v||^2 + SMALL^2), (..., d): length one, but zero at zero, where its gradient stays bounded."""
+    return v * torch.rsqrt(v.square().sum(dim=-1, keepdim=True) + SMALL**2)
 
 
 def log_marginal(

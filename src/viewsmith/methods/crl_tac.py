@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
-from viewsmith.losses.info_max import entropy, importance_weights, info_max_bound, sampled_info_max
+from viewsmith.losses.info_max import entropy, importance_weights, info_max_bound, on_sphere, sampled_info_max
 from viewsmith.views.channel import AugmentationChannel
 
 Step = Literal["exact", "sampled"]
@@ -26,8 +26,6 @@ Inference = Literal["expectation", "top", "uniform"]
 
 #: Weight of the entropy, per nat that it is below its target.
 HOLD = 1.0
-#: Below this length embeddings shrink to zero instead of lying on the sphere.
-SMALL = 1e-4
 
 
 class CRLTACMethod(Method):
@@ -242,11 +240,6 @@ class _evaluating:
     def __exit__(self, *error: object) -> None:
         for module, training in self.modules:
             module.train(training)
-
-
-def on_sphere(v: Tensor) -> Tensor:
-    """v / sqrt(||v||^2 + SMALL^2), (..., d): length one, but zero at zero, where its gradient stays bounded."""
-    return v * torch.rsqrt(v.square().sum(dim=-1, keepdim=True) + SMALL**2)
 
 
 def _gathered(z: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
