@@ -91,8 +91,8 @@ def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, columns: 
             shares = {name: method.channel.shares(block, *HOW[name]) for name in columns if name != "oracle"}
             if truth is not None and "oracle" in columns:
                 shares["oracle"] = truth[start : start + 128]
-            made = {f"f {name}": (share[..., None] * f).sum(1) for name, share in shares.items()}
-            made |= {f"h {name}": F.normalize((share[..., None] * z).sum(1), dim=1) for name, share in shares.items()}
+            made = {f"f {name}": (share[:, None] @ f)[:, 0] for name, share in shares.items()}
+            made |= {f"h {name}": F.normalize((share[:, None] @ z)[:, 0], dim=1) for name, share in shares.items()}
             p = method.channel.log_p(block).exp()
             touched = F.max_pool2d(block, family.crop, family.stride).flatten(1) > 0
             made |= {"mass": (p * touched).sum(1), "effective": method.channel.effective(block), "largest p": p.amax(1)}

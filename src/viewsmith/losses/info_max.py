@@ -33,6 +33,12 @@ def on_sphere(v: Tensor) -> Tensor:
     return v * torch.rsqrt(v.square().sum(dim=-1, keepdim=True) + SMALL**2)
 
 
+def expected(z: Tensor, p: Tensor) -> Tensor:
+    """E_T z of embeddings (N, M, d) under P(T|x), (N, M): (N, d)."""
+    # A product of matrices: the terms of the sum are never held.
+    return (p[:, None] @ z)[:, 0]
+
+
 def log_marginal(
     z: Tensor, p: Tensor, beta: float, keys: Keys | None = None, *, order: Literal[1, 2] | None = None
 ) -> Tensor:
@@ -108,7 +114,7 @@ def info_max_bound(
         transformation as a positive of itself and so rewards a channel that has only one; this one does not. Where P
         has only one left, this one is 0.
     """
-    alike = (p[..., None] * z).sum(dim=1).square().sum(dim=1)
+    alike = expected(z, p).square().sum(dim=1)
     if distinct:
         twice = p.square()
         rest = 1 - twice.sum(dim=1)
@@ -140,7 +146,7 @@ def sampled_info_max(z: Tensor, beta: float, weights: Tensor | None = None, keys
     if m < 2:
         raise InputError(f"{m} transformation of each sample was drawn, expected at least 2: pairs are made of them")
     shares = z.new_full((n, m), 1 / m) if weights is None else weights / m
-    total = (shares[..., None] * z).sum(dim=1).square().sum(dim=1)
+    total = expected(z, shares).square().sum(dim=1)
     same = (shares.square() * z.square().sum(dim=2)).sum(dim=1)
     others = None if keys is None else (keys[0], keys[1] / m)
     return beta * (total - same) / (1 - 1 / m) - (shares * log_marginal(z, shares, beta, others)).sum(dim=1)

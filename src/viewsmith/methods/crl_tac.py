@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
-from viewsmith.losses.info_max import entropy, importance_weights, info_max_bound, on_sphere, sampled_info_max
+from viewsmith.losses.info_max import entropy, expected, importance_weights, info_max_bound, on_sphere, sampled_info_max
 from viewsmith.views.channel import AugmentationChannel
 
 Step = Literal["exact", "sampled"]
@@ -135,10 +135,10 @@ class CRLTACMethod(Method):
         if family.is_view(x):
             return self.encoder(x) if output == "representation" else self.embed(x)
         f = family.embed(self.encoder, x)
-        shares = self.channel.shares(x, self.inference, self.inference_count)[..., None]
+        shares = self.channel.shares(x, self.inference, self.inference_count)
         if output == "representation":
-            return (shares * f).sum(dim=1)
-        return on_sphere((shares * self.every_embedding(x, f)).sum(dim=1))
+            return expected(f, shares)
+        return on_sphere(expected(self.every_embedding(x, f), shares))
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         view: Tensor = self.channel(x, index=index, generator=generator)
