@@ -3,7 +3,7 @@
 All 60,000 training images and 10,000 test images. A digit's place is drawn once, from seed 0. Rows:
 
 crl-tac        the library's defaults (`EPOCHS` epochs); on plain MNIST beta = 1, as in the paper
-crl-tac, 2     the same with an effective number of crops of at least 2 instead of 8 (the large images)
+crl-tac, N     the same with an effective number of crops of at least N instead of 8
 uniform        the same with a uniform channel: SimCLR with uniform crops
 untrained      before training
 
@@ -37,6 +37,7 @@ EPOCHS = 12
 OPTIONS: dict[str, dict[str, Any]] = {
     "crl-tac": {},
     "crl-tac, 2": {"effective_target": 2.0},
+    "crl-tac, 2.25": {"effective_target": 2.25},
     "uniform": {"channel": "uniform"},
     "untrained": {"channel": "uniform"},
 }

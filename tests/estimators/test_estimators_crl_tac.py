@@ -45,11 +45,11 @@ def test_what_auto_means_by_domain():
     assert of_images.fitted_["scaling"] == "none" and not of_images.method_.centred
     assert all(weight.ndim > 1 for weight in of_images.method_.head.parameters())  # no biases
     assert isinstance(channel(of_images).family, Crops) and channel(of_images).family.grids == [(3, 4)]
-    assert of_images.fitted_["effective_target"] == 3.0  # a quarter of 12
+    assert of_images.fitted_["effective_target"] == 8.0
     assert of_vectors.method_.centred and isinstance(channel(of_vectors).family, Masks)
     assert isinstance(channel(of_vectors).scores, MaskScores) and of_vectors.fitted_["effective_target"] == 8.0
     assert of_dna.method_.centred and isinstance(channel(of_dna).family, Windows)
-    assert isinstance(channel(of_dna).scores, PositionScores) and of_dna.fitted_["effective_target"] == 4.0
+    assert isinstance(channel(of_dna).scores, PositionScores) and of_dna.fitted_["effective_target"] == 8.0
     small = CRLTAC(**TINY).fit(images()[:, 4:18, :16])
     assert isinstance(small.method_.encoder, SmallCNN) and channel(small).family.crop == 10
 

@@ -21,7 +21,7 @@ def target_of(options: SimpleNamespace, fitted: dict[str, Any]) -> float | None:
     if options.effective_target != "auto":
         return None if options.effective_target is None else float(options.effective_target)
     family = make_family(SimpleNamespace(**{**vars(options), **fitted}))
-    return float(min(8.0, max(2.0, family.size / 4)))
+    return min(8.0, 0.9 * family.size)
 
 
 def make_family(settings: SimpleNamespace) -> Family:

@@ -77,7 +77,7 @@ class CRLTAC(ViewsmithEstimator):
         Weight of the entropy of P(T|x).
     effective_target : float, "auto" or None
         Effective number of transformations of each sample, exp of the entropy, that the channel must not fall below.
-        "auto": 8, or a quarter of all where they are fewer than 32, and at least 2. None: no such limit.
+        "auto": 8, or nine tenths of all where they are fewer than nine. None: no such limit.
     centred : bool or "auto"
         Take the embedding of an empty view from every embedding; "auto": where the encoder has biases or norms.
         Without it, or a network without biases, the channel does not leave the uniform distribution.

@@ -156,7 +156,7 @@ class CRLTACMethod(Method):
         if self.channel.scores is None or not self.chosen:
             return []
         size, chosen = self.channel.family.size, float(self.chosen)
-        if chosen > 0.95 * size and (self.effective_target or 0) < 0.9 * size:
+        if chosen > 0.95 * size and (self.effective_target or 0) < 0.8 * size:
             return [
                 f"the channel has not left the uniform distribution: it draws from {chosen:.0f} of {size} "
                 "transformations; train longer, or lower entropy_weight"
