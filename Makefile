@@ -105,6 +105,7 @@ study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=fo
 	$(PIP) -e ".[test,image,unclip,omics,dna,parquet,viz,bench]"
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_diffaug.py $(MINUTES)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffaug_cost.py
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffaug_bank.py $(MINUTES)
 	cd benchmarks && ../$(PY) tables_diffaug.py
 
 study-metaug: $(TEST) ## the study of MetAug (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
