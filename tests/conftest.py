@@ -47,3 +47,31 @@ def processes():
     # torch loads its compiler at the first optimiser, which takes longer than any training in the tests.
     context.set_forkserver_preload(["torch", "torch._dynamo", "viewsmith.estimators"])
     return context
+
+
+@pytest.fixture(scope="session")
+def in_pair(processes):
+    """Calls ``work(rank, *args, **kwargs)`` in two processes at a time and waits until both have ended well."""
+
+    def run(work, *args, **kwargs):
+        members = [processes.Process(target=work, args=(rank, *args), kwargs=kwargs) for rank in (0, 1)]
+        for member in members:
+            member.start()
+        for member in members:
+            member.join(90)
+        alive = [member.kill() for member in members if member.is_alive()]
+        assert not alive and [member.exitcode for member in members] == [0, 0]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def tensors_of_pair(in_pair, tmp_path_factory):
+    """What ``work(rank, meet, folder)`` saved as ``folder/RANK.pt`` in each of two processes."""
+
+    def run(work):
+        folder = tmp_path_factory.mktemp("group")
+        in_pair(work, str(folder / "meet"), str(folder))
+        return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+    return run

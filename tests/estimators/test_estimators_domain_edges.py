@@ -266,20 +266,13 @@ def test_the_published_form_on_images(name):
 
 
 @pytest.fixture
-def two(processes, tmp_path):
+def two(in_pair, tmp_path):
     """Fits on rows in two processes; what each of them has to say."""
 
     def run(x, **options):
         np.save(tmp_path / "x.npy", x)
         (tmp_path / "meet").unlink(missing_ok=True)
-        given = (str(tmp_path / "meet"), str(tmp_path), options)
-        members = [processes.Process(target=fit_rows, args=(rank, *given)) for rank in (0, 1)]
-        for member in members:
-            member.start()
-        for member in members:
-            member.join(60)
-        alive = [member.kill() for member in members if member.is_alive()]
-        assert not alive
+        in_pair(fit_rows, str(tmp_path / "meet"), str(tmp_path), options)
         return [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)]
 
     return run

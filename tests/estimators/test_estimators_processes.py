@@ -10,19 +10,12 @@ import viewsmith
 
 
 @pytest.fixture
-def group(processes, tmp_path):
+def group(in_pair, tmp_path):
     """Fits in two processes and returns their representations."""
 
     def run(name, folder, resume=False, **options):
         (tmp_path / "meet").unlink(missing_ok=True)
-        given = (str(tmp_path / "meet"), str(tmp_path), name, folder, options, resume)
-        members = [processes.Process(target=fit, args=(rank, *given)) for rank in (0, 1)]
-        for member in members:
-            member.start()
-        for member in members:
-            member.join(60)
-        alive = [member.kill() for member in members if member.is_alive()]
-        assert not alive and [member.exitcode for member in members] == [0, 0]
+        in_pair(fit, str(tmp_path / "meet"), str(tmp_path), name, folder, options, resume)
         return [np.load(tmp_path / f"{rank}.npy") for rank in (0, 1)]
 
     return run

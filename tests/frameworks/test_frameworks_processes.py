@@ -7,17 +7,9 @@ from framework_processes import steps, work
 
 
 @pytest.fixture(scope="module")
-def of_two(processes, tmp_path_factory):
+def of_two(tensors_of_pair):
     """What each of two processes finds, for every framework."""
-    folder = tmp_path_factory.mktemp("group")
-    members = [processes.Process(target=work, args=(rank, str(folder / "meet"), str(folder))) for rank in (0, 1)]
-    for member in members:
-        member.start()
-    for member in members:
-        member.join(60)
-    alive = [member.kill() for member in members if member.is_alive()]
-    assert not alive and [member.exitcode for member in members] == [0, 0]
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+    return tensors_of_pair(work)
 
 
 @pytest.mark.parametrize("name", list(FRAMEWORKS))

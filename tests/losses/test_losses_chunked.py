@@ -224,16 +224,8 @@ def part_of_a_batch(rank, meet, out):
     dist.destroy_process_group()
 
 
-def test_two_processes_are_one(processes, tmp_path):
-    members = [
-        processes.Process(target=part_of_a_batch, args=(rank, str(tmp_path / "meet"), str(tmp_path))) for rank in (0, 1)
-    ]
-    for member in members:
-        member.start()
-    for member in members:
-        member.join(60)
-    assert [member.exitcode for member in members] == [0, 0]
-    parts = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+def test_two_processes_are_one(tensors_of_pair):
+    parts = tensors_of_pair(part_of_a_batch)
     z0, z1 = leaves(8)
     losses = nt_xent(z0, z1, ids=ids_of("other", 8), form="plain") + soft_contrastive(z0, z1, draw(8, 4, seed=5))
     losses.sum().backward()

@@ -277,16 +277,9 @@ def test_marginals_are_over_the_whole_batch():
 
 
 @pytest.fixture(scope="module")
-def of_two(processes, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("group")
-    members = [processes.Process(target=work, args=(rank, str(folder / "meet"), str(folder))) for rank in (0, 1)]
-    for member in members:
-        member.start()
-    for member in members:
-        member.join(60)
-    alive = [member.kill() for member in members if member.is_alive()]
-    assert not alive and [member.exitcode for member in members] == [0, 0]
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+def of_two(tensors_of_pair):
+    """What each of two processes finds."""
+    return tensors_of_pair(work)
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,18 +99,10 @@ def check_gathering(rank):
 
 
 @pytest.fixture
-def pair_of_processes(processes):
+def pair_of_processes(in_pair):
     def run(folder, which, **options):
         (folder / "meet").unlink(missing_ok=True)
-        members = [
-            processes.Process(target=apart, args=(member, rank, str(folder), which), kwargs=options) for rank in (0, 1)
-        ]
-        for process in members:
-            process.start()
-        for process in members:
-            process.join(60)
-        alive = [process.kill() for process in members if process.is_alive()]
-        assert not alive and [process.exitcode for process in members] == [0, 0]
+        in_pair(partial(apart, member), str(folder), which, **options)
         return [load_all(folder / f"out-{rank}") for rank in (0, 1)]
 
     return run

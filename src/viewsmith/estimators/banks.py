@@ -241,30 +241,38 @@ def generate_bank(
     with _withdrawn(bank):
         made: ViewGenerator
         if name == "folder":
-            names = dataset.row_names
-            train = range(len(names or [])) if transductive else dataset.train_index.tolist()
-            own = None if names is None or dataset.domain != "images" else [names[row] for row in train]
-            made = given = GivenViews(Path(where), rows, own)
+            made = given = _given(Path(where), rows, dataset, transductive)
             if views_per_sample not in (None, given.n_views):
                 raise InputError(f"{where} has {given.n_views} views of each sample, not {views_per_sample}")
             views_per_sample = given.n_views
         elif name == "unclip":
             made = _unclip(where, dataset.domain, steps, guidance, device)
+        elif run is not None:
+            made = EmbeddedGenerator(_fitting(run, rows, dataset.domain), steps)
         else:
-            model = (
-                load_run(run)
-                if run is not None
-                else _trained(bank, rows, dataset, context, seed, epochs, shard, device)
-            )
-            if model.fitted_["domain"] != dataset.domain or list(rows.shape[1:]) != list(model.fitted_["row_shape"]):
-                raise InputError(
-                    f"the run {run} is of {model.fitted_['domain']} of shape {tuple(model.fitted_['row_shape'])}, and "
-                    f"the data are {dataset.domain} of shape {rows.shape[1:]}: give a run on such data"
-                )
-            made = EmbeddedGenerator(model, steps)
+            made = EmbeddedGenerator(_trained(bank, rows, dataset, context, seed, epochs, shard, device), steps)
         bank.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
         generate(bank, torch.from_numpy(rows), made, shard=shard, progress=progress)
     return bank
+
+
+def _given(path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool) -> GivenViews:
+    """Views at hand, of images by the names of their files."""
+    names = dataset.row_names
+    if names is None or dataset.domain != "images":
+        return GivenViews(path, rows, None)
+    return GivenViews(path, rows, [names[row] for row in (range(len(names)) if transductive else dataset.train_index)])
+
+
+def _fitting(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
+    """The model of a run on such rows."""
+    model = load_run(run)
+    if model.fitted_["domain"] != domain or list(rows.shape[1:]) != list(model.fitted_["row_shape"]):
+        raise InputError(
+            f"the run {run} is of {model.fitted_['domain']} of shape {tuple(model.fitted_['row_shape'])}, and the data "
+            f"are {domain} of shape {rows.shape[1:]}: give a run on such data"
+        )
+    return model
 
 
 def _refuse_options(name: str, where: str, **given: Any) -> None:

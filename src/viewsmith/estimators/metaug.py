@@ -23,6 +23,26 @@ from viewsmith.methods.metaug import MetAugMethod
 AtLeastTwo = Annotated[int, Field(ge=2)]
 
 
+# Section 4.1, appendices A.4 and B and, where they are silent, the authors' program.
+_PUBLISHED: dict[str, Any] = {
+    "projection": (128,),
+    "inner_rate": 1e-3,
+    "feature_hidden": (2048, 2048),
+    "residual": False,
+    "feature_every": 1,
+    "form": "squared",
+    "beta": 64.0,
+    "memory": "bank",
+    "negative_draws": "sample",
+    "positives": "memory",
+    "batch_size": 64,
+    "optimizer": "adam",
+    "learning_rate": 1e-3,
+    "schedule": "constant",
+    "epochs": 300,
+}
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetAug(ViewsmithEstimator):
     """Representations that learn from augmented features, made in the embedding space by generators that learn, too.
@@ -119,52 +139,24 @@ class MetAug(ViewsmithEstimator):
     strength_option = "noise_strength"
     resolved_options = ("memory_size", "negatives", "n_views", "feature_learning_rate", "beta")
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # Section 4.1, appendices A.4 and B and, where they are silent, the authors' program; delta is the weight of a
-        # sum of terms there and of their mean here (4 for images, 3 for vectors), alpha 1e-13 of all.
+        # delta is the weight of a sum of terms in the paper and of their mean here (4 for images, 3 for vectors), alpha
+        # 1e-13 of all.
         "paper": {
+            **_PUBLISHED,
             "encoders": "per-view",
-            "projection": (128,),
             "feature_weight": 3e-5,
-            "inner_rate": 1e-3,
             "margin_weight": 3e-9,
-            "feature_hidden": (2048, 2048),
-            "residual": False,
-            "feature_every": 1,
-            "form": "squared",
-            "beta": 64.0,
-            "memory": "bank",
-            "negative_draws": "sample",
-            "positives": "memory",
-            "batch_size": 64,
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "schedule": "constant",
-            "epochs": 300,
         },
         "paper-images": {
+            **_PUBLISHED,
             "split": "colour",
             "encoder": "split-alexnet",
             "n_components": 2048,
             "stem": "standard",
             "crop_minimum": 0.2,
             "colour_strength": 0.0,
-            "projection": (128,),
             "feature_weight": 4e-5,
-            "inner_rate": 1e-3,
             "margin_weight": 2.5e-9,
-            "feature_hidden": (2048, 2048),
-            "residual": False,
-            "feature_every": 1,
-            "form": "squared",
-            "beta": 64.0,
-            "memory": "bank",
-            "negative_draws": "sample",
-            "positives": "memory",
-            "batch_size": 64,
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "schedule": "constant",
-            "epochs": 300,
         },
     }
 
