@@ -10,6 +10,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.networks import CropCNN, MaskScores, PositionScores, SmallCNN
+from viewsmith.training.run import RunFolder
 from viewsmith.views import AugmentationChannel, Crops, Masks, Windows
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -179,6 +180,31 @@ def test_a_trained_channel_serves_other_methods(cls, domain, runs, tmp_path):
     loaded = viewsmith.load(tmp_path / "run")
     assert np.array_equal(loaded.transform(x), model.transform(x))
     assert np.array_equal(loaded.views(x, 2), model.views(x, 2))
+
+
+def test_the_run_of_a_channel_is_read_once(runs, monkeypatch):
+    read = []
+    for name in ("read_config", "read_weights"):
+        kept = getattr(RunFolder, name)
+        monkeypatch.setattr(RunFolder, name, lambda self, kept=kept, name=name: (read.append(name), kept(self))[1])
+    Contrastive(epochs=1, batch_size=8, hidden=(8,), view_maker=f"channel:{runs / 'vectors'}").fit(vectors())
+    assert read == ["read_config", "read_weights"]
+
+
+def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path):
+    def said():
+        return refusal(Contrastive(epochs=1, view_maker=f"channel:{own}").fit, vectors(), run=tmp_path / "new")
+
+    own = shutil.copytree(runs / "vectors", tmp_path / "channel")
+    config = (own / "config.toml").read_text()
+    (own / "config.toml").write_text(config.replace("mask_share", "mask_part"))
+    assert "is incomplete: it has no 'mask_share'" in said()
+    (own / "config.toml").write_text(config.replace("masks = 64", "masks = 63"))
+    assert "model.safetensors does not fit its configuration: masks has shape" in said() or "family.masks" in said()
+    (own / "config.toml").write_text(config)
+    (own / "model.safetensors").unlink()
+    assert "has no model yet" in said()
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])

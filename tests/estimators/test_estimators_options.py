@@ -137,6 +137,7 @@ REFUSED_BY_CRLTAC = [
     ("framework", "moco", "'info-max'"),
     ("view_maker", "noise", "'auto'"),
     ("kernel", "gauss", "'auto', 'cauchy' or 'cosine'"),
+    ("family", 3, "string or an instance of Family or an instance of Sequence"),
     ("channel", "random", "'learned' or 'uniform'"),
     ("crop_size", 0, "greater than or equal to 1 or 'auto'"),
     ("crop_stride", 0, "greater than or equal to 1 or 'auto'"),

@@ -13,6 +13,7 @@ from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.metaug import MetAug
+from viewsmith.estimators.own_families import OWN, FamilyOption
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.training.run import RunFolder
 
@@ -23,7 +24,9 @@ ESTIMATORS: dict[str, type[ViewsmithEstimator]] = {
 __all__ = ["CRLTAC", "ESTIMATORS", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "ViewsmithEstimator", "load"]
 
 
-def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ViewsmithEstimator:
+def load(
+    path: str | os.PathLike[str], *, encoder: nn.Module | None = None, family: FamilyOption | None = None
+) -> ViewsmithEstimator:
     """The fitted model of a run folder. Nothing in it is executed or unpickled.
 
     Parameters
@@ -31,21 +34,25 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> V
     path : path
     encoder : torch.nn.Module, optional
         For a model whose encoder was the user's own: a module of the same structure, which takes its weights.
+    family : Family or list of callable, optional
+        For a model of CRL-TAC whose transformations were the user's own: the same ones.
 
     Raises
     ------
     InputError
-        There is no run, or it is damaged.
+        There is no run, or it is damaged; what the user gave to fit is missing, or was not given then.
     """
     folder = RunFolder(path)
     config = folder.read_config()
     cls = ESTIMATORS.get(config.get("method", ""))
     if cls is None or "parameters" not in config or "fitted" not in config:
         raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
-    named = str(config["parameters"].get("encoder"))
-    if encoder is not None and not named.startswith("module:"):
-        raise InputError(f"the encoder of {folder.path} is {named!r}, which loads by itself: leave encoder out")
+    own = {name: part for name, part in (("encoder", encoder), ("family", family)) if part is not None}
+    for name in own:
+        known = str(config["parameters"].get(name))
+        if not known.startswith(("module:", OWN)):
+            raise InputError(f"the {name} of {folder.path} is {known!r}, which loads by itself: leave {name} out")
     try:
-        return cls._load(folder, config, encoder)
+        return cls._load(folder, config, own)
     except KeyError as error:
         raise InputError(f"{folder.config} is incomplete: it has no {error}; restore it or train again") from error

@@ -23,7 +23,7 @@ from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, Samples
 from viewsmith.data.check import check_finite, to_rows
 from viewsmith.estimators.arguments import Arguments, with_shared
-from viewsmith.estimators.channels import channel_specification, follow_channel
+from viewsmith.estimators.channels import follow_channel
 from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, refuse_lone_rows, train
 from viewsmith.estimators.options import check_options
 from viewsmith.estimators.rows import (
@@ -72,7 +72,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if CHANNEL in options.view_maker:
             follow_channel(options, domain, row_shape)
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         """The settings of this method alone that "auto" leaves to the data; `resolved` are the shared ones."""
         return {}
 
@@ -142,7 +142,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             fitted |= {"pixel_mean": scaler.center.tolist(), "pixel_scale": scaler.scale.tolist()}
         x: Rows = scaler(raw) if domain == "vectors" else Samples(raw, scaler)
         fitted |= resolve(options, domain, x, device)
-        fitted |= channel_specification(options.view_maker) | self._resolve(options, fitted, len(rows))
+        if hasattr(options, "channel_from"):
+            fitted["channel_from"] = options.channel_from
+        fitted |= self._resolve(options, fitted, x)
         fitted |= resolve_strength(self, options, fitted, rows, seed)
         names = (context or {}).get("feature_names")
         fitted["named"] = hasattr(self, "feature_names_in_")
@@ -251,11 +253,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         folder.write_metrics(self.metrics_)
 
     @classmethod
-    def _load(cls, folder: RunFolder, config: dict[str, Any], encoder: nn.Module | None = None) -> Self:
-        parameters = dict(config["parameters"])
-        if encoder is not None:
-            parameters["encoder"] = encoder
-        options = check_options(cls, parameters)
+    def _load(cls, folder: RunFolder, config: dict[str, Any], own: dict[str, Any]) -> Self:
+        """The model of a run; `own` are the parts that no text describes, by argument."""
+        options = check_options(cls, {**config["parameters"], **own})
         estimator = cls(**vars(options))
         estimator.options_, estimator.fitted_ = options, dict(config["fitted"])
         estimator.context_ = {"data": config["data"]} if "data" in config else {}

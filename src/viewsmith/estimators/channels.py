@@ -9,9 +9,12 @@ from typing import Any
 from torch import nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.estimators.own_families import OWN, is_own, rebuilt
 from viewsmith.estimators.parts import channels_of
 from viewsmith.estimators.settings import CHANNEL, crop_of, view_names
-from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
+from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
+from viewsmith.training.checkpoint import load_weights
+from viewsmith.training.run import RunFolder
 from viewsmith.views.channel import AugmentationChannel
 from viewsmith.views.families import Crops, Family, Masks, Windows
 
@@ -25,13 +28,15 @@ def target_of(options: SimpleNamespace, fitted: dict[str, Any]) -> float | None:
 
 
 def make_family(settings: SimpleNamespace) -> Family:
-    """The transformations of the domain.
+    """The transformations of the domain, or the user's own.
 
     Raises
     ------
     InputError
-        The samples are too small for more than one.
+        The samples are too small for more than one; a family of the user's own is missing.
     """
+    if is_own(settings.family):
+        return rebuilt(settings.family, settings.own_family, settings.domain)
     if settings.domain == "vectors":
         return Masks(settings.row_shape[0], count=settings.masks, keep=settings.mask_share, seed=settings.seed)
     if settings.domain == "dna":
@@ -50,14 +55,18 @@ def make_channel(settings: SimpleNamespace, *, learned: bool = True) -> Augmenta
     family = make_family(settings)
     if not learned:
         return AugmentationChannel(family)
-    scores: nn.Module
+    return AugmentationChannel(family, _scores(settings, family))
+
+
+def _scores(settings: SimpleNamespace, family: Family) -> nn.Module:
+    """One score a crop or a base where the family is made of these; else a network with M outputs."""
     if isinstance(family, Crops):
-        scores = CropScores(channels_of(settings))
-    elif isinstance(family, Windows):
-        scores = PositionScores()
-    else:
-        scores = MaskScores(settings.row_shape[0], family.size)
-    return AugmentationChannel(family, scores)
+        return CropScores(channels_of(settings))
+    if isinstance(family, Windows):
+        return PositionScores()
+    if settings.domain == "vectors":
+        return MaskScores(settings.row_shape[0], family.size)
+    return SequenceScores(family.size) if settings.domain == "dna" else ImageScores(channels_of(settings), family.size)
 
 
 # ---- as view makers of other methods --------------------------------------------------------------------------------
@@ -76,51 +85,56 @@ def uniform_crops(settings: SimpleNamespace) -> AugmentationChannel:
 
 
 def follow_channel(options: SimpleNamespace, domain: str, row_shape: Sequence[int]) -> None:
-    """Take scaling and specification of the run whose channel makes the views.
+    """Take scaling and specification (`channel_from`) of the run whose channel makes the views.
 
     Raises
     ------
     InputError
-        The run is not CRL-TAC's, or of other samples, or scaled in another way.
+        The run is not CRL-TAC's, or of other samples, or scaled in another way, or its transformations are functions.
     """
-    run = view_names(options.view_maker, domain)[-1].removeprefix(CHANNEL)
-    model = _crl_tac(run)
-    theirs = model.fitted_
-    if theirs["domain"] != domain or (domain != "dna" and list(theirs["row_shape"]) != list(row_shape)):
+    run = _run(view_names(options.view_maker, domain)[-1])
+    known = _described(run)
+    if known["domain"] != domain or (domain != "dna" and list(known["row_shape"]) != list(row_shape)):
         raise InputError(
-            f"the channel of {run} was trained on {theirs['domain']} of shape {tuple(theirs['row_shape'])}, and these "
-            f"are {domain} of shape {tuple(row_shape)}: give samples like those it was trained on"
+            f"the channel of {run.path} was trained on {known['domain']} of shape {tuple(known['row_shape'])}, and "
+            f"these are {domain} of shape {tuple(row_shape)}: give samples like those it was trained on"
         )
-    if options.scaling not in ("auto", theirs["scaling"]):
+    if options.scaling not in ("auto", known["scaling"]):
         raise InputError(
-            f"scaling is {options.scaling!r}, and the channel of {run} was trained with {theirs['scaling']!r}: "
+            f"scaling is {options.scaling!r}, and the channel of {run.path} was trained with {known['scaling']!r}: "
             "leave scaling out"
         )
-    options.scaling = theirs["scaling"]
-
-
-def channel_specification(view_maker: str) -> dict[str, Any]:
-    """All that builds the channel of a run again, its weights apart; nothing for other view makers."""
-    if CHANNEL not in view_maker:
-        return {}
-    model = _crl_tac(view_maker.partition(CHANNEL)[2])
-    known = {**vars(model.options_), **model.fitted_}
-    return {"channel_from": {name: known[name] for name in SPECIFICATION}}
+    options.scaling = known["scaling"]
+    options.channel_from = {name: known[name] for name in SPECIFICATION}
 
 
 def trained_channel(settings: SimpleNamespace) -> AugmentationChannel:
     """The channel of a run of CRL-TAC, which learns no more; its weights are kept with the model it serves."""
-    specification = SimpleNamespace(**settings.channel_from)
+    specification = SimpleNamespace(**settings.channel_from, family="auto")
     made = make_channel(specification, learned=specification.channel == "learned")
     if settings.fresh:
-        made.load_state_dict(_crl_tac(settings.view_maker.partition(CHANNEL)[2]).method_.channel.state_dict())
+        run, prefix = _run(settings.view_maker), "method.channel."
+        weights = {name.removeprefix(prefix): w for name, w in run.read_weights()[0].items() if name.startswith(prefix)}
+        load_weights(made, weights, str(run.model))
     return made.requires_grad_(False)
 
 
-def _crl_tac(run: str) -> Any:
-    from viewsmith.estimators import load
+def _run(view_maker: str) -> RunFolder:
+    return RunFolder(view_maker.partition(CHANNEL)[2])
 
-    model = load(run)
-    if model.name != "crl-tac":
-        raise InputError(f"{run} is a run of {model.name}, which has no channel: give one of crl-tac")
-    return model
+
+def _described(run: RunFolder) -> dict[str, Any]:
+    """Options of a run of CRL-TAC, with what fit resolved in place of "auto"."""
+    config = run.read_config()
+    method = config.get("method")
+    if method != "crl-tac":
+        raise InputError(f"{run.path} is a run of {method}, which has no channel: give one of crl-tac")
+    known: dict[str, Any] = {**config.get("parameters", {}), **config.get("fitted", {})}
+    if missing := {*SPECIFICATION, "scaling"} - known.keys():
+        raise InputError(f"{run.config} is incomplete: it has no {min(missing)!r}; restore it or train again")
+    if str(known.get("family")).startswith(OWN):
+        raise InputError(
+            f"the channel of {run.path} chooses from functions of the user's own, which a run does not keep: give a "
+            "run of crl-tac with the family 'auto'"
+        )
+    return known

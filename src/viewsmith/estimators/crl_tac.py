@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.method import Method, Optimizer
-from viewsmith.core.samples import in_blocks
+from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.estimators import channels, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.fitting import find_device
+from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, look_at
 from viewsmith.estimators.settings import check_crops, crop_of
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
@@ -44,6 +46,10 @@ class CRLTAC(ViewsmithEstimator):
         The objective is CRL-TAC's own; see `viewsmith.losses.info_max`.
     view_maker : {"auto"}
         Views are drawn from the channel.
+    family : {"auto"}, Family or list of callable
+        The transformations. "auto": crops, feature subsets or windows, by the settings below. In Python also your own:
+        at least two functions of scaled samples (B, ...), each giving a view of each of them, all of one shape; or a
+        `viewsmith.views.Family`. It is copied, and `viewsmith.load` takes it again.
     channel : {"learned", "uniform"}
         uniform: P(T|x) stays uniform (SimCLR with such views, for comparison).
     crop_size, crop_stride : int or "auto"
@@ -134,6 +140,7 @@ class CRLTAC(ViewsmithEstimator):
 
     framework: Literal["info-max"] = "info-max"  # type: ignore[assignment]
     view_maker: Literal["auto"] = "auto"
+    family: FamilyOption = "auto"
     channel: Literal["learned", "uniform"] = "learned"
     crop_size: Count | Auto = "auto"
     crop_stride: Count | Auto = "auto"
@@ -160,23 +167,27 @@ class CRLTAC(ViewsmithEstimator):
 
     def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
         options.view_maker = "identity"
+        own = is_own(options.family)
         if domain != "images":
             return
         grid = crop_of(row_shape, options.crop_size, options.crop_stride)
-        if options.encoder == "auto" and grid == (CropCNN.crop, CropCNN.stride):
+        if options.encoder == "auto" and not own and grid == (CropCNN.crop, CropCNN.stride):
             options.encoder = "crl-cnn"
         if options.scaling == "auto":
             options.scaling = "none"  # so that black stays zero: an empty crop
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         rate = options.channel_learning_rate
         crop, stride = crop_of(resolved["row_shape"], options.crop_size, options.crop_stride)
-        if resolved["domain"] == "images":
+        own: dict[str, Any] = {}
+        if is_own(options.family):
+            own = look_at(options, resolved, x, find_device(options.device))
+        elif resolved["domain"] == "images":
             check_crops("crops", (crop, crop), resolved["encoder"], resolved["row_shape"][:2])
-        return {
-            "crop_size": crop,
-            "crop_stride": stride,
-            "effective_target": channels.target_of(options, resolved | {"crop_size": crop, "crop_stride": stride}),
+        crops = {"crop_size": crop, "crop_stride": stride}
+        return own | {
+            **crops,
+            "effective_target": channels.target_of(options, resolved | own | crops),
             "centred": resolved["encoder"] != "crl-cnn" if options.centred == "auto" else options.centred,
             "channel_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
         }
@@ -210,12 +221,17 @@ class CRLTAC(ViewsmithEstimator):
     def distribution(self, X: Any) -> np.ndarray:
         """P(T|x), float32 (n, M): the probability of each transformation of each sample.
 
-        Crops are numbered row by row, at each scale as they are and then mirrored; `method_.channel.family` has the
-        transformations themselves.
+        Functions are numbered as they were given, crops row by row, at each scale as they are and then mirrored;
+        `method_.channel.family` has the transformations themselves.
         """
         check_is_fitted(self)
         with torch.no_grad():
             return in_blocks(lambda x: self._channel().log_p(x).exp(), self._samples(X), 256).cpu().numpy()
+
+    def _config(self, context: dict[str, Any]) -> dict[str, Any]:
+        config = super()._config(context)
+        config["parameters"]["family"] = family_text(self.family)
+        return config
 
     def _channel(self) -> AugmentationChannel:
         assert isinstance(self.method_, CRLTACMethod)

@@ -10,6 +10,7 @@ from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 
 from viewsmith.core.method import Method
+from viewsmith.core.samples import Rows
 from viewsmith.estimators import generators, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
@@ -253,8 +254,8 @@ class DiffAug(ViewsmithEstimator):
         assert isinstance(self.method_, DiffAugMethod)
         return bool(self.method_.generated.usable)
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
-        labels = generators.find_classes(self._given_labels, n_rows) if self.reads_labels() else None
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
+        labels = generators.find_classes(self._given_labels, len(x)) if self.reads_labels() else None
         self._labels = labels
         return generators.resolve_generator(options, resolved, labels)
 

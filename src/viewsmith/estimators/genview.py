@@ -131,7 +131,7 @@ class GenView(ViewsmithEstimator):
         assert isinstance(self.method_, GenViewMethod)
         return self.method_.generates
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         check_noise(options.noise)
         usual = generators.USUAL[resolved["domain"]]
         found = {}

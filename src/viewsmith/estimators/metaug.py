@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
+from viewsmith.core.samples import Rows
 from viewsmith.estimators import features, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
@@ -188,8 +189,8 @@ class MetAug(ViewsmithEstimator):
     positives: Literal["views", "memory"] = "views"
     memory_momentum: Share = 0.5
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
-        return features.resolve_features(options, resolved, n_rows)
+    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
+        return features.resolve_features(options, resolved, len(x))
 
     def _build(self, settings: SimpleNamespace) -> Method:
         framework = features.make_framework(settings)

@@ -19,6 +19,7 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.own_families import OWN
 from viewsmith.estimators.pictures import pictures as make_pictures
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.reports import ReportContent
@@ -95,16 +96,22 @@ def load_run(run: Path) -> ViewsmithEstimator:
     from viewsmith.estimators import load
 
     with rebuilding(run):
-        if _own_encoder(RunFolder(run).read_config()):
+        if own := _own_part(RunFolder(run).read_config()):
+            name, kind = own
             raise InputError(
-                f"the encoder of the run {run} is a module of the user's own, which commands cannot make: use Python, "
-                f"viewsmith.load({str(run)!r}, encoder=module)"
+                f"the {name} of the run {run} is {kind} of the user's own, which commands cannot make: use Python, "
+                f"viewsmith.load({str(run)!r}, {name}={kind.split()[-1]})"
             )
         return load(run)
 
 
-def _own_encoder(config: dict[str, Any]) -> bool:
-    return str(config.get("parameters", {}).get("encoder")).startswith("module:")
+def _own_part(config: dict[str, Any]) -> tuple[str, str] | None:
+    """Argument and kind of a part that Python alone can give."""
+    parameters = config.get("parameters", {})
+    for name, prefix, kind in (("encoder", "module:", "a module"), ("family", OWN, "a family")):
+        if str(parameters.get(name)).startswith(prefix):
+            return name, kind
+    return None
 
 
 @contextlib.contextmanager
@@ -208,8 +215,9 @@ def report_content(
         }
     if pictures and not folder.model.exists():
         warnings.warn("no maps and galleries: the training has not ended yet", UserWarning, stacklevel=2)
-    elif pictures and _own_encoder(config):
-        warnings.warn("no maps and galleries: the encoder is a module of the user's own", UserWarning, stacklevel=2)
+    elif pictures and (own := _own_part(config)):
+        line = f"no maps and galleries: the {own[0]} is {own[1]} of the user's own"
+        warnings.warn(line, UserWarning, stacklevel=2)
     elif pictures:
         model = load_run(folder.path)
         try:

@@ -1,7 +1,7 @@
 """Encoders, heads, generators of noise, and the input layers that belong to a model."""
 
 from viewsmith.networks.alexnet import SplitAlexNet
-from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
+from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.hyena import Hyena
 from viewsmith.networks.lab import ColourSplit, rgb_to_lab
@@ -20,6 +20,7 @@ __all__ = [
     "CropCNN",
     "CropScores",
     "Hyena",
+    "ImageScores",
     "LowResolutionMap",
     "MaskScores",
     "Nucleotides",
@@ -31,6 +32,7 @@ __all__ = [
     "Scaler",
     "SequenceCNN",
     "SequenceMap",
+    "SequenceScores",
     "SharedTrunkMap",
     "SmallCNN",
     "SplitAlexNet",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -70,3 +71,54 @@ class PositionScores(nn.Module):
         h = F.relu(self.conv1(x)) * real_positions(x)[:, None]
         scores: Tensor = self.conv2(h)
         return scores[:, 0]
+
+
+class ImageScores(nn.Module):
+    """Images (B, C, H, W) of any size to a score of each of M transformations, (B, M), whatever these are.
+
+    Two convolutions, the means over a grid of `GRID` x `GRID` parts (transformations may differ in where they look),
+    and a linear layer.
+    """
+
+    GRID = 4
+
+    def __init__(self, channels: int, family: int, *, widths: tuple[int, int] = (16, 32)) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, widths[0], 5, 2, padding=2)
+        self.conv2 = nn.Conv2d(widths[0], widths[1], 3, 2, padding=1)
+        self.outer = nn.Linear(widths[1] * self.GRID**2, family)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.conv2(F.relu(self.conv1(x))))
+        scores: Tensor = self.outer(F.adaptive_avg_pool2d(h, self.GRID).flatten(1))
+        return scores
+
+
+class SequenceScores(nn.Module):
+    """Scaled DNA (B, 4, L) to a score of each of M transformations, (B, M), whatever these are.
+
+    Two convolutions that take nothing from padding, the means over `PARTS` equal stretches of each sequence, however
+    far it is padded, and a linear layer.
+    """
+
+    PARTS = 8
+
+    def __init__(self, family: int, *, width: int = 32) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv1d(4, width, 11, padding=5)
+        self.conv2 = nn.Conv1d(width, width, 5, padding=2)
+        self.outer = nn.Linear(width * self.PARTS, family)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        real = real_positions(x)
+        h = F.relu(self.conv2(F.relu(self.conv1(x)) * real[:, None]))
+        steps = torch.linspace(0, 1, self.PARTS + 1, device=x.device)
+        ends = (real.sum(dim=1)[:, None] * steps).round().long()[:, None].expand(-1, h.shape[1], -1)
+        sums = F.pad(h.cumsum(dim=2), (1, 0)).gather(2, ends)
+        means = sums.diff(dim=2) / ends.diff(dim=2).clamp_min(1)
+        scores: Tensor = self.outer(means.flatten(1))
+        return scores

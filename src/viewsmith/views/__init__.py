@@ -8,6 +8,7 @@ from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
 from viewsmith.views.fixed.images import ImageViews, image_recipe
 from viewsmith.views.fixed.representation import RepresentationNoise
 from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
+from viewsmith.views.functions import Functions
 from viewsmith.views.maker import Pair, ViewMaker
 from viewsmith.views.meta_features import MetaFeatures
 from viewsmith.views.neighbours import nearest_neighbours
@@ -24,6 +25,7 @@ __all__ = [
     "DNANoise",
     "DNAViews",
     "Family",
+    "Functions",
     "GaussianNoise",
     "Identity",
     "ImageViews",

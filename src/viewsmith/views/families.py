@@ -22,9 +22,12 @@ class Family(nn.Module):
     ----------
     size : int
         M.
+    shapes : (tuple of int, tuple of int), optional
+        Of a sample and of its views, where samples have one shape.
     """
 
     size: int
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         """Views T_t(x), (B, m, ...), for samples (B, ...) and numbers `t`, int64 (B, m), from 0 to M - 1."""
@@ -41,7 +44,7 @@ class Family(nn.Module):
 
     def is_view(self, x: Tensor) -> bool:
         """Whether `x` holds views whose shape no sample has."""
-        return False
+        return self.shapes is not None and tuple(x.shape[1:]) == self.shapes[1] != self.shapes[0]
 
     def is_dense(self, encoder: nn.Module) -> bool:
         """Whether `embed` gives all views of a sample in one pass."""
@@ -54,7 +57,8 @@ class Family(nn.Module):
 
     def _checked(self, number: int, what: str) -> int:
         if number < 2:
-            raise InputError(f"{what}: the family has {number} transformation, expected at least 2 to choose from")
+            count = f"{number} transformation{'s' if number != 1 else ''}"
+            raise InputError(f"{what}: the family has {count}, expected at least 2 to choose from")
         return number
 
 

@@ -1,0 +1,273 @@
+"""CRL-TAC with transformations of the user's own: a list of functions, or a Family."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+import viewsmith
+from refusals import refusal
+from viewsmith import CRLTAC, Contrastive, PiNDA
+from viewsmith.cli import main
+from viewsmith.estimators import sessions
+from viewsmith.networks import ImageScores, MaskScores, SequenceScores
+from viewsmith.views import Crops, Family, Functions
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 2, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
+
+
+def images(n=16, shape=(20, 24)):
+    return np.random.default_rng(0).integers(0, 256, (n, *shape)).astype(np.uint8)
+
+
+def vectors(n=16):
+    return np.random.default_rng(0).normal(size=(n, 9)).astype(np.float32)
+
+
+def dna(n=16):
+    return np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (n, 41))].copy()
+
+
+def left(x):
+    return x[..., : x.shape[-1] // 2]
+
+
+def right(x):
+    return x[..., x.shape[-1] - x.shape[-1] // 2 :]
+
+
+def mirrored(x):
+    return x.flip(-1)
+
+
+def same(x):
+    return x
+
+
+class Powers(Family):
+    """sign(x) |x|^k for k = 1 ... M."""
+
+    def __init__(self, size=3):
+        super().__init__()
+        self.size = size
+
+    def take(self, x, t):
+        power = (t + 1).view(*t.shape, *[1] * (x.ndim - 1))
+        return x[:, None].sign() * x[:, None].abs() ** power
+
+
+DATA = {"images": images, "vectors": vectors, "dna": dna}
+FAMILIES = {
+    "functions": {
+        "images": [left, right, lambda x: left(mirrored(x))],
+        "vectors": [same, mirrored],
+        "dna": [left, right],
+    },
+    "family": {"images": Powers(), "vectors": Powers(), "dna": Powers()},
+}
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("domain", DATA)
+def test_fit_transform_views_save_and_load(domain, kind, tmp_path):
+    x, family = DATA[domain](), FAMILIES[kind][domain]
+    size = family.size if kind == "family" else len(family)
+    model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
+    channel = model.method_.channel
+    assert channel.family.size == size and channel.family is not family and model.family is family
+    scores = {"images": ImageScores, "vectors": MaskScores, "dna": SequenceScores}[domain]
+    assert isinstance(channel.scores, scores) and model.method_.centred
+    assert model.fitted_["effective_target"] == pytest.approx(0.9 * size)
+    p = model.distribution(x)
+    assert p.shape == (16, size) and np.allclose(p.sum(1), 1, atol=1e-5)
+    assert (np.ptp(p, axis=1) > 0).all() or (domain, kind) == ("dna", "family")  # powers of one-hot bases are alike
+    h, z, views = model.transform(x), model.transform(x, output="projection"), model.views(x, 3)
+    assert np.isfinite(h).all() and np.isfinite(model.metrics_[-1]["loss"])
+    half = kind == "functions" and domain != "vectors"
+    assert views.shape == (16, 3, *x.shape[1:-1], x.shape[-1] // 2 if half else x.shape[-1])
+    assert views.dtype == x.dtype
+    loaded = viewsmith.load(tmp_path / "run", family=family)
+    assert np.array_equal(loaded.transform(x), h) and np.array_equal(loaded.distribution(x), p)
+    assert np.array_equal(loaded.transform(x, output="projection"), z) and np.array_equal(loaded.views(x, 3), views)
+    loaded.save(tmp_path / "again")
+    again = viewsmith.load(tmp_path / "again", family=family)
+    assert np.array_equal(again.transform(x), h)
+
+
+def test_views_are_those_of_the_functions():
+    x = images()
+    views = CRLTAC(family=[left, right], **TINY).fit(x).views(x, 6)
+    found = (views == x[:, None, :, :12]).all((2, 3)), (views == x[:, None, :, 12:]).all((2, 3))
+    assert (found[0] | found[1]).all() and found[0].any() and found[1].any()
+
+
+def test_the_representation_is_the_expectation_over_the_functions():
+    x = vectors()
+    model = CRLTAC(family=[same, mirrored, torch.neg], **TINY).fit(x)
+    scaled, p = torch.from_numpy(model.scaled(x)), model.distribution(x)
+    with torch.no_grad():
+        each = [model.method_.encoder(f(scaled)).numpy() for f in (same, mirrored, torch.neg)]
+    np.testing.assert_allclose(model.transform(x), sum(p[:, [k]] * h for k, h in enumerate(each)), atol=1e-5)
+
+
+def test_a_channel_learns_which_function_says_something():
+    """Of three functions two wipe out the sample: P moves to the third, but no further than it is held."""
+    x = np.random.default_rng(0).normal(size=(128, 9)).astype(np.float32)
+    family = [torch.zeros_like, same, torch.zeros_like]
+    options = {"epochs": 15, "batch_size": 32, "channel_learning_rate": 0.03, "effective_target": 1.5}
+    p = CRLTAC(**TINY | options, family=family).fit(x).distribution(x)
+    assert p[:, 1].mean() > 0.7
+
+
+def test_a_copy_by_scikit_learn_has_the_same_functions():
+    functions = [same, mirrored]
+    model = CRLTAC(family=functions, **TINY)
+    copied = clone(model)
+    assert copied.get_params()["family"] == functions and "family=" in repr(copied)
+    family = clone(CRLTAC(family=Powers(4), **TINY))
+    np.testing.assert_array_equal(family.fit(vectors()).transform(vectors()), clone(family).fit_transform(vectors()))
+
+
+def test_resume_takes_the_same_configuration(tmp_path):
+    x, options = vectors(), {"family": [same, mirrored], **TINY}
+    CRLTAC(**options).fit(x, run=tmp_path / "run")
+    assert CRLTAC(**options).fit(x, run=tmp_path / "run", resume=True).status_ == "finished"
+    for other in (Powers(), [same, mirrored, torch.neg]):
+        said = refusal(CRLTAC(**options | {"family": other}).fit, x, run=tmp_path / "run", resume=True)
+        assert "another configuration" in said and "family is 'family:2 functions' there" in said
+
+
+def test_an_encoder_of_the_users_own_takes_the_views(tmp_path):
+    encoder = nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5))
+    own = {"encoder": encoder, "family": [lambda x: x[:, :4], lambda x: x[:, 4:8]]}
+    model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")
+    assert model.transform(vectors()).shape == (16, 5)
+    assert np.array_equal(viewsmith.load(tmp_path / "run", **own).transform(vectors()), model.transform(vectors()))
+
+
+def test_a_uniform_channel_over_functions():
+    model = CRLTAC(family=[same, mirrored], channel="uniform", **TINY).fit(vectors())
+    assert (model.distribution(vectors()) == 0.5).all() and not model.warnings_
+
+
+def test_a_grid_of_crops_given_as_a_family(tmp_path):
+    x, family = images(), Crops(20, 24, crop=12, stride=4)
+    model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
+    default = CRLTAC(crop_size=12, crop_stride=4, encoder="cnn", **TINY).fit(x)
+    np.testing.assert_allclose(model.distribution(x), default.distribution(x), atol=1e-6)
+    assert model.views(x, 1).shape == (16, 1, 12, 12)
+
+
+# ---- without the family -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own") / "run"
+    CRLTAC(family=[same, mirrored], **TINY).fit(vectors(), run=folder)
+    return folder
+
+
+def test_loading_needs_the_family_and_the_same_number_of_functions(run, tmp_path):
+    assert "the user's own (2 functions): give it, as in viewsmith.load(run, family=family)" in refusal(
+        viewsmith.load, run
+    )
+    said = refusal(viewsmith.load, run, family=[same, mirrored, torch.neg])
+    assert "the family has 3 transformations, and the model was trained with 2" in said
+    assert "leave encoder out" in refusal(viewsmith.load, run, encoder=nn.Identity(), family=[same, mirrored])
+    CRLTAC(**TINY).fit(vectors(), run=tmp_path / "auto")
+    assert "is 'auto', which loads by itself" in refusal(viewsmith.load, tmp_path / "auto", family=[same, mirrored])
+    PiNDA(epochs=1, batch_size=8).fit(vectors(), run=tmp_path / "pinda")
+    assert "leave family out" in refusal(viewsmith.load, tmp_path / "pinda", family=[same, mirrored])
+
+
+def test_commands_say_that_they_cannot_make_the_family(run, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", vectors())
+    with pytest.raises(SystemExit, match="2"):
+        main(["embed", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "h.npz")])
+    said = capsys.readouterr().err
+    assert "a family of the user's own" in said and f"viewsmith.load({str(run)!r}, family=family)" in said
+    with pytest.warns(UserWarning, match="no maps and galleries: the family is a family of the user's own"):
+        sessions.report_content(sessions.RunFolder(run), data=str(tmp_path / "x.npy"), pictures=True)
+
+
+def test_other_methods_cannot_take_its_channel(run):
+    said = refusal(Contrastive(epochs=1, view_maker=f"channel:{run}").fit, vectors())
+    assert "chooses from functions of the user's own" in said
+
+
+# ---- refusals -----------------------------------------------------------------------------------------------------
+
+
+class Wrong(Powers):
+    def take(self, x, t):
+        return super().take(x, t)[:, :1]
+
+
+class Random(Powers):
+    def take(self, x, t):
+        views = super().take(x, t)
+        return views + torch.rand_like(views)
+
+
+class Failing(Powers):
+    def take(self, x, t):
+        raise KeyError("scale")
+
+
+class Sizeless(Family):
+    def take(self, x, t):
+        return x[:, None].expand(-1, t.shape[1], *x.shape[1:])
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ([same], "functions: the family has 1 transformation, expected at least 2"),
+        ([], "the family has 0 transformations"),
+        ([same, left], "transformation 1 (left) gives views of shape (4,), and transformation 0 (same) of (9,)"),
+        ([same, lambda x: x / 0], "transformation 1 (<lambda>) gives values that are not finite"),
+        ([same, torch.rand_like], "gives other views when it is asked again"),
+        ([left, right], "the views of the family (4,), which the encoder mlp does not take"),
+        ([same, 3], "expected string or an instance of Family or callable"),
+        ("crops", "family is 'crops', expected 'auto', or in Python a viewsmith.views.Family or a list of functions"),
+        ("family:Powers", "give it, as in viewsmith.load(run, family=family)"),
+        (3, "expected string or an instance of Family or an instance of Sequence"),
+        (same, "instance of Family"),
+        (Powers(1), "the family Powers has size 1, expected at least 2"),
+        (Sizeless(), "the family Sizeless has size None, expected at least 2"),
+        (Wrong(), "the family Wrong gives (16, 1, 9), expected (16, 3, ...)"),
+        (Random(), "the family Random gives other views when it is asked again"),
+        (Failing(), "the family Failing fails on samples (16, 9): KeyError: 'scale'"),
+        (Powers(400), "the family Powers gives values that are not finite"),
+    ],
+)
+def test_what_is_no_family_is_refused_before_anything_is_written(family, said, tmp_path):
+    assert said in refusal(CRLTAC(family=family, **TINY).fit, vectors(), run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ([lambda x: x[..., :6, :6], lambda x: x[..., -6:, -6:]], "the views have 6 x 6 pixels, and the encoder cnn"),
+        ([lambda x: x.flatten(1), lambda x: -x.flatten(1)], "the views of the family (480,), which the encoder cnn"),
+        ([lambda x: x.repeat(1, 3, 1, 1)] * 2, "the views of the family (3, 20, 24), which the encoder cnn does not"),
+    ],
+)
+def test_views_of_images_that_the_encoder_does_not_take(family, said):
+    assert said in refusal(CRLTAC(family=family, **TINY).fit, images())
+
+
+def test_a_function_that_fails_on_a_later_sample_is_named():
+    x = vectors(600)
+    x[599] = -50.0
+    said = refusal(CRLTAC(family=[same, lambda x: (x + 30).sqrt()], scaling="none", **TINY).fit, x)
+    assert "transformation 1 (<lambda>) gives values that are not finite" in said
+
+
+def test_functions_are_exported_beside_the_other_families():
+    assert issubclass(Functions, Family)

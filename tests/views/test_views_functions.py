@@ -1,0 +1,108 @@
+"""Functions of the user's own as a finite family."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from refusals import refusal
+from viewsmith.core.random import stream
+from viewsmith.views import AugmentationChannel, Functions
+
+
+def double(x):
+    return 2 * x
+
+
+def first_half(x):
+    return x[..., : x.shape[-1] // 2]
+
+
+def second_half(x):
+    return x[..., x.shape[-1] // 2 :]
+
+
+FUNCTIONS = [double, torch.neg, lambda x: x.flip(1)]
+
+
+def samples(n=4, dtype=torch.float32):
+    return torch.arange(6.0 * n, dtype=dtype).view(n, 6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_views_are_what_the_functions_give(dtype):
+    family, x = Functions(FUNCTIONS), samples(dtype=dtype)
+    t = torch.tensor([[0, 2, 2, 1], [1, 1, 1, 1], [2, 0, 1, 0], [0, 0, 0, 0]])
+    views = family.take(x, t)
+    assert family.size == 3 and views.dtype is dtype and views.shape == (4, 4, 6)
+    for i in range(4):
+        for j in range(4):
+            assert torch.equal(views[i, j], FUNCTIONS[t[i, j]](x[i : i + 1])[0])
+    assert torch.equal(family.every(x), torch.stack([f(x) for f in FUNCTIONS], dim=1))
+
+
+def test_a_function_sees_only_the_samples_it_is_drawn_for():
+    seen = []
+
+    def told(x):
+        seen.append(x.clone())
+        return x
+
+    family, x = Functions([told, torch.neg]), samples()
+    family.take(x, torch.tensor([[1, 1], [0, 1], [1, 1], [0, 0]]))
+    family.take(x, torch.ones(4, 2, dtype=torch.int64))
+    assert len(seen) == 1 and torch.equal(seen[0], x[[1, 3, 3]])
+
+
+def test_views_of_another_shape_are_told_from_samples():
+    family, x = Functions([first_half, second_half]), samples()
+    assert family.every(x).shape == (4, 2, 3) and not family.is_view(x[:, :3])
+    family.shapes = (6,), (3,)
+    assert family.is_view(x[:, :3]) and not family.is_view(x)
+    family.shapes = (6,), (6,)
+    assert not family.is_view(x)
+
+
+def test_modules_are_copied_follow_the_family_and_do_not_learn():
+    linear = nn.Linear(6, 6)
+    family = Functions([linear, nn.Identity()])
+    assert len(family.state_dict()) == 2 and not any(p.requires_grad for p in family.parameters())
+    other = copy.deepcopy(family)
+    with torch.no_grad():
+        linear.weight.zero_()
+    x = samples()
+    assert torch.equal(family.every(x), other.every(x)) and not torch.equal(family.every(x)[:, 0], linear(x))
+    assert other.double().every(x.double()).dtype is torch.float64
+    assert linear.weight.requires_grad
+
+
+def test_a_channel_draws_from_functions():
+    channel, x = AugmentationChannel(Functions(FUNCTIONS)), samples(2000)
+    views = channel(x, generator=stream(0, "views"))
+    found = torch.stack([(views == f(x)).all(1) for f in FUNCTIONS]).float()
+    assert (found.sum(0) >= 1).all() and (found.mean(1) - 1 / 3).abs().max() < 0.05
+
+
+def fails(x):
+    raise ValueError("no\nsuch thing")
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ([], "functions: the family has 0 transformations, expected at least 2"),
+        ([double], "functions: the family has 1 transformation, expected at least 2"),
+        ([double, fails], "transformation 1 (fails) fails on samples (4, 6): ValueError: no such thing"),
+        (
+            [double, first_half],
+            "transformation 1 (first_half) gives views of shape (3,), and transformation 0 (double) of (6,)",
+        ),
+        ([lambda x: x.mean(0), double], "transformation 0 (<lambda>) gives (6,) for samples (4, 6)"),
+        ([double, lambda x: x.sum(1)], "transformation 1 (<lambda>) gives (4,) for samples (4, 6)"),
+        ([double, lambda x: x.numpy()], "transformation 1 (<lambda>) gives ndarray for samples (4, 6)"),
+        ([torch.log, double], "transformation 0 (log) gives values that are not finite"),
+    ],
+)
+def test_functions_that_are_no_family_are_refused(functions, said):
+    assert said in refusal(lambda: Functions(functions).every(samples()))
