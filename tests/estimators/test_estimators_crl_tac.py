@@ -1,6 +1,7 @@
 """CRL-TAC as an estimator: what "auto" means, P(T|x), inference, and its channel as the view maker of others."""
 
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
+from viewsmith.methods import CRLTACMethod
 from viewsmith.networks import CropCNN, MaskScores, PositionScores, SmallCNN
 from viewsmith.training.run import RunFolder
 from viewsmith.views import AugmentationChannel, Crops, Masks, Windows
@@ -135,6 +137,57 @@ def test_the_published_settings():
     model = CRLTAC(**CRLTAC.presets["paper-images"] | {"epochs": 1, "random_state": 0}).fit(x)
     assert model.distribution(x[:2]).shape == (2, 289) and model.transform(x[:2]).shape == (2, 200)
     assert model.transform(x[:2], output="projection").shape == (2, 50)
+
+
+# ---- early warnings -----------------------------------------------------------------------------------------------
+
+
+def said_of_the_channel(fit, *args, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fit(*args, **options)
+    return [str(each.message) for each in caught if "the channel" in str(each.message)], model
+
+
+def test_a_collapse_is_named_once_while_it_comes_and_at_the_end():
+    options = {"effective_target": None, "entropy_weight": 0.0, "channel_learning_rate": 0.3, "epochs": 12}
+    said, model = said_of_the_channel(CRLTAC(**TINY | options).fit, vectors(64))
+    early, last = said
+    epoch = next(row["epoch"] for row in model.metrics_ if row["effective"] < 1.5)
+    assert epoch < 12 and early.startswith(f"epoch {epoch} of 12: the channel is collapsing: it draws from 1.")
+    assert last.startswith("the channel has collapsed: it draws from 1") and model.warnings_[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("effective", "expected"),
+    [
+        (
+            [9, 1.2, 1.1, 5, 7, 8],
+            ["epoch 2 of 6: the channel is collapsing", "no longer so when training ended: epoch"],
+        ),
+        (
+            [64, 64, 64, 64, 20, 9],
+            ["epoch 3 of 6: the channel has not left", "no longer so when training ended: epoch"],
+        ),
+        ([64, 40, 20, 10, 8, 8], []),
+        (
+            [9, 1.2, 1.1, 5, 1.1, 1.2],
+            ["epoch 2 of 6: the channel is collapsing", "the channel has collapsed: it draws"],
+        ),
+    ],
+)
+def test_what_was_feared_is_taken_back(effective, expected, monkeypatch, tmp_path):
+    values = iter(effective)
+
+    def diagnose(method, x, generator):
+        method.chosen.fill_(value := next(values))
+        return {"effective": float(value)}
+
+    monkeypatch.setattr(CRLTACMethod, "diagnose", diagnose)
+    options = TINY | {"epochs": 6, "minutes": 1}
+    said, model = said_of_the_channel(CRLTAC(**options).fit, vectors(), run=tmp_path / "run")
+    assert [line.startswith(begin) for line, begin in zip(said, expected, strict=True)] == [True] * len(expected)
+    assert [line for line in model.warnings_ if "channel" in line] == said[1:] * (effective[-1] < 1.5)
 
 
 @pytest.mark.parametrize(

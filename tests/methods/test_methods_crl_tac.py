@@ -242,7 +242,7 @@ def test_diagnostics_are_of_the_channel():
         (0.0, None, "the channel has not left the uniform distribution: it draws from 5 of 5 transformations"),
         (0.0, 4.9, None),  # where it is held
         (1.0, None, None),
-        (1000.0, None, "the channel has collapsed: it draws from 1.0 transformations of each sample"),
+        (1000.0, None, "the channel has collapsed: it draws from 1 of 5 transformations"),
         (1000.0, 2.0, None),  # nearly what was asked for
         (1000.0, 4.0, "the channel has collapsed"),
     ],
@@ -255,6 +255,37 @@ def test_warnings_of_a_channel_that_did_not_start_or_has_collapsed(scale, target
         method.channel.scores.outer.bias.zero_()
     method.diagnose(samples(), stream(0, "x"))
     assert [said in line for line in method.warnings()] == ([] if said is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("effective", "progress", "target", "name"),
+    [
+        ([1.2], 0.1, None, "collapse"),  # of 5 to begin with
+        ([4.0, 1.49], 0.2, None, "collapse"),
+        ([4.0, 1.51], 0.2, None, None),
+        ([1.1, 1.4], 0.2, None, None),  # on its way back
+        ([1.1, 1.4], 1.0, None, "collapse"),  # that was all of it
+        ([1.1, 1.1], 0.2, 4.0, "collapse"),
+        ([4.0, 1.2], 0.2, 2.0, None),  # nearly what was asked for
+        ([4.9, 4.9, 4.9], 0.49, None, None),
+        ([4.9, 4.9], 0.5, None, None),  # too few looks
+        ([4.9, 4.9, 4.9], 0.5, None, "idle"),
+        ([4.9, 4.9, 4.7], 0.5, None, None),
+        ([4.9, 4.9, 4.9], 1.0, 4.5, None),  # where it is held
+    ],
+)
+def test_early_signs_of_collapse_and_of_a_channel_that_does_not_start(effective, progress, target, name):
+    method = crl_tac(effective_target=target)
+    rows = [{"loss": 1.0}] + [{"effective": value} for value in effective]
+    found = method.early_warnings(rows, progress)
+    assert list(found) == ([] if name is None else [name])
+    said = {
+        "collapse": f"the channel is collapsing: it draws from {effective[-1]:.3g} of 5 transformations, after ",
+        "idle": "the channel has not left the uniform distribution yet: it draws from 4.9 of 5 transformations",
+    }
+    assert all(found[key].startswith(said[key]) for key in found)
+    assert method.early_warnings(rows[:1], progress) == {}
+    assert crl_tac(learned=False).early_warnings(rows, progress) == {}
 
 
 def test_a_uniform_channel_has_one_update_and_no_warning():

@@ -1,6 +1,7 @@
 """Metrics on disk, label-free diagnostics, and warnings in plain words."""
 
 import json
+import warnings
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from training_toys import BATCH, SEED, make_contrastive, make_pinda, rows
 from viewsmith.core import Optimizer
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
 from viewsmith.training import Callback, Diagnostics, History, ProgressBar, Trainer
-from viewsmith.training.callbacks import collapse_warnings
+from viewsmith.training.callbacks import EarlyWarnings, collapse_warnings
 
 NUMBERS = {"feature_std", "effective_rank", "uniformity", "alignment"}
 
@@ -54,6 +55,56 @@ def test_diagnostics_are_the_functions_on_the_current_weights_and_change_nothing
     last = history.rows[-1]
     assert last["feature_std"] == float(feature_std(h)) and last["effective_rank"] == float(effective_rank(h))
     assert last["uniformity"] == float(uniformity(h)) and last["alignment"] == float(alignment(h, moved))
+
+
+def told(signs, *, epochs=6, points=12, start=None):
+    """What is said of a training whose method sees `signs` after each epoch, the last once more at the end."""
+    method, asked = make_contrastive(epochs=epochs), []
+
+    def early_warnings(rows, progress):
+        asked.append((len(rows), progress))
+        return signs[len(rows) - 1]
+
+    method.early_warnings = early_warnings
+    watch = EarlyWarnings(history := History())
+    if start is not None:
+        watch.restore(start)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained(method, Diagnostics(points), history, watch)
+    return [str(each.message) for each in caught], asked, watch.state()
+
+
+BAD, WORSE = {"a": "bad"}, {"a": "worse", "b": "new"}
+
+
+def test_early_warnings_come_once_and_when_first_seen():
+    said, asked, _ = told([{}, BAD, BAD, WORSE, WORSE, WORSE])
+    assert said == ["epoch 2 of 6: bad", "epoch 4 of 6: new"]
+    assert asked == [(n, n / 6) for n in range(1, 6)] + [(6, 1.0)]
+
+
+def test_early_warnings_are_taken_back_at_the_end():
+    said, *_ = told([BAD, WORSE, {}, BAD, BAD, BAD])
+    assert said == ["epoch 1 of 6: bad", "epoch 2 of 6: new", "no longer so when training ended: epoch 2 of 6: new"]
+    assert told([{}, {}, {}, {}, {}, BAD])[0] == []  # what is wrong at the end is said by others
+    assert told([{}] * 6)[0] == []
+
+
+def test_early_warnings_are_asked_for_after_diagnoses_alone():
+    _, asked, _ = told([{}] * 6, points=2)
+    assert asked == [(3, 0.5), (6, 1.0)]
+
+
+def test_early_warnings_are_not_said_again_after_a_stop():
+    state = told([BAD] * 6)[2]
+    assert json.loads(json.dumps(state)) == state
+    assert told([BAD] * 6, start=state)[0] == []
+    assert told([{}] * 6, start=state)[0] == ["no longer so when training ended: epoch 1 of 6: bad"]
+
+
+def test_methods_see_nothing_by_default():
+    assert make_pinda().early_warnings([{"effective": 1.0}], 0.5) == {}
 
 
 def test_diagnostics_ask_the_method_too():

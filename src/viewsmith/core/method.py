@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -119,6 +119,18 @@ class Method(nn.Module):
     def warnings(self) -> list[str]:
         """What went otherwise than a user would expect, in plain words, one line each; asked for after training."""
         return []
+
+    def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
+        """What seems to go wrong while it trains, in plain words by a short name; asked for after each diagnosis.
+
+        Parameters
+        ----------
+        rows : list of dict
+            Metrics so far, with what `diagnose` found.
+        progress : float
+            Share of the training that is done; 1: what holds at its end.
+        """
+        return {}
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         """Representation of scaled samples, shape (B, n_components); other outputs by name."""

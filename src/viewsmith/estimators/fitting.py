@@ -16,7 +16,7 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
-from viewsmith.training.callbacks import Diagnostics, History, ProgressBar, collapse_warnings
+from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
 
@@ -28,7 +28,7 @@ def train(model: ViewsmithEstimator, x: Rows, device: torch.device, folder: RunF
     """Train the model's method on scaled rows and keep what happened on the model and in the run folder."""
     options, began = model.options_, datetime.now(UTC)
     history = History(folder.metrics if folder else None)
-    callbacks = [Diagnostics(), history]
+    callbacks = [Diagnostics(), history, EarlyWarnings(history)]
     if options.verbose:
         callbacks.append(ProgressBar())
     trainer = Trainer(

@@ -10,7 +10,7 @@ or over some that are drawn uniformly and weighted by P(T|x).
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.losses.info_max import entropy, expected, importance_weights, info_max_bound, on_sphere, sampled_info_max
+from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
 from viewsmith.views.channel import AugmentationChannel
 
 Step = Literal["exact", "sampled"]
@@ -153,20 +154,15 @@ class CRLTACMethod(Method):
         return {"entropy": h, "effective": math.exp(h), "largest_p": float(log_p.amax(dim=1).exp().mean())}
 
     def warnings(self) -> list[str]:
-        if self.channel.scores is None or not self.chosen:
-            return []
-        size, chosen = self.channel.family.size, float(self.chosen)
-        if chosen > 0.95 * size and (self.effective_target or 0) < 0.8 * size:
-            return [
-                f"the channel has not left the uniform distribution: it draws from {chosen:.0f} of {size} "
-                "transformations; train longer, or lower entropy_weight"
-            ]
-        if chosen < 1.5 and (self.effective_target is None or self.effective_target > 3):
-            return [
-                f"the channel has collapsed: it draws from {chosen:.1f} transformations of each sample; raise "
-                "entropy_weight, or hold their number by effective_target"
-            ]
-        return []
+        learned = self.channel.scores is not None
+        return verdict(self._state(float(self.chosen))) if learned and self.chosen else []
+
+    def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
+        states = [self._state(row["effective"]) for row in rows if "effective" in row]
+        return early_signs(states, progress) if states and self.channel.scores is not None else {}
+
+    def _state(self, chosen: float) -> ChannelState:
+        return ChannelState(chosen, self.channel.family.size, self.effective_target)
 
 
 class _ThetaStep(nn.Module):

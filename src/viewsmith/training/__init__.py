@@ -1,8 +1,17 @@
 """The engine and what surrounds it: checkpoints, callbacks, run folders."""
 
-from viewsmith.training.callbacks import Diagnostics, History, ProgressBar
+from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, History, ProgressBar
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import RunFolder
 
-__all__ = ["Callback", "CheckpointFolder", "Diagnostics", "History", "ProgressBar", "RunFolder", "Trainer"]
+__all__ = [
+    "Callback",
+    "CheckpointFolder",
+    "Diagnostics",
+    "EarlyWarnings",
+    "History",
+    "ProgressBar",
+    "RunFolder",
+    "Trainer",
+]

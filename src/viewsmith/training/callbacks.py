@@ -144,6 +144,44 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
     }
 
 
+class EarlyWarnings(Callback):
+    """Names once what a method says goes wrong, when it says so first; at the end takes back what is no longer so.
+
+    Comes after `Diagnostics` and `History` among the callbacks; what is wrong at the end is told by others.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.named: dict[str, str] = {}
+
+    def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
+        number = trainer.epochs_done + 1
+        if "effective_rank" not in row or number == trainer.epochs:
+            return
+        found = trainer.method.early_warnings(self.history.rows, number / trainer.epochs)
+        for name, line in found.items():
+            if name not in self.named:
+                self.named[name] = f"epoch {number} of {trainer.epochs}: {line}"
+                self._say(self.named[name])
+
+    def end(self, trainer: Trainer, status: Status) -> None:
+        still = trainer.method.early_warnings(self.history.rows, 1.0)
+        for name, line in self.named.items():
+            if name not in still:
+                self._say(f"no longer so when training ended: {line}")
+
+    def state(self) -> dict[str, Any]:
+        return {"named": self.named}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.named = dict(state.get("named", {}))
+
+    @staticmethod
+    def _say(line: str) -> None:
+        if rank() == 0:
+            warnings.warn(line, UserWarning, stacklevel=3)
+
+
 def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
     """Plain words about what the last diagnostics, of `n_samples` training samples, say; each also a warning."""
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
