@@ -139,6 +139,66 @@ def test_the_published_settings():
     assert model.transform(x[:2], output="projection").shape == (2, 50)
 
 
+# ---- views that show something ------------------------------------------------------------------------------------
+
+
+def spots(n=16):
+    """Something small in the upper left of 44 x 44 black pixels: most crops show nothing."""
+    x = np.zeros((n, 44, 44), np.uint8)
+    x[:, :12, :12] = np.random.default_rng(0).integers(1, 256, (n, 12, 12))
+    return x
+
+
+def test_mass_on_crops_that_show_something():
+    x = spots()
+    model = CRLTAC(**TINY).fit(x)
+    shows = [(x[0, r : r + 20, c : c + 20] > 0).any() for r in range(0, 25, 4) for c in range(0, 25, 4)]
+    assert sum(shows) == 9
+    expected = model.distribution(x)[:, shows].sum(1)
+    mass = model.nonempty_mass(x)
+    assert mass.dtype == np.float32 and mass.shape == (16,)
+    np.testing.assert_allclose(mass, expected, rtol=1e-5)
+    assert model.metrics_[-1]["nonempty_mass"] == pytest.approx(expected.mean(), rel=1e-5)
+    uniform = CRLTAC(**TINY, channel="uniform").fit(x)
+    assert uniform.metrics_[-1]["nonempty_mass"] == pytest.approx(9 / 49)
+
+
+def test_the_user_says_which_views_show_something(tmp_path):
+    x = vectors()
+
+    def first_kept(views):
+        return views[:, 0] != 0
+
+    model = CRLTAC(**TINY, nonempty=first_kept).fit(x, run=tmp_path / "run")
+    kept = channel(model).family.masks[:, 0].numpy() > 0
+    expected = model.distribution(x)[:, kept].sum(1)
+    np.testing.assert_allclose(model.nonempty_mass(x), expected, rtol=1e-5)
+    assert model.metrics_[-1]["nonempty_mass"] == pytest.approx(expected.mean(), rel=1e-5)
+    loaded = viewsmith.load(tmp_path / "run")
+    np.testing.assert_allclose(loaded.nonempty_mass(x, first_kept), expected, rtol=1e-5)
+    assert "give nonempty, a function from views" in refusal(loaded.nonempty_mass, x)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"), [(vectors, {}), (dna, {}), (spots, {"scaling": "standard"}), (spots, {"nonempty": None})]
+)
+def test_elsewhere_no_view_is_known_to_be_empty(make, options):
+    model = CRLTAC(**TINY, **options).fit(make())
+    assert "nonempty_mass" not in model.metrics_[-1]
+    refusal(model.nonempty_mass, make())
+    assert (model.nonempty_mass(make(), lambda views: torch.ones(len(views), dtype=torch.bool)) > 0.999).all()
+
+
+def test_what_is_no_answer_is_refused_before_anything_is_written(tmp_path):
+    for nonempty, said in (
+        (lambda views: views, "nonempty gives torch.float32 (128, 9) for views (128, 9), expected bool (128,)"),
+        ("function", "nonempty is 'function', expected 'auto' or None, or in Python a function of views"),
+        ("bright", "nonempty is 'bright', expected 'auto' or 'function' or callable"),
+    ):
+        assert said in refusal(CRLTAC(**TINY, nonempty=nonempty).fit, vectors(), run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 # ---- early warnings -----------------------------------------------------------------------------------------------
 
 

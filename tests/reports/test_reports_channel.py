@@ -10,6 +10,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.estimators.channel_pictures import heat_maps
 from viewsmith.estimators.pictures import as_large, pictures
 from viewsmith.reports import ReportContent, SortedSimilarities, render_report
+from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.sorted_similarities import draw_sorted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -51,6 +52,15 @@ def test_heat_maps_of_scaled_and_mirrored_crops_are_in_the_image_as_given():
         expected = np.zeros((40, 40), bool)
         expected[area] = True
         assert covered.shape == (40, 40, 3) and np.array_equal(covered[..., 0] > 0, expected), number
+
+
+def test_curves_of_a_channel_have_titles_and_shares_their_whole_range():
+    row = {"phase": "train", "entropy": 1.0, "effective": 2.7, "largest_p": 0.5, "nonempty_mass": 0.998}
+    curves = {curve.key: curve for curve in draw_curves([row | {"epoch": n} for n in (1, 2)])}
+    assert curves["effective"].title == "Effective number of transformations"
+    assert curves["nonempty_mass"].title == "Probability of views that show something"
+    for key in ("largest_p", "nonempty_mass"):
+        assert ">0.0<" in curves[key].picture.svg and ">1.0<" in curves[key].picture.svg
 
 
 def test_sorted_similarities_are_told_and_checked():

@@ -6,7 +6,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
-from viewsmith.views.channel import AugmentationChannel
+from viewsmith.views.channel import AugmentationChannel, nonzero
 from viewsmith.views.families import Masks
 
 
@@ -93,6 +93,47 @@ def test_a_samples_shares_do_not_depend_on_the_others():
         together = made.shares(x, how, count)
         torch.testing.assert_close(together.sum(1), torch.ones(7))
         assert torch.equal(made.shares(x[3:4], how, count)[0], together[3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_mass_on_views_that_count(dtype, monkeypatch):
+    made = channel().to(dtype)
+    x = torch.randn(7, 6, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x[2] = 0
+
+    def counts(views):
+        return views.sum(1) > 0
+
+    mass = made.mass(x, counts)
+    for row, value in zip(x, mass, strict=True):
+        p = P if row.any() else [0.25] * 4
+        slow = sum(q for q, mask in zip(p, made.family.masks, strict=True) if (row * mask).sum() > 0)
+        assert value.item() == pytest.approx(slow)
+    assert mass.dtype is dtype and mass[2] == 0 and mass.max() > 0 and len(mass.unique()) > 3
+    monkeypatch.setattr("viewsmith.views.channel.ROWS", 3)
+    assert torch.equal(made.mass(x, counts), mass)
+    assert torch.equal(made.mass(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
+
+
+def test_views_that_are_not_zero_all_over():
+    views = torch.zeros(4, 1, 3, 3)
+    views[1, 0, 2, 2], views[2, 0, 0, 0], views[3] = 1e-30, -1, 2
+    assert nonzero(views).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("counts", "given"),
+    [
+        (lambda views: views.any(), "torch.bool ()"),
+        (lambda views: views.amax(1), "torch.float32 (12,)"),
+        (lambda views: views > 0, "torch.bool (12, 6)"),
+        (lambda views: [True] * len(views), "list"),
+    ],
+)
+def test_what_does_not_say_which_views_count_is_refused(counts, given):
+    with pytest.raises(InputError) as error:
+        channel().mass(torch.ones(3, 6), counts)
+    assert str(error.value) == f"nonempty gives {given} for views (12, 6), expected bool (12,)"
 
 
 def test_unknown_inference_is_refused():

@@ -15,16 +15,24 @@ from viewsmith.estimators.settings import CHANNEL, crop_of, view_names
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.training.checkpoint import load_weights
 from viewsmith.training.run import RunFolder
-from viewsmith.views.channel import AugmentationChannel
+from viewsmith.views.channel import AugmentationChannel, Counts, nonzero
 from viewsmith.views.families import Crops, Family, Masks, Windows
 
 
-def target_of(options: SimpleNamespace, fitted: dict[str, Any]) -> float | None:
+def target_of(options: SimpleNamespace, family: Family) -> float | None:
     """The effective number of transformations that the channel must not fall below."""
     if options.effective_target != "auto":
         return None if options.effective_target is None else float(options.effective_target)
-    family = make_family(SimpleNamespace(**{**vars(options), **fitted}))
     return min(8.0, 0.9 * family.size)
+
+
+def nonempty_of(settings: SimpleNamespace) -> Counts | None:
+    """Which views show something: the user's function; of images as they are, whatever is not black; else unknown."""
+    if callable(settings.nonempty):
+        counts: Counts = settings.nonempty
+        return counts
+    black = settings.nonempty == "auto" and settings.domain == "images" and settings.scaling == "none"
+    return nonzero if black else None
 
 
 def make_family(settings: SimpleNamespace) -> Family:

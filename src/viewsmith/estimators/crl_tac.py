@@ -12,6 +12,7 @@ from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
 from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.estimators import channels, parts
@@ -23,7 +24,7 @@ from viewsmith.estimators.settings import check_crops, crop_of
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
 from viewsmith.networks.mlp import MLP
-from viewsmith.views.channel import AugmentationChannel
+from viewsmith.views.channel import AugmentationChannel, Counts
 
 Draws = Annotated[int, Field(ge=2)]
 Part = Annotated[float, Field(gt=0, lt=1)]
@@ -93,6 +94,10 @@ class CRLTAC(ViewsmithEstimator):
         What the representation is taken over: P(T|x), the most probable transformations alike, or all alike.
     inference_count : int or None
         How many are the most probable (8 for None); for the expectation, how many are drawn (None: all are used).
+    nonempty : {"auto"}, callable or None
+        Which views show something, so that the metrics have the mass of P(T|x) on them (`nonempty_mass`). "auto": of
+        images that are not scaled, as is usual here, those that are not all black. In Python also a function from
+        scaled views (n, ...) to bool (n,).
     projection : tuple of int or "auto"
         Widths of the head; the last is the embedding's. "auto": 200 and 50.
     [shared]
@@ -163,10 +168,13 @@ class CRLTAC(ViewsmithEstimator):
     channel_learning_rate: Positive | Auto = "auto"
     inference: Literal["expectation", "top", "uniform"] = "expectation"
     inference_count: Count | None = None
+    nonempty: Literal["auto", "function"] | Counts | None = "auto"
     projection: Widths | Auto = "auto"
 
     def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
         options.view_maker = "identity"
+        if options.nonempty == "function":
+            raise InputError("nonempty is 'function', expected 'auto' or None, or in Python a function of views")
         own = is_own(options.family)
         if domain != "images":
             return
@@ -180,14 +188,18 @@ class CRLTAC(ViewsmithEstimator):
         rate = options.channel_learning_rate
         crop, stride = crop_of(resolved["row_shape"], options.crop_size, options.crop_stride)
         own: dict[str, Any] = {}
+        device = find_device(options.device)
         if is_own(options.family):
-            own = look_at(options, resolved, x, find_device(options.device))
+            own = look_at(options, resolved, x, device)
         elif resolved["domain"] == "images":
             check_crops("crops", (crop, crop), resolved["encoder"], resolved["row_shape"][:2])
-        crops = {"crop_size": crop, "crop_stride": stride}
-        return own | {
-            **crops,
-            "effective_target": channels.target_of(options, resolved | own | crops),
+        known = own | {"crop_size": crop, "crop_stride": stride}
+        family = channels.make_family(SimpleNamespace(**{**vars(options), **resolved, **known}))
+        if callable(options.nonempty):
+            # Refuses what is no answer.
+            AugmentationChannel(family.to(device)).mass(x[:2].to(device), options.nonempty)
+        return known | {
+            "effective_target": channels.target_of(options, family),
             "centred": resolved["encoder"] != "crl-cnn" if options.centred == "auto" else options.centred,
             "channel_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
         }
@@ -213,6 +225,7 @@ class CRLTAC(ViewsmithEstimator):
             inference_count=8
             if settings.inference == "top" and settings.inference_count is None
             else settings.inference_count,
+            nonempty=channels.nonempty_of(settings),
             epochs=settings.epochs,
             optimizer=parts.make_optimizer(settings),
             channel_optimizer=Optimizer("adam", settings.channel_learning_rate, schedule=settings.schedule),
@@ -228,11 +241,34 @@ class CRLTAC(ViewsmithEstimator):
         with torch.no_grad():
             return in_blocks(lambda x: self._channel().log_p(x).exp(), self._samples(X), 256).cpu().numpy()
 
+    def nonempty_mass(self, X: Any, nonempty: Counts | None = None) -> np.ndarray:
+        """Probability that a view of each sample shows something, float32 (n,).
+
+        Parameters
+        ----------
+        X : array-like, n samples
+        nonempty : callable, optional
+            From scaled views (n, ...) to bool (n,); default: what the model was made with.
+        """
+        check_is_fitted(self)
+        nonempty = nonempty or self._method().nonempty
+        if nonempty is None:
+            raise InputError(
+                "the model does not know which views show something: give nonempty, a function from views (n, ...) to "
+                "bool (n,)"
+            )
+        return self._channel().mass(self._samples(X), nonempty).cpu().numpy()
+
     def _config(self, context: dict[str, Any]) -> dict[str, Any]:
         config = super()._config(context)
         config["parameters"]["family"] = family_text(self.family)
+        if callable(self.nonempty):
+            config["parameters"]["nonempty"] = "function"
         return config
 
-    def _channel(self) -> AugmentationChannel:
+    def _method(self) -> CRLTACMethod:
         assert isinstance(self.method_, CRLTACMethod)
-        return self.method_.channel
+        return self.method_
+
+    def _channel(self) -> AugmentationChannel:
+        return self._method().channel

@@ -19,7 +19,7 @@ from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.losses.info_max import entropy, expected, importance_weights, info_max_bound, on_sphere, sampled_info_max
 from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
-from viewsmith.views.channel import AugmentationChannel
+from viewsmith.views.channel import AugmentationChannel, Counts
 
 Step = Literal["exact", "sampled"]
 Weights = Literal["plain", "normalised"]
@@ -62,6 +62,8 @@ class CRLTACMethod(Method):
     inference : {"expectation", "top", "uniform"}
     inference_count : int, optional
         See `AugmentationChannel.shares`.
+    nonempty : callable, optional
+        Which views (n, ...) show something, bool (n,); what `diagnose` then tells the mass of.
     epochs : int
     optimizer, channel_optimizer : Optimizer
     """
@@ -86,6 +88,7 @@ class CRLTACMethod(Method):
         effective_target: float | None,
         inference: Inference,
         inference_count: int | None,
+        nonempty: Counts | None = None,
         epochs: int,
         optimizer: Optimizer,
         channel_optimizer: Optimizer,
@@ -96,7 +99,7 @@ class CRLTACMethod(Method):
         self.encoder_step, self.channel_step = encoder_step, channel_step
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
-        self.inference, self.inference_count = inference, inference_count
+        self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
         self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
         # Effective number of transformations when last looked at; 0: not yet.
         self.register_buffer("chosen", torch.tensor(0.0))
@@ -147,11 +150,15 @@ class CRLTACMethod(Method):
 
     @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the channel: mean entropy in nats, effective number of transformations, and largest probability."""
+        """Of the channel: mean entropy in nats, effective number of transformations, largest probability, and its mass
+        on views that show something, where that is known."""
         log_p = self.channel.log_p(x)
         h = float(entropy(log_p).mean())
         self.chosen.fill_(math.exp(h))
-        return {"entropy": h, "effective": math.exp(h), "largest_p": float(log_p.amax(dim=1).exp().mean())}
+        found = {"entropy": h, "effective": math.exp(h), "largest_p": float(log_p.amax(dim=1).exp().mean())}
+        if self.nonempty is not None:
+            found["nonempty_mass"] = float(self.channel.mass(x, self.nonempty).mean())
+        return found
 
     def warnings(self) -> list[str]:
         learned = self.channel.scores is not None

@@ -18,10 +18,13 @@ _TITLES = {
     "learning_rate": "Learning rate",
     "noise_level": "Noise level",
     "noise_spread": "Noise spread over features",
+    "effective": "Effective number of transformations",
+    "largest_p": "Largest probability",
+    "nonempty_mass": "Probability of views that show something",
     **{key: title for key, (title, _) in READINGS.items()},
 }
 _LINEAR = ("learning_rate",)  # warm-up and cosine are read as shapes
-_SHARES = ("drift",)
+_SHARES = ("drift", "largest_p", "nonempty_mass")
 _LOG_RATIO = 100.0
 _RASTER_POINTS = 3000
 _STEPS = (1, 2, 5, 10)

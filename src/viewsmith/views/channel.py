@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.losses.info_max import entropy
 from viewsmith.views.families import Family
 from viewsmith.views.maker import ViewMaker
+
+Counts = Callable[[Tensor], Tensor]
+
+ROWS = 16  # samples all of whose views are held at a time
+
+
+def nonzero(views: Tensor) -> Tensor:
+    """Which views (n, ...) are not zero all over: bool (n,)."""
+    return (views != 0).flatten(1).any(dim=1)
 
 
 class AugmentationChannel(ViewMaker):
@@ -49,6 +61,31 @@ class AugmentationChannel(ViewMaker):
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.family.take(x, self.draw(x, 1, generator))[:, 0]
+
+    @torch.no_grad()
+    def mass(self, x: Rows, counts: Counts) -> Tensor:
+        """Probability that a view of each sample is one that counts: (n,), from 0 to 1.
+
+        Parameters
+        ----------
+        x : Tensor or Samples, shape (n, ...)
+        counts : callable
+            From views (k, ...) to bool (k,); `nonzero`, for instance.
+
+        Raises
+        ------
+        InputError
+            It gives something else.
+        """
+        return in_blocks(lambda part: self._mass(part, counts), x, ROWS)
+
+    def _mass(self, x: Tensor, counts: Counts) -> Tensor:
+        views = self.family.every(x).flatten(0, 1)
+        found = counts(views)
+        if not isinstance(found, Tensor) or found.shape != views.shape[:1] or found.dtype != torch.bool:
+            given = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(f"nonempty gives {given} for views {tuple(views.shape)}, expected bool ({len(views)},)")
+        return (self.log_p(x).exp() * found.view(len(x), -1)).sum(dim=1)
 
     def shares(self, x: Tensor, how: str, count: int | None = None) -> Tensor:
         """What each transformation counts for in the representation of samples (B, ...): (B, M), sums to one.
