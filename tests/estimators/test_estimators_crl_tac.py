@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import viewsmith
 from refusals import refusal
@@ -61,6 +62,12 @@ def test_no_limit_and_a_limit_on_the_effective_number():
     assert CRLTAC(**TINY, effective_target=None).fit(vectors()).method_.effective_target is None
     assert CRLTAC(**TINY, effective_target="none").fit(vectors()).method_.effective_target is None
     assert CRLTAC(**TINY, effective_target=5).fit(vectors()).method_.effective_target == 5
+
+
+def test_no_more_transformations_can_be_held_than_there_are():
+    assert CRLTAC(**TINY, masks=4, effective_target=4).fit(vectors()).method_.effective_target == 4
+    said = refusal(CRLTAC(**TINY, masks=4, effective_target=4.5).fit, vectors())
+    assert said == "effective_target is 4.5, and the family has 4 transformations: take that or less"
 
 
 def test_a_biased_encoder_is_centred_unless_told_otherwise():
@@ -264,6 +271,91 @@ def test_images_without_a_choice_are_refused(options, shape, said):
     assert said in refusal(CRLTAC(**TINY, **options).fit, np.zeros((4, *shape), np.uint8))
 
 
+# ---- odd data ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["exact", "sampled"])
+@pytest.mark.parametrize("shape", [(28, 32), (12, 12), (28, 28, 3)])
+def test_all_black_images_have_a_uniform_channel_and_say_nothing(shape, step):
+    x = np.zeros((16, *shape), np.uint8)
+    model = CRLTAC(**TINY | {"epochs": 4}, encoder_step=step, channel_step=step).fit(x)
+    p = model.distribution(x)
+    np.testing.assert_allclose(p, 1 / p.shape[1], rtol=1e-6)
+    assert not model.transform(x, output="projection").any() and model.metrics_[-1]["nonempty_mass"] == 0
+    assert abs(model.metrics_[-1]["loss"]) < 1e-6 and "the representation has collapsed" in model.warnings_[0]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.full((16, 28, 28), 77, np.uint8),
+        np.repeat(images(1), 16, axis=0),
+        np.zeros((16, 9), np.float32),
+        np.ones((16, 9), np.float32),
+        np.full((16, 7), ord("N"), np.uint8),
+        np.random.default_rng(0).normal(size=(16, 2)).astype(np.float32),
+    ],
+    ids=["one grey", "one image", "zeros", "constant columns", "unknown bases", "two features"],
+)
+def test_data_with_little_to_tell_give_finite_results(x):
+    model = CRLTAC(**TINY | {"epochs": 3}).fit(x)
+    for found in (model.transform(x), model.transform(x, output="projection"), model.distribution(x)):
+        assert np.isfinite(found).all()
+    np.testing.assert_allclose(model.distribution(x).sum(1), 1, rtol=1e-5)
+    assert np.isfinite(model.metrics_[-1]["loss"])
+
+
+def test_the_channel_of_small_images_leaves_the_uniform_distribution():
+    """Sides of less than 24 pixels: a grid finer than the one that the channel's network is made for."""
+    x = np.zeros((64, 14, 16), np.uint8)
+    x[:, 9:13, 11:15] = np.random.default_rng(0).integers(100, 256, (64, 4, 4))
+    options = TINY | {"epochs": 6, "batch_size": 16, "channel_learning_rate": 0.01, "n_components": 16}
+    model = CRLTAC(**options, effective_target=2).fit(x)
+    assert channel(model).family.grids == [(5, 7)]
+    shows = np.array([x[0, r : r + 10, c : c + 10].any() for r in range(5) for c in range(7)])
+    assert model.nonempty_mass(x).mean() > 1.05 * shows.mean()
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "said"),
+    [
+        (np.random.rand(4, 28, 28), {}, "multiply values of 0 to 1 by 255 and cast"),  # noqa: NPY002
+        (np.random.rand(4, 28, 28), {"domain": "images"}, "multiply values of 0 to 1 by 255"),  # noqa: NPY002
+        (np.zeros((4, 28, 28, 4), np.uint8), {}, "leave out the alpha channel"),
+        (np.zeros((4, 3, 3), np.uint8), {}, "the sides are at least 4 pixels"),
+        (np.zeros((4, 28, 28), np.uint8), {"crop_stride": 40}, "the family has 1 transformation"),
+        (np.zeros((4, 28, 28), np.uint8), {"crop_scales": ()}, "the family has 0 transformations"),
+        (np.zeros((4, 1), np.float32), {}, "the rows have 1 feature, expected at least 2"),
+        (["ACGT", ""], {}, "is an empty text"),
+        (np.zeros((1, 28, 28), np.uint8), {}, "expected at least 2"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(x, options, said):
+    assert said in refusal(CRLTAC(**TINY, **options).fit, x)
+
+
+@pytest.mark.parametrize(("view", "domain"), [("crops", "images"), ("windows", "dna")])
+def test_an_encoder_of_the_users_own_must_take_the_views(view, domain):
+    x = DATA[domain]()
+    whole = (28, 32) if domain == "images" else (4, 41)
+    own = nn.Sequential(nn.Flatten(), nn.Linear(whole[0] * whole[1], 5))
+    said = refusal(CRLTAC(**TINY, encoder=own).fit, x)
+    assert "the encoder Sequential fails on samples of shape " + ("(1, 20, 20)" if view == "crops" else "(4, 2") in said
+
+
+def test_resumed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(tmp_path):
+    x, options = images(24), TINY | {"epochs": 4, "channel_step": "sampled"}
+    whole = CRLTAC(**options).fit(x, run=tmp_path / "whole")
+    for stop in range(5):
+        part = CRLTAC(**options, minutes=1e-9).fit(x, run=tmp_path / "part", resume=stop > 0)
+        assert part.summary_["steps"] == stop + 1
+    resumed = CRLTAC(**options).fit(x, run=tmp_path / "part", resume=True)
+    assert resumed.summary_["steps"] == 12 and resumed.status_ == "finished"
+    for key, value in whole._weights().items():
+        assert torch.equal(resumed._weights()[key], value), key
+    assert [row | {"seconds": 0} for row in resumed.metrics_] == [row | {"seconds": 0} for row in whole.metrics_]
+
+
 # ---- the channel as a view maker ----------------------------------------------------------------------------------
 
 
@@ -273,6 +365,7 @@ def runs(tmp_path_factory):
     for domain, make in DATA.items():
         CRLTAC(**TINY | {"epochs": 6}).fit(make(), run=folder / domain)
     Contrastive(epochs=1, batch_size=8).fit(vectors(), run=folder / "other")
+    CRLTAC(**TINY, crop_size=10).fit(images(), run=folder / "small crops")
     return folder
 
 
@@ -335,7 +428,15 @@ def test_channels_that_do_not_fit_are_refused(runs):
     other = images(shape=(30, 30))
     assert "was trained on images of shape (28, 32), and these are images of shape (30, 30)" in said(other)
     assert "these are vectors of shape (9,)" in said(vectors())
+    assert "these are vectors of shape (8,)" in said(vectors()[:, :8], "vectors")
+    assert "these are images of shape (28, 32, 3)" in said(images(shape=(28, 32, 3)))
+    assert "these are dna" in said(dna())
     assert "is a run of contrastive, which has no channel" in said(vectors(), "other")
+    whole = nn.Sequential(nn.Flatten(), nn.Linear(28 * 32, 5))
+    assert "the encoder Sequential fails on samples of shape (1, 20, 20)" in said(images(), encoder=whole)
+    assert "the crops of the channel have 10 x 10 pixels, and the encoder crl-cnn takes 20" in said(
+        images(), "small crops", encoder="crl-cnn"
+    )
     assert "was trained with 'none': leave scaling out" in said(images(), scaling="standard")
     assert "nowhere" in said(images(), "nowhere")
     assert "changes the shape of a sample, put it last" in said(images(), maker="channel:{}+noise")

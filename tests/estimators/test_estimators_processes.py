@@ -21,7 +21,7 @@ def group(in_pair, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["contrastive", "pinda", "metaug"])
+@pytest.mark.parametrize("name", ["contrastive", "pinda", "metaug", "crl-tac"])
 def test_a_run_of_two_processes_stops_and_goes_on(group, tmp_path, wine, name):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole)

@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from viewsmith.networks import ImageScores, SequenceScores
+from viewsmith.networks import CropScores, ImageScores, SequenceScores
 
 
 def shaken(network):
@@ -66,3 +67,42 @@ def test_scores_of_sequences_are_of_the_means_over_equal_stretches():
     ends = [round(21 * k / 8) for k in range(9)]  # 0, 3, 5, 8, 10, 13, 16, 18, 21
     means = torch.stack([h[:, a:b].mean(1) for a, b in itertools.pairwise(ends)], dim=1)
     torch.testing.assert_close(network(x)[0], network.outer(means.flatten()), rtol=1e-6, atol=1e-8)
+
+
+# ---- crops of small images ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "grid"), [((12, 16), (4, 8)), ((20, 24), (4, 6)), ((8, 40), (2, 6)), ((28, 28), (9, 9))]
+)
+def test_small_crops_are_scored_on_an_enlarged_image(size, grid):
+    network, x = shaken(CropScores(3)), torch.randn(2, 3, *size)
+    scores = network(x, grid)
+    assert scores.shape == (2, *grid)
+    assert scores.std(dim=1).min() > 1e-3 and scores.std(dim=2).min() > 1e-3  # every crop has a score of its own
+    large = [max(side, 20 + 4 * (count - 1)) for side, count in zip(size, grid, strict=True)]
+    torch.testing.assert_close(scores, network(F.interpolate(x, large, mode="bilinear"), grid))
+
+
+@pytest.mark.parametrize(("size", "grid"), [((84, 84), (17, 17)), ((44, 52), (7, 9)), ((28, 31), (3, 3))])
+def test_the_papers_grid_looks_at_the_image_as_it_is(size, grid):
+    network, x = shaken(CropScores()), torch.randn(1, 1, *size)
+    alone = [
+        [network(x[..., 4 * r : 4 * r + 20, 4 * c : 4 * c + 20], (1, 1))[0, 0, 0] for c in range(grid[1])]
+        for r in (0, 2)
+    ]
+    torch.testing.assert_close(network(x, grid)[0, [0, 2]], torch.tensor(alone), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "grid"), [((12, 12), (4, 4)), ((44, 44), (4, 4)), ((84, 84), (17, 17))])
+def test_an_empty_image_has_one_score(size, grid):
+    scores = shaken(CropScores())(torch.zeros(1, 1, *size), grid)
+    assert (scores - scores[0, 0, 0]).abs().max() < 1e-5
+
+
+def test_a_spot_moves_the_scores_of_crops_that_hold_it():
+    network, x = shaken(CropScores()), torch.zeros(1, 1, 12, 12)
+    empty = network(x, (4, 4))
+    x[..., 10:, 10:] = 1  # the lower right of four by four crops of nine pixels: the last of them alone
+    moved = (network(x, (4, 4)) - empty)[0].abs()
+    assert moved[3, 3] > 0.1 and moved[:2, :2].max() < 1e-5

@@ -38,6 +38,13 @@ def any_says(number: int, device: torch.device | str = "cpu") -> int:
     return int(value)
 
 
+def take_from_first(*tensors: Tensor) -> None:
+    """Overwrite tensors with those of the first process."""
+    if is_distributed():
+        for tensor in tensors:
+            dist.broadcast(tensor, 0)
+
+
 def gather(x: Tensor) -> Tensor:
     """Rows of all processes in rank order, (W * B, ...) from (B, ...), with gradient to every process's own rows.
 

@@ -20,10 +20,21 @@ from viewsmith.views.families import Crops, Family, Masks, Windows
 
 
 def target_of(options: SimpleNamespace, family: Family) -> float | None:
-    """The effective number of transformations that the channel must not fall below."""
-    if options.effective_target != "auto":
-        return None if options.effective_target is None else float(options.effective_target)
-    return min(8.0, 0.9 * family.size)
+    """The effective number of transformations that the channel must not fall below.
+
+    Raises
+    ------
+    InputError
+        There are fewer.
+    """
+    target = options.effective_target
+    if target == "auto":
+        return min(8.0, 0.9 * family.size)
+    if target is not None and target > family.size:
+        raise InputError(
+            f"effective_target is {target:g}, and the family has {family.size} transformations: take that or less"
+        )
+    return None if target is None else float(target)
 
 
 def nonempty_of(settings: SimpleNamespace) -> Counts | None:

@@ -20,7 +20,7 @@ from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.fitting import find_device
 from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, look_at
-from viewsmith.estimators.settings import check_crops, crop_of
+from viewsmith.estimators.settings import check_crops, crop_of, probe
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
 from viewsmith.networks.mlp import MLP
@@ -194,10 +194,14 @@ class CRLTAC(ViewsmithEstimator):
         elif resolved["domain"] == "images":
             check_crops("crops", (crop, crop), resolved["encoder"], resolved["row_shape"][:2])
         known = own | {"crop_size": crop, "crop_stride": stride}
-        family = channels.make_family(SimpleNamespace(**{**vars(options), **resolved, **known}))
+        family = channels.make_family(SimpleNamespace(**{**vars(options), **resolved, **known})).to(device)
+        two = x[:2].to(device)
+        # Both refuse what does not answer as it should.
         if callable(options.nonempty):
-            # Refuses what is no answer.
-            AugmentationChannel(family.to(device)).mass(x[:2].to(device), options.nonempty)
+            AugmentationChannel(family).mass(two, options.nonempty)
+        if isinstance(options.encoder, nn.Module):
+            first = torch.zeros(len(two), 1, dtype=torch.int64, device=device)
+            probe(options.encoder, resolved["encoder"], family.take(two, first)[:, 0])
         return known | {
             "effective_target": channels.target_of(options, family),
             "centred": resolved["encoder"] != "crl-cnn" if options.centred == "auto" else options.centred,

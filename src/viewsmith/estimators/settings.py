@@ -155,7 +155,7 @@ def resolve(options: SimpleNamespace, domain: str, x: Rows, device: torch.device
     if hasattr(options, "generator"):
         resolved["generator"] = _generator(options.generator, domain, resolved["encoder"])
     if domain == "images":
-        _check_pixels(resolved, x[:2], names, options.encoder)
+        _check_pixels(resolved, x[:2], names, options)
     if resolved["encoder"] == "hyena" and x[:1].shape[2] > MAX_LENGTH:
         raise InputError(
             f"the longest sequence has {x[:1].shape[2]} bases, and the encoder hyena takes at most {MAX_LENGTH}: "
@@ -258,7 +258,7 @@ def _generator(generator: str, domain: str, encoder: str) -> str:
     return generator
 
 
-def _check_pixels(resolved: dict[str, Any], x: Tensor, names: Sequence[str], encoder: str | nn.Module) -> None:
+def _check_pixels(resolved: dict[str, Any], x: Tensor, names: Sequence[str], options: SimpleNamespace) -> None:
     """Refuse images (2, C, H, W), and small crops of them, that the encoder or the generator cannot take."""
     size = tuple(x.shape[2:])
     for part in ("encoder", "generator"):
@@ -277,10 +277,12 @@ def _check_pixels(resolved: dict[str, Any], x: Tensor, names: Sequence[str], enc
         crops["small crops of multicrop"] = maker.size
     if "grid-crop" in names:
         crops["crops of grid-crop"] = (crop_of(size)[0],) * 2
+    if names[-1].startswith(CHANNEL):
+        crops["crops of the channel"] = (options.channel_from["crop_size"],) * 2
     for what, pixels in crops.items():
         check_crops(what, pixels, resolved["encoder"], size)
-        if isinstance(encoder, nn.Module):
-            probe(encoder, resolved["encoder"], x.new_zeros(*x.shape[:2], *pixels))
+        if isinstance(options.encoder, nn.Module):
+            probe(options.encoder, resolved["encoder"], x.new_zeros(*x.shape[:2], *pixels))
 
 
 def check_crops(what: str, pixels: Sequence[int], encoder: str, size: Sequence[int]) -> None:

@@ -9,11 +9,14 @@ or over some that are drawn uniformly and weighted by P(T|x).
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
@@ -138,11 +141,10 @@ class CRLTACMethod(Method):
         family = self.channel.family
         if family.is_view(x):
             return self.encoder(x) if output == "representation" else self.embed(x)
-        f = family.embed(self.encoder, x)
         shares = self.channel.shares(x, self.inference, self.inference_count)
         if output == "representation":
-            return expected(f, shares)
-        return on_sphere(expected(self.every_embedding(x, f), shares))
+            return expected(family.embed(self.encoder, x), shares)
+        return on_sphere(expected(self.every_embedding(x), shares))
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         view: Tensor = self.channel(x, index=index, generator=generator)
@@ -150,8 +152,7 @@ class CRLTACMethod(Method):
 
     @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the channel: mean entropy in nats, effective number of transformations, largest probability, and its mass
-        on views that show something, where that is known."""
+        """Of the channel: entropy in nats, effective number, largest probability, mass on views that show something."""
         log_p = self.channel.log_p(x)
         h = float(entropy(log_p).mean())
         self.chosen.fill_(math.exp(h))
@@ -230,19 +231,18 @@ class _EtaStep(nn.Module):
         return -objective, {"entropy": h.mean()}
 
 
-class _evaluating:
-    """Modules in evaluation mode for a while: BatchNorm takes no statistics from the channel's step."""
-
-    def __init__(self, *modules: nn.Module) -> None:
-        self.modules = [(module, module.training) for module in modules]
-
-    def __enter__(self) -> None:
-        for module, _ in self.modules:
-            module.eval()
-
-    def __exit__(self, *error: object) -> None:
-        for module, training in self.modules:
-            module.train(training)
+@contextlib.contextmanager
+def _evaluating(*modules: nn.Module) -> Iterator[None]:
+    """Modules in evaluation mode for a while: BatchNorm takes no statistics from the channel's step, and all processes
+    have those of the first, which are kept with the model."""
+    before = [(module, module.training) for module in modules]
+    norms = [each for module in modules for each in module.modules() if isinstance(each, _BatchNorm)]
+    distributed.take_from_first(*(buffer for norm in norms for buffer in norm.buffers()))
+    for module in modules:
+        module.eval()
+    yield
+    for module, training in before:
+        module.train(training)
 
 
 def _gathered(z: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -14,7 +14,8 @@ class CropScores(nn.Module):
 
     Three convolutions without padding that together see 20 x 20 pixels, 4 apart: the paper's crops (Koyama et al. 2021,
     section 5.3, says three layers and no more). For them each score is a function of its crop alone, so that the
-    channel moves with the object and is uniform on an empty image; for another grid the map is interpolated.
+    channel moves with the object and is uniform on an empty image. For a finer grid, that of small crops, the image is
+    enlarged until there is a score for each; for a coarser one the map is interpolated.
 
     Parameters
     ----------
@@ -34,9 +35,10 @@ class CropScores(nn.Module):
         nn.init.zeros_(self.conv3.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
-        least = max(20 - min(x.shape[2:]), 0)
-        h = F.relu(self.conv1(F.pad(x, [least // 2, least - least // 2] * 2, mode="replicate") if least else x))
-        scores = self.conv3(F.relu(self.conv2(h)))
+        size = [max(side, 20 + 4 * (count - 1)) for side, count in zip(x.shape[2:], grid, strict=True)]
+        if size != list(x.shape[2:]):
+            x = F.interpolate(x, size, mode="bilinear")
+        scores = self.conv3(F.relu(self.conv2(F.relu(self.conv1(x)))))
         if tuple(scores.shape[2:]) != grid:
             scores = F.interpolate(scores, grid, mode="bilinear", align_corners=True)
         return scores[:, 0]
