@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from slow_info_max import BETA, slow_bound, slow_info_max, slow_sampled
 from viewsmith.core.errors import InputError
 from viewsmith.losses.info_max import (
     entropy,
@@ -20,7 +21,6 @@ from viewsmith.losses.nt_xent import nt_xent
 
 module = importlib.import_module("viewsmith.losses.info_max")
 
-BETA = 0.5
 DTYPES = (torch.float64, torch.float32)
 
 
@@ -29,58 +29,6 @@ def embeddings(n, m, d=4, seed=0, dtype=torch.float64):
     z = F.normalize(torch.randn(n, m, d, generator=generator, dtype=torch.float64), dim=-1)
     p = torch.softmax(2 * torch.randn(n, m, generator=generator, dtype=torch.float64), dim=1)
     return z.to(dtype).requires_grad_(), p.to(dtype).requires_grad_()
-
-
-def slow_marginal(z, p, i, t, beta=BETA):
-    total = 0.0
-    for j in range(len(z)):
-        for u in range(z.shape[1]):
-            total = total + p[j, u] * torch.exp(beta * (z[i, t] * z[j, u]).sum()) / len(z)
-    return torch.log(total)
-
-
-def slow_info_max(z, p, beta=BETA):
-    values = []
-    for i in range(len(z)):
-        value = 0.0
-        for t in range(z.shape[1]):
-            own = sum(p[i, u] * torch.exp(beta * (z[i, t] * z[i, u]).sum()) for u in range(z.shape[1]))
-            value = value + p[i, t] * (torch.log(own) - slow_marginal(z, p, i, t, beta))
-        values.append(value)
-    return torch.stack(values)
-
-
-def slow_bound(z, p, beta=BETA, distinct=False):
-    values = []
-    for i in range(len(z)):
-        alike, mass = 0.0, 1 - sum(q**2 for q in p[i]) if distinct else 1.0
-        for t in range(z.shape[1]):
-            for u in range(z.shape[1]):
-                if not (distinct and t == u):
-                    alike = alike + p[i, t] * p[i, u] * (z[i, t] * z[i, u]).sum()
-        value = beta * alike / mass
-        for t in range(z.shape[1]):
-            value = value - p[i, t] * slow_marginal(z, p, i, t, beta)
-        values.append(value)
-    return torch.stack(values)
-
-
-def slow_sampled(z, w, beta=BETA):
-    n, m, _ = z.shape
-    values = []
-    for i in range(n):
-        value = 0.0
-        for j in range(m):
-            for k in range(m):
-                if j != k:
-                    value = value + beta * w[i, j] * w[i, k] * (z[i, j] * z[i, k]).sum() / (m * (m - 1))
-            inside = 0.0
-            for a in range(n):
-                for b in range(m):
-                    inside = inside + w[a, b] * torch.exp(beta * (z[i, j] * z[a, b]).sum()) / (n * m)
-            value = value - w[i, j] * torch.log(inside) / m
-        values.append(value)
-    return torch.stack(values)
 
 
 CASES = {

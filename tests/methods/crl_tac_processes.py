@@ -53,9 +53,12 @@ def batch(x=None, seed=2):
     return Batch(x, torch.arange(len(x)), torch.Generator().manual_seed(seed))
 
 
+# Every option of the two steps.
 CASES = {
-    "exact": {"encoder_step": "exact", "channel_step": "exact", "distinct": True, "effective_target": 4.0},
-    "sampled": {"channel_step": "sampled", "weights": "normalised"},
+    "exact": {"encoder_step": "exact"},
+    "exact, distinct, held": {"encoder_step": "exact", "distinct": True, "effective_target": 4.0},
+    "sampled, plain weights": {"channel_step": "sampled"},
+    "sampled, normalised weights": {"channel_step": "sampled", "weights": "normalised"},
 }
 
 

@@ -8,6 +8,7 @@ import torch
 from crl_tac_processes import CASES, D, M, batch, crl_tac, fixed_draws, gradients, samples, work
 from torch import nn
 
+from slow_info_max import series, slow_bound, slow_sampled
 from viewsmith.core.random import stream
 from viewsmith.losses.info_max import SMALL, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
 from viewsmith.networks import CropCNN, CropScores
@@ -28,6 +29,49 @@ def slow_embeddings(method, x):
             for row, masks in zip(x, [method.channel.family.masks.double()] * len(x), strict=True)
         ]
     )
+
+
+# ---- both steps as sums -------------------------------------------------------------------------------------------
+
+
+def slow_gain(method, name, x, t):
+    """What a step raises, every term by itself; drawn transformations `t`."""
+    z, p = slow_embeddings(method, x), method.channel.log_p(x).exp()
+    drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
+    if name == "encoder":
+        if method.encoder_step == "exact":
+            return slow_bound(z, p.detach(), distinct=method.distinct)
+        return slow_sampled(drawn, torch.ones_like(drawn[..., 0]))
+    if method.channel_step == "exact":
+        gain = slow_bound(z.detach(), p, distinct=method.distinct, exp=series)
+    else:
+        w = torch.stack([torch.stack([M * row[k] for k in draws]) for row, draws in zip(p, t, strict=True)])
+        if method.weights == "normalised":
+            w = torch.stack([3 * row / sum(row) for row in w])
+        gain = slow_sampled(drawn.detach(), w)
+    h = torch.stack([-sum(q * q.log() for q in row) for row in p])
+    gain = gain + 0.1 * h
+    if method.effective_target is not None:
+        gain = gain - torch.stack([max(math.log(4) - each, 0 * each) ** 2 / 2 for each in h])
+    return gain
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_both_steps_are_the_slow_sums_in_value_and_gradient(name):
+    x, t = samples(), torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(3))
+    fast, slow = crl_tac(**CASES[name]), crl_tac(**CASES[name])
+    for step, module in steps(fast).items():
+        with fixed_draws(fast, t):
+            loss, _ = module(batch(x))
+        gain = slow_gain(slow, step, x, t)
+        torch.testing.assert_close(loss, -gain, atol=1e-10, rtol=1e-10)
+        weight = torch.arange(1.0, 9, dtype=torch.float64)
+        moved = dict(module.named_parameters())
+        found = torch.autograd.grad((weight * loss).sum(), list(moved.values()))
+        due = torch.autograd.grad(-(weight * gain).sum(), list(dict(steps(slow)[step].named_parameters()).values()))
+        assert max(each.abs().max() for each in due) > 1e-3
+        for key, one, other in zip(moved, found, due, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-8, msg=lambda m, k=key: f"{k}: {m}")
 
 
 # ---- the encoder's step -------------------------------------------------------------------------------------------
