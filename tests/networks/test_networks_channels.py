@@ -85,6 +85,7 @@ def test_small_crops_are_scored_on_an_enlarged_image(size, grid):
 
 
 @pytest.mark.parametrize(("size", "grid"), [((84, 84), (17, 17)), ((44, 52), (7, 9)), ((28, 31), (3, 3))])
+@torch.no_grad()
 def test_the_papers_grid_looks_at_the_image_as_it_is(size, grid):
     network, x = shaken(CropScores()), torch.randn(1, 1, *size)
     alone = [
