@@ -14,7 +14,8 @@ B, D, M = 8, 6, 5
 
 SETTINGS = {
     "centred": True,
-    "beta": 0.5,
+    "beta": 3.0,
+    "channel_beta": 0.5,
     "draws": 3,
     "encoder_step": "sampled",
     "channel_step": "exact",

@@ -82,7 +82,7 @@ def test_exact_encoder_step_is_the_bound_over_all_views(distinct):
     method = crl_tac(encoder_step="exact", distinct=distinct)
     x = samples()
     loss, logs = steps(method)["encoder"](batch(x))
-    expected = info_max_bound(slow_embeddings(method, x), method.channel.log_p(x).exp(), 0.5, distinct=distinct)
+    expected = info_max_bound(slow_embeddings(method, x), method.channel.log_p(x).exp(), 3.0, distinct=distinct)
     torch.testing.assert_close(loss, -expected)
     assert loss.shape == (8,) and logs["information"].item() == pytest.approx(expected.mean().item())
 
@@ -91,9 +91,9 @@ def test_sampled_encoder_step_is_the_sampled_form_of_what_was_drawn():
     method, x = crl_tac(), samples()
     t = method.channel.draw(x, 3, batch().generator)
     z = slow_embeddings(method, x).gather(1, t[..., None].expand(-1, -1, 4))
-    torch.testing.assert_close(steps(method)["encoder"](batch(x))[0], -sampled_info_max(z, 0.5))
+    torch.testing.assert_close(steps(method)["encoder"](batch(x))[0], -sampled_info_max(z, 3.0))
     other = steps(method)["encoder"](batch(x, seed=5))[0]
-    assert not torch.allclose(other, -sampled_info_max(z, 0.5))
+    assert not torch.allclose(other, -sampled_info_max(z, 3.0))
 
 
 @pytest.mark.parametrize("step", ["exact", "sampled"])
@@ -114,11 +114,12 @@ def test_each_step_moves_its_own_part(step):
 # ---- the channel's step -------------------------------------------------------------------------------------------
 
 
-def test_exact_channel_step_is_the_bound_with_the_entropy():
-    method, x = crl_tac(distinct=True), samples()
+@pytest.mark.parametrize(("beta", "order"), [(0.5, 2), (2.0, None)])
+def test_exact_channel_step_is_the_bound_with_the_entropy(beta, order):
+    method, x = crl_tac(distinct=True, channel_beta=beta), samples()
     log_p = method.channel.log_p(x)
     z = slow_embeddings(method, x)
-    expected = info_max_bound(z, log_p.exp(), 0.5, distinct=True, order=2) + 0.1 * entropy(log_p)
+    expected = info_max_bound(z, log_p.exp(), beta, distinct=True, order=order) + 0.1 * entropy(log_p)
     loss, logs = steps(method)["channel"](batch(x))
     torch.testing.assert_close(loss, -expected)
     assert logs["entropy"].item() == pytest.approx(entropy(log_p).mean().item())
@@ -240,7 +241,7 @@ def test_the_channel_starts_where_empty_crops_say_nothing(bias, centred, starts)
     uniform = float(seen.float().mean())
     mass = float((p * seen).sum(1).mean())
     assert 0.1 < uniform < 0.3
-    assert (mass > 0.9) == starts, mass
+    assert (mass > 0.8) == starts, mass
     assert not (starts and method.warnings())
 
 

@@ -68,8 +68,9 @@ class CRLTAC(ViewsmithEstimator):
         Number of windows of sequences.
     window_share : float
         Length of each, as a share of its sequence, more than 0 and less than 1.
-    beta : float
-        Concentration of P(Z|T(x)).
+    beta, channel_beta : float
+        Concentration of P(Z|T(x)), one over a temperature, in the encoder's step and in the channel's. Published: 0.5
+        in both. A channel that is sure of itself takes a small one; embeddings say more with a large one.
     draws : int
         Transformations drawn of each sample in a step.
     encoder_step, channel_step : {"exact", "sampled"}
@@ -130,6 +131,7 @@ class CRLTAC(ViewsmithEstimator):
         "paper-images": {
             "encoder": "crl-cnn",
             "beta": 0.5,
+            "channel_beta": 0.5,
             "draws": 8,
             "encoder_step": "sampled",
             "channel_step": "sampled",
@@ -155,7 +157,8 @@ class CRLTAC(ViewsmithEstimator):
     mask_share: Part = 0.5
     windows: Draws = 16
     window_share: Part = 0.5
-    beta: Positive = 0.5
+    beta: Positive = 10.0
+    channel_beta: Positive = 0.5
     draws: Draws = 8
     encoder_step: Literal["exact", "sampled"] = "sampled"
     channel_step: Literal["exact", "sampled"] = "exact"
@@ -217,6 +220,7 @@ class CRLTAC(ViewsmithEstimator):
             channels.make_channel(settings, learned=settings.channel == "learned"),
             centred=settings.centred,
             beta=settings.beta,
+            channel_beta=settings.channel_beta,
             draws=settings.draws,
             encoder_step=settings.encoder_step,
             channel_step=settings.channel_step,

@@ -44,8 +44,10 @@ class CRLTACMethod(Method):
         Take the embedding of an empty view (zeros) from every embedding. An empty view must say nothing: where it has
         a direction like any other, all empty views are alike, the constant map is a stationary point, and the channel
         never leaves the uniform distribution. Networks without biases have that by themselves.
-    beta : float
-        Concentration of P(Z|T(x)).
+    beta, channel_beta : float
+        Concentration of P(Z|T(x)) in the encoder's step and in the channel's. The exact channel step takes the
+        exponential's series to second order where `channel_beta` is at most 1 (see `log_marginal`), and else all pairs
+        of all transformations of all its rows.
     draws : int
         m, transformations drawn of each sample.
     encoder_step, channel_step : {"exact", "sampled"}
@@ -81,6 +83,7 @@ class CRLTACMethod(Method):
         *,
         centred: bool,
         beta: float,
+        channel_beta: float,
         draws: int,
         encoder_step: Step,
         channel_step: Step,
@@ -98,7 +101,8 @@ class CRLTACMethod(Method):
     ) -> None:
         super().__init__()
         self.encoder, self.head, self.channel = encoder, head, channel
-        self.centred, self.beta, self.draws = centred, beta, draws
+        self.centred, self.draws = centred, draws
+        self.beta, self.channel_beta = beta, channel_beta
         self.encoder_step, self.channel_step = encoder_step, channel_step
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
@@ -205,13 +209,15 @@ class _EtaStep(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         method, x = self.method[0], batch.x
+        beta = method.channel_beta
         if method.channel_step == "exact":
             x = x[: method.channel_rows]
             with torch.no_grad(), _evaluating(method.encoder, method.head):
                 z = method.every_embedding(x)
             log_p = self.channel.log_p(x)
             p = log_p.exp()
-            gain = info_max_bound(z, p, method.beta, _gathered(z, p), distinct=method.distinct, order=2)
+            order: Literal[2] | None = 2 if beta <= 1 else None
+            gain = info_max_bound(z, p, beta, _gathered(z, p), distinct=method.distinct, order=order)
         else:
             family = self.channel.family
             t = torch.randint(family.size, (len(x), method.draws), device=x.device, generator=batch.generator)
@@ -220,7 +226,7 @@ class _EtaStep(nn.Module):
             log_p = self.channel.log_p(x)
             drawn = log_p.gather(1, t)
             weights = importance_weights(drawn, family.size, normalised=method.weights == "normalised")
-            gain = sampled_info_max(z, method.beta, weights, _gathered(z, weights))
+            gain = sampled_info_max(z, beta, weights, _gathered(z, weights))
         h = entropy(log_p)
         objective = gain + method.entropy_weight * h
         if method.effective_target is not None:
