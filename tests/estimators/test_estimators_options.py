@@ -148,6 +148,7 @@ REFUSED_BY_CRLTAC = [
     ("windows", 1, "greater than or equal to 2"),
     ("window_share", 0, "greater than 0"),
     ("beta", 0, "greater than 0"),
+    ("channel_beta", 0, "greater than 0"),
     ("draws", 1, "greater than or equal to 2"),
     ("encoder_step", "all", "'exact' or 'sampled'"),
     ("channel_step", "all", "'exact' or 'sampled'"),

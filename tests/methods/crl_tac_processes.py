@@ -57,6 +57,7 @@ def batch(x=None, seed=2):
 # Every option of the two steps.
 CASES = {
     "exact": {"encoder_step": "exact"},
+    "exact, not a series": {"encoder_step": "exact", "channel_beta": 2.0},
     "exact, distinct, held": {"encoder_step": "exact", "distinct": True, "effective_target": 4.0},
     "sampled, plain weights": {"channel_step": "sampled"},
     "sampled, normalised weights": {"channel_step": "sampled", "weights": "normalised"},

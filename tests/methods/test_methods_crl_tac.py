@@ -40,15 +40,16 @@ def slow_gain(method, name, x, t):
     drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
     if name == "encoder":
         if method.encoder_step == "exact":
-            return slow_bound(z, p.detach(), distinct=method.distinct)
-        return slow_sampled(drawn, torch.ones_like(drawn[..., 0]))
+            return slow_bound(z, p.detach(), 3.0, distinct=method.distinct)
+        return slow_sampled(drawn, torch.ones_like(drawn[..., 0]), 3.0)
+    beta = method.channel_beta
     if method.channel_step == "exact":
-        gain = slow_bound(z.detach(), p, distinct=method.distinct, exp=series)
+        gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=series if beta <= 1 else torch.exp)
     else:
         w = torch.stack([torch.stack([M * row[k] for k in draws]) for row, draws in zip(p, t, strict=True)])
         if method.weights == "normalised":
             w = torch.stack([3 * row / sum(row) for row in w])
-        gain = slow_sampled(drawn.detach(), w)
+        gain = slow_sampled(drawn.detach(), w, beta)
     h = torch.stack([-sum(q * q.log() for q in row) for row in p])
     gain = gain + 0.1 * h
     if method.effective_target is not None:

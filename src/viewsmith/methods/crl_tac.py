@@ -9,19 +9,17 @@ or over some that are drawn uniformly and weighted by P(T|x).
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.losses.info_max import entropy, expected, importance_weights, info_max_bound, on_sphere, sampled_info_max
 from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
+from viewsmith.networks.evaluating import evaluating
 from viewsmith.views.channel import AugmentationChannel, Counts
 
 Step = Literal["exact", "sampled"]
@@ -212,7 +210,7 @@ class _EtaStep(nn.Module):
         beta = method.channel_beta
         if method.channel_step == "exact":
             x = x[: method.channel_rows]
-            with torch.no_grad(), _evaluating(method.encoder, method.head):
+            with torch.no_grad(), evaluating(method.encoder, method.head):
                 z = method.every_embedding(x)
             log_p = self.channel.log_p(x)
             p = log_p.exp()
@@ -221,7 +219,7 @@ class _EtaStep(nn.Module):
         else:
             family = self.channel.family
             t = torch.randint(family.size, (len(x), method.draws), device=x.device, generator=batch.generator)
-            with torch.no_grad(), _evaluating(method.encoder, method.head):
+            with torch.no_grad(), evaluating(method.encoder, method.head):
                 z = method.embed(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
             log_p = self.channel.log_p(x)
             drawn = log_p.gather(1, t)
@@ -235,20 +233,6 @@ class _EtaStep(nn.Module):
         if rest:  # one value a sample: those that were not looked at add nothing
             objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
         return -objective, {"entropy": h.mean()}
-
-
-@contextlib.contextmanager
-def _evaluating(*modules: nn.Module) -> Iterator[None]:
-    """Modules in evaluation mode for a while: BatchNorm takes no statistics from the channel's step, and all processes
-    have those of the first, which are kept with the model."""
-    before = [(module, module.training) for module in modules]
-    norms = [each for module in modules for each in module.modules() if isinstance(each, _BatchNorm)]
-    distributed.take_from_first(*(buffer for norm in norms for buffer in norm.buffers()))
-    for module in modules:
-        module.eval()
-    yield
-    for module, training in before:
-        module.train(training)
 
 
 def _gathered(z: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -1,0 +1,115 @@
+"""CRL-TAC on data with little to tell, and on data that it cannot take; resumed in the middle of an epoch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from refusals import refusal
+from viewsmith import CRLTAC
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
+
+
+def images(n=16, shape=(28, 32), seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.zeros((n, *shape), np.uint8)
+    x[:, 4:20, 8:24] = rng.integers(0, 256, (n, 16, 16, *shape[2:]))
+    return x
+
+
+def vectors(n=16):
+    return np.random.default_rng(0).normal(size=(n, 9)).astype(np.float32)
+
+
+def dna(n=16):
+    return np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (n, 41))].copy()
+
+
+DATA = {"vectors": vectors, "images": images, "dna": dna}
+
+
+@pytest.mark.parametrize("step", ["exact", "sampled"])
+@pytest.mark.parametrize("shape", [(28, 32), (12, 12), (28, 28, 3)])
+def test_all_black_images_have_a_uniform_channel_and_say_nothing(shape, step):
+    x = np.zeros((16, *shape), np.uint8)
+    model = CRLTAC(**TINY | {"epochs": 4}, encoder_step=step, channel_step=step).fit(x)
+    p = model.distribution(x)
+    np.testing.assert_allclose(p, 1 / p.shape[1], rtol=1e-6)
+    assert not model.transform(x, output="projection").any() and model.metrics_[-1]["nonempty_mass"] == 0
+    assert abs(model.metrics_[-1]["loss"]) < 1e-6 and "the representation has collapsed" in model.warnings_[0]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.full((16, 28, 28), 77, np.uint8),
+        np.repeat(images(1), 16, axis=0),
+        np.zeros((16, 9), np.float32),
+        np.ones((16, 9), np.float32),
+        np.full((16, 7), ord("N"), np.uint8),
+        np.random.default_rng(0).normal(size=(16, 2)).astype(np.float32),
+    ],
+    ids=["one grey", "one image", "zeros", "constant columns", "unknown bases", "two features"],
+)
+def test_data_with_little_to_tell_give_finite_results(x):
+    model = CRLTAC(**TINY | {"epochs": 2}, hidden=(8,), n_components=8, masks=6).fit(x)
+    for found in (model.transform(x), model.transform(x, output="projection"), model.distribution(x)):
+        assert np.isfinite(found).all()
+    np.testing.assert_allclose(model.distribution(x).sum(1), 1, rtol=1e-5)
+    assert np.isfinite(model.metrics_[-1]["loss"])
+
+
+def test_the_channel_of_small_images_tells_crops_apart():
+    """Sides of less than 24 pixels: a grid finer than the one that the channel's network is made for."""
+    x = np.zeros((32, 14, 16), np.uint8)
+    x[:, 9:13, 11:15] = np.random.default_rng(0).integers(100, 256, (32, 4, 4))
+    model = CRLTAC(**TINY | {"epochs": 3, "channel_learning_rate": 0.01, "n_components": 16}).fit(x)
+    p = model.distribution(x)
+    assert model.method_.channel.family.grids == [(5, 7)]
+    p = p.reshape(32, 5, 7)
+    for axis in (1, 2):  # rows and columns
+        assert np.ptp(p, axis=axis).max(axis=1).min() > 1e-3
+    assert np.ptp(p[:, 0, :2]) < 1e-3  # empty crops
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "said"),
+    [
+        (np.random.rand(4, 28, 28), {}, "multiply values of 0 to 1 by 255 and cast"),  # noqa: NPY002
+        (np.random.rand(4, 28, 28), {"domain": "images"}, "multiply values of 0 to 1 by 255"),  # noqa: NPY002
+        (np.zeros((4, 28, 28, 4), np.uint8), {}, "leave out the alpha channel"),
+        (np.zeros((4, 3, 3), np.uint8), {}, "the sides are at least 4 pixels"),
+        (np.zeros((4, 28, 28), np.uint8), {"crop_stride": 40}, "the family has 1 transformation"),
+        (np.zeros((4, 28, 28), np.uint8), {"crop_scales": ()}, "the family has 0 transformations"),
+        (np.zeros((4, 1), np.float32), {}, "the rows have 1 feature, expected at least 2"),
+        (["ACGT", ""], {}, "is an empty text"),
+        (np.zeros((1, 28, 28), np.uint8), {}, "expected at least 2"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(x, options, said):
+    assert said in refusal(CRLTAC(**TINY, **options).fit, x)
+
+
+@pytest.mark.parametrize(("view", "domain"), [("crops", "images"), ("windows", "dna")])
+def test_an_encoder_of_the_users_own_must_take_the_views(view, domain):
+    x = DATA[domain]()
+    whole = (28, 32) if domain == "images" else (4, 41)
+    own = nn.Sequential(nn.Flatten(), nn.Linear(whole[0] * whole[1], 5))
+    said = refusal(CRLTAC(**TINY, encoder=own).fit, x)
+    assert "the encoder Sequential fails on samples of shape " + ("(1, 20, 20)" if view == "crops" else "(4, 2") in said
+
+
+def test_resumed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(tmp_path):
+    x, options = images(24), TINY | {"epochs": 4, "channel_step": "sampled"}
+    whole = CRLTAC(**options).fit(x, run=tmp_path / "whole")
+    for stop in range(5):
+        part = CRLTAC(**options, minutes=1e-9).fit(x, run=tmp_path / "part", resume=stop > 0)
+        assert part.summary_["steps"] == stop + 1
+    resumed = CRLTAC(**options).fit(x, run=tmp_path / "part", resume=True)
+    assert resumed.summary_["steps"] == 12 and resumed.status_ == "finished"
+    for key, value in whole._weights().items():
+        assert torch.equal(resumed._weights()[key], value), key
+    assert [row | {"seconds": 0} for row in resumed.metrics_] == [row | {"seconds": 0} for row in whole.metrics_]
