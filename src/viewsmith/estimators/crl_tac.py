@@ -70,7 +70,7 @@ class CRLTAC(ViewsmithEstimator):
         Length of each, as a share of its sequence, more than 0 and less than 1.
     beta, channel_beta : float
         Concentration of P(Z|T(x)), one over a temperature, in the encoder's step and in the channel's. Published: 0.5
-        in both. A channel that is sure of itself takes a small one; embeddings say more with a large one.
+        in both. A large `beta` is of use in short trainings alone (docs, CRL-TAC).
     draws : int
         Transformations drawn of each sample in a step.
     encoder_step, channel_step : {"exact", "sampled"}
@@ -157,7 +157,7 @@ class CRLTAC(ViewsmithEstimator):
     mask_share: Part = 0.5
     windows: Draws = 16
     window_share: Part = 0.5
-    beta: Positive = 10.0
+    beta: Positive = 0.5
     channel_beta: Positive = 0.5
     draws: Draws = 8
     encoder_step: Literal["exact", "sampled"] = "sampled"
