@@ -111,7 +111,7 @@ SHARED_DOC = """\
     verbose : bool
         Show progress on stderr when it is a terminal.
     random_state : int, RandomState or None
-        Same seed, same machine, same result.
+        Same seed, same machine, same number of threads: same result.
 """
 
 
