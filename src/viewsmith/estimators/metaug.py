@@ -116,14 +116,10 @@ class MetAug(ViewsmithEstimator):
 
     Attributes
     ----------
-    fitted_ : dict
-        What fit resolved from the data.
     metrics_ : list of dict
         Loss and label-free diagnostics through training; ``feature_cosine`` is how close augmented features are to
         their embeddings.
-    status_ : str
-        "finished", "interrupted" or "time limit".
-    warnings_ : list of str
+    [attributes]
 
     Examples
     --------
