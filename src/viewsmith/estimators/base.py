@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
@@ -41,6 +42,8 @@ from viewsmith.estimators.strength import resolve_strength
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.training.checkpoint import load_weights
 from viewsmith.training.run import RunFolder
+
+Draw = Callable[[Tensor, Tensor | None, torch.Generator], Tensor]  # scaled samples, their positions if known
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -201,28 +204,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             Samples that view makers borrow from (neighbours, corruption, mixup); default: `X` itself.
         """
         check_is_fitted(self)
-        if n_views < 1:
-            raise InputError(f"n_views is {n_views}, expected at least 1")
-        x = self._samples(X)
-        borrowed = x if pool is None else self._samples(pool)
-        if self.method_.borrows and len(borrowed) < 2:
-            raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
-        seed = self.fitted_["seed"] if random_state is None else random_state
-        index = torch.arange(len(x), device=x.device) if pool is None else None
-        size, made = block_size(x[:1]), []
-        with torch.no_grad():
-            if self.method_.borrows:
-                self.method_.prepare(borrowed, seed)
-            for number in range(n_views):
-                generator = stream(seed, "views", number, device=x.device)
-                parts = []
-                for start in range(0, len(x), size):
-                    part = slice(start, start + size)
-                    own = None if index is None else index[part]
-                    parts.append(self.scaler_.inverse(self.method_.view(x[part], index=own, generator=generator)).cpu())
-                made.append(torch.cat(parts))
-            self.method_.release()
-        views = torch.stack(made, dim=1).numpy()
+
+        def view(x: Tensor, index: Tensor | None, generator: torch.Generator) -> Tensor:
+            made: Tensor = self.scaler_.inverse(self.method_.view(x, index=index, generator=generator))
+            return made
+
+        views = self._drawn(view, X, n_views, random_state, pool)
         if self.fitted_["domain"] != "images":
             return views
         # A model of grey images takes them with and without their one channel; crops are smaller than their image.
@@ -319,6 +306,27 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _known_rows(self, X: Any) -> np.ndarray:
         return self._rows(X, self.fitted_["domain"], self.fitted_["row_shape"])
+
+    @torch.no_grad()
+    def _drawn(self, draw: Draw, X: Any, n_views: int, random_state: int | None, pool: Any) -> np.ndarray:
+        """What `draw` makes of the scaled samples, block by block, (n, n_views, ...); arguments as in `views`."""
+        if n_views < 1:
+            raise InputError(f"n_views is {n_views}, expected at least 1")
+        x = self._samples(X)
+        borrowed = x if pool is None else self._samples(pool)
+        seed = self.fitted_["seed"] if random_state is None else random_state
+        if self.method_.borrows:
+            if len(borrowed) < 2:
+                raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
+            self.method_.prepare(borrowed, seed)
+        index = torch.arange(len(x), device=x.device) if pool is None else None
+        size, made = block_size(x[:1]), []
+        for number in range(n_views):
+            generator = stream(seed, "views", number, device=x.device)
+            parts = [slice(start, start + size) for start in range(0, len(x), size)]
+            made.append(torch.cat([draw(x[p], None if index is None else index[p], generator).cpu() for p in parts]))
+        self.method_.release()
+        return torch.stack(made, dim=1).numpy()
 
     def _settings(self, *, fresh: bool) -> SimpleNamespace:
         """Options with what fit resolved in place of "auto"; `fresh`: weights to start from are to be read."""
