@@ -155,8 +155,8 @@ def die_in_write(number, when):
         if count == number and when == "after":
             die()
 
-    def dying_save(tensors, path):
-        save_file(tensors, path)
+    def dying_save(tensors, path, **options):
+        save_file(tensors, path, **options)
         if count + 1 == number and when == "half":
             os.truncate(path, os.path.getsize(path) // 2)
             die()
