@@ -16,6 +16,7 @@ from viewsmith.core.method import Method
 from viewsmith.estimators import features, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.rows import draw_views
 from viewsmith.methods.metaug import MetAugMethod
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -248,11 +249,13 @@ class MetAug(ViewsmithEstimator):
             The model has no generators (``meta="none"``).
         """
         check_is_fitted(self)
+        with self._borrowing(X, n_views, random_state, pool) as (x, index, seed):
 
-        def pairs(x: Tensor, index: Tensor | None, generator: torch.Generator) -> Tensor:
-            assert isinstance(self.method_, MetAugMethod)
-            pair = self.method_.feature_views(x, index=index, generator=generator)
-            return torch.stack(pair).permute(2, 0, 1, 3).flatten(2)  # (rows, 2, M d)
+            def pair(part: slice, generator: torch.Generator) -> Tensor:
+                assert isinstance(self.method_, MetAugMethod)
+                own = None if index is None else index[part]
+                made = self.method_.feature_views(x[part], index=own, generator=generator)
+                return torch.stack(made).permute(2, 0, 1, 3).flatten(2)  # (rows, 2, M d)
 
-        both = self._drawn(pairs, X, n_views, random_state, pool)
+            both = draw_views(pair, x, n_views, seed)
         return {"features": both[:, :, 0], "augmented": both[:, :, 1]}

@@ -9,7 +9,7 @@ the other stays X (equation 6); the loss is the mean of w L (equations 10 to 14)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +22,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.diffaug import DIVERGED, GeneratorStep
+from viewsmith.views.bank import take
 from viewsmith.views.generated import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 from viewsmith.views.quality import ViewQuality
@@ -126,7 +127,7 @@ class GenViewMethod(Method):
         taken, side = draws[0] < self.alpha, draws[1] < 0.5
         first, second = taken & side, taken & ~side
         sources = torch.where(first, number + 1, 0), torch.where(second, number + 1, 0)
-        new = _take(made, batch.index, number)
+        new = take(made, batch.index, number)
         here = [which.view(-1, *[1] * (batch.x.ndim - 1)) for which in (first, second)]
         if self.on_top:
             return views(torch.where(here[0], new, batch.x), second=torch.where(here[1], new, batch.x)), sources
@@ -220,12 +221,3 @@ class _EncoderStep(nn.Module):
             return losses, {}
         weights, logs = found
         return weights.to(losses.dtype) * losses, logs
-
-
-def _take(kept: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
-    """View `number` of each row at `index`, both int64 (B,)."""
-    found = kept[0][index]
-    for position, others in enumerate(kept[1:], start=1):
-        here = (number == position).nonzero()[:, 0]
-        found[here] = others[index[here]]
-    return found
