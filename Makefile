@@ -108,8 +108,9 @@ study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=fo
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffaug_bank.py $(MINUTES)
 	cd benchmarks && ../$(PY) tables_diffaug.py
 
-study-metaug: $(TEST) ## the study of MetAug (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
+study-metaug: $(TEST) ## the study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_metaug.py $(MINUTES)
+	cd benchmarks && ../$(PY) tables_metaug.py
 
 study-genview: $(TEST) ## the study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
 	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_genview.py $(MINUTES)

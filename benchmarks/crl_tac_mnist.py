@@ -18,6 +18,7 @@ the uniformity of h (mean Gaussian potential exp(-2 d^2), all pairs of 5,000 tes
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import warnings
@@ -67,6 +68,7 @@ def oracle(cells: np.ndarray) -> torch.Tensor:
     return torch.zeros(len(cells), 289).scatter(1, crops, 1 / 9)
 
 
+@functools.lru_cache(maxsize=1)
 def data_of(name: str, dataset: str = "mnist") -> Data:
     with np.load(data_folder() / f"{dataset}.npz") as archive:
         raw = {key.lower().removesuffix("_train"): archive[key] for key in ("X_train", "y_train", "X_test", "y_test")}
@@ -146,16 +148,8 @@ def probe(h: np.ndarray, y: np.ndarray, h_test: np.ndarray, y_test: np.ndarray, 
 
 
 def cells(wanted: list[str]) -> list[Cell]:
-    loaded: dict[str, Data] = {}
-
     def cell(name: str, row: str, seed: int) -> Cell:
-        def work() -> dict[str, Any]:
-            if name not in loaded:
-                loaded.clear()
-                loaded[name] = data_of(name)
-            return score(name, row, loaded[name], seed)
-
-        return Cell(f"mnist {name}", row, seed, work)
+        return Cell(f"mnist {name}", row, seed, lambda: score(name, row, data_of(name), seed))
 
     first = [cell("84 x 84", row, 0) for row in ("crl-tac", "uniform", "crl-tac, 2", "untrained")]
     first += [cell("plain", row, 0) for row in ("crl-tac", "uniform")]

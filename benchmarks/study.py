@@ -15,6 +15,7 @@ input" are PCA and UMAP of exactly those. Train rows are limited (see SETS) and 
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
@@ -156,19 +157,18 @@ def fixed(name: str, data: dict[str, np.ndarray], seed: int) -> dict[str, Any]:
     return {**score(*pair, data), "seconds_fit": round(time.perf_counter() - started, 2)}
 
 
+@functools.lru_cache(maxsize=1)
+def data_of(name: str) -> dict[str, np.ndarray]:
+    """x, y, x_test, y_test of a set."""
+    return load(name, SETS[name])
+
+
 def cells(names: list[str]) -> list[Cell]:
     """All cells, those a claim rests on first."""
-    loaded: dict[str, dict[str, np.ndarray]] = {}
-
-    def data(name: str) -> dict[str, np.ndarray]:
-        if name not in loaded:
-            loaded.clear()
-            loaded[name] = load(name, SETS[name])
-        return loaded[name]
 
     def cell(name: str, method: str, seed: int) -> Cell:
         work = trained if method in TRAINED else fixed
-        return Cell(name, method, seed, lambda: work(method, data(name), seed))
+        return Cell(name, method, seed, lambda: work(method, data_of(name), seed))
 
     stages = [
         (["contrastive", "umap", "pca", "raw", "untrained"], names),

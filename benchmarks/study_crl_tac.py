@@ -13,6 +13,7 @@ limited (see SETS), test rows to 5,000, random, seed 0.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
@@ -43,6 +44,7 @@ PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
 PATH = RESULTS / "study_crl_tac.jsonl"
 
 
+@functools.lru_cache(maxsize=1)
 def data_of(name: str) -> dict[str, np.ndarray]:
     """x, y, x_test, y_test of a set in its own form; of the clothes, on a grid."""
     if name.startswith("sc_"):
@@ -82,16 +84,8 @@ def score(model: ViewsmithEstimator, data: dict[str, np.ndarray]) -> dict[str, A
 
 
 def cells(wanted: list[str]) -> list[Cell]:
-    loaded: dict[str, dict[str, np.ndarray]] = {}
-
     def cell(name: str, row: str, seed: int) -> Cell:
-        def work() -> dict[str, Any]:
-            if name not in loaded:
-                loaded.clear()
-                loaded[name] = data_of(name)
-            return trained(name, row, loaded[name], seed)
-
-        return Cell(name, row, seed, work)
+        return Cell(name, row, seed, lambda: trained(name, row, data_of(name), seed))
 
     return [cell(name, row, seed) for seed in SEEDS for name in SETS for row in ROWS if not wanted or name in wanted]
 

@@ -17,6 +17,7 @@ train are scored.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 import sys
@@ -81,6 +82,7 @@ PEERS: dict[str, dict[str, Any]] = {
 ABLATED = ("letter", "sc_citeseq_cbmc", "fashion_mnist")
 
 
+@functools.lru_cache(maxsize=1)
 def data_of(name: str) -> dict[str, np.ndarray]:
     """x, y, x_test, y_test of a set."""
     return load(name, VECTORS[name]) if name in VECTORS else load_domain(name)
@@ -165,17 +167,10 @@ def fixed(name: str, row: str, data: dict[str, np.ndarray], seed: int) -> dict[s
 
 def cells(names: list[str]) -> list[Cell]:
     """All cells, those a claim rests on first."""
-    loaded: dict[str, dict[str, np.ndarray]] = {}
-
-    def data(name: str) -> dict[str, np.ndarray]:
-        if name not in loaded:
-            loaded.clear()
-            loaded[name] = data_of(name)
-        return loaded[name]
 
     def cell(name: str, row: str, seed: int) -> Cell:
         work = trained if row in ARMS or row in PEERS else fixed
-        return Cell(name, row, seed, lambda: work(name, row, data(name), seed))
+        return Cell(name, row, seed, lambda: work(name, row, data_of(name), seed))
 
     ablations = [row for row in ARMS if row not in ("phase A", "diffaug", "random condition", "lambda 1")]
     stages = [

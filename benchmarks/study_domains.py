@@ -14,6 +14,7 @@ train are scored; they are unbalanced (two thirds of one class).
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
@@ -54,6 +55,7 @@ TRAINED: dict[str, tuple[Make, str | None]] = {
 }
 
 
+@functools.lru_cache(maxsize=1)
 def load(name: str) -> dict[str, np.ndarray]:
     """x, y, x_test, y_test of a data set in its own form."""
     with np.load(data_folder() / f"{name}.npz") as archive:
@@ -147,17 +149,10 @@ def preferred(features: dict[str, np.ndarray], y: np.ndarray) -> str:
 
 def cells(names: list[str]) -> list[Cell]:
     """All cells, those a claim rests on first."""
-    loaded: dict[str, dict[str, np.ndarray]] = {}
-
-    def data(name: str) -> dict[str, np.ndarray]:
-        if name not in loaded:
-            loaded.clear()
-            loaded[name] = load(name)
-        return loaded[name]
 
     def cell(name: str, method: str, seed: int) -> Cell:
         work = trained if method in TRAINED else fixed
-        return Cell(name, method, seed, lambda: work(name, method, data(name), seed))
+        return Cell(name, method, seed, lambda: work(name, method, load(name), seed))
 
     stages = [
         ["raw", "pca", "untrained", "fixed views"],

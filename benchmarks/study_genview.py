@@ -13,6 +13,7 @@ alone.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from typing import Any
@@ -51,6 +52,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@functools.lru_cache(maxsize=1)
 def data_of(name: str) -> dict[str, np.ndarray]:
     """x, y, x_test, y_test of a set."""
     return load_domain(name) if name in SETS else load(name)
@@ -88,19 +90,12 @@ def untrained(framework: str, data: dict[str, np.ndarray], seed: int) -> dict[st
 
 def cells(names: list[str]) -> list[Cell]:
     """All cells, those a claim rests on first."""
-    loaded: dict[str, dict[str, np.ndarray]] = {}
-
-    def data(name: str) -> dict[str, np.ndarray]:
-        if name not in loaded:
-            loaded.clear()
-            loaded[name] = data_of(name)
-        return loaded[name]
 
     def cell(name: str, framework: str, arm: str, seed: int) -> Cell:
         def work() -> dict[str, Any]:
             if arm == "untrained":
-                return untrained(framework, data(name), seed)
-            return trained(name, framework, arm, data(name), seed)
+                return untrained(framework, data_of(name), seed)
+            return trained(name, framework, arm, data_of(name), seed)
 
         return Cell(f"{name}, {framework}", arm, seed, work)
 

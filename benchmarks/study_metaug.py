@@ -15,6 +15,7 @@ train are scored. Settings are the defaults, chosen without these sets (docs, Me
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
@@ -52,6 +53,7 @@ ABLATED = ("sc_citeseq_cbmc", "fashion_mnist")
 BATCHES = (256, 64)
 
 
+@functools.lru_cache(maxsize=1)
 def data_of(name: str) -> dict[str, np.ndarray]:
     """x, y, x_test, y_test of a set."""
     return load(name, VECTORS[name]) if name in VECTORS else load_domain(name)
@@ -99,19 +101,12 @@ def fixed(name: str, row: str, data: dict[str, np.ndarray], seed: int) -> dict[s
 
 def cells(names: list[str]) -> list[Cell]:
     """All cells, those a claim rests on first."""
-    loaded: dict[str, dict[str, np.ndarray]] = {}
-
-    def data(name: str) -> dict[str, np.ndarray]:
-        if name not in loaded:
-            loaded.clear()
-            loaded[name] = data_of(name)
-        return loaded[name]
 
     def of_arm(name: str, arm: str, batch: int, seed: int) -> Cell:
-        return Cell(name, f"{arm}, batch {batch}", seed, lambda: trained(name, arm, batch, data(name), seed))
+        return Cell(name, f"{arm}, batch {batch}", seed, lambda: trained(name, arm, batch, data_of(name), seed))
 
     def of_row(name: str, row: str, seed: int) -> Cell:
-        return Cell(name, row, seed, lambda: fixed(name, row, data(name), seed))
+        return Cell(name, row, seed, lambda: fixed(name, row, data_of(name), seed))
 
     found = [of_arm(name, arm, 256, seed) for seed in SEEDS for name in names for arm in MAIN]
     found += [of_row(name, row, 0) for name in names for row in ("raw", "pca", "untrained")]

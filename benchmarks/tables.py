@@ -16,6 +16,7 @@ from typing import Any
 import study
 import study_domains
 from runner import progress, rows
+from scipy.stats import t as student
 from scipy.stats import ttest_rel
 from study import SEEDS, WIDE
 
@@ -65,7 +66,8 @@ def collect(path: Path) -> Table:
 
 
 def values(table: Table, dataset: str, method: str, metric: str) -> list[float]:
-    return [row[metric] for _, row in sorted(table.get((dataset, method), {}).items())]
+    """Of each seed, in order; rows that did not measure it are left out."""
+    return [row[metric] for _, row in sorted(table.get((dataset, method), {}).items()) if metric in row]
 
 
 def mean(table: Table, dataset: str, method: str, metric: str) -> float:
@@ -93,6 +95,46 @@ def main_table(
             texts.append(f"**{text}**" if bold and mean(table, name, method, metric) == best else text)
         lines.append(f"| {name} | {' | '.join(texts)} |")
     return lines
+
+
+def by_row(table: Table, metric: str, sets: list[str], order: tuple[str, ...], head: str = "row") -> list[str]:
+    """A line for each method that has the metric, with its number of seeds, sets side by side; [] if none has."""
+    lines = [f"| {head} | {' | '.join(sets)} |", f"|---|{'---|' * len(sets)}"]
+    for method in order:
+        found = [values(table, name, method, metric) for name in sets]
+        if any(found):
+            lines.append(f"| {method} ({max(map(len, found))}) | {' | '.join(entry(cell) for cell in found)} |")
+    return lines if len(lines) > 2 else []
+
+
+def section(title: str, *tables: list[str], text: str = "") -> list[str]:
+    """A heading, its text and the tables that have lines; nothing at all where none has."""
+    found = [line for table in tables if table for line in ("", *table)]
+    return ["", f"## {title}", *(["", text] if text else []), *found] if found else []
+
+
+def gain(table: Table, one: str, other: str, sets: list[str], metric: str) -> str:
+    """Mean difference of the pairs of a set and a seed that both have, half of its 95 % interval, number of pairs."""
+    differences = []
+    for name in sets:
+        a, b = table.get((name, one), {}), table.get((name, other), {})
+        differences += [a[seed][metric] - b[seed][metric] for seed in sorted(a.keys() & b.keys()) if metric in a[seed]]
+    if len(differences) < 3:
+        return "-"
+    half = student.ppf(0.975, len(differences) - 1) * statistics.stdev(differences) / len(differences) ** 0.5
+    return f"{statistics.fmean(differences):+.3f} ± {half:.3f} ({len(differences)})"
+
+
+def gains(
+    table: Table, compared: dict[str, tuple[str, str, list[str]]], metrics: dict[str, str], head: str = "row"
+) -> list[str]:
+    """For each name (one method, the other, the sets they are compared on) a line of `gain` in every metric, if any."""
+    lines = [f"| {head} | {' | '.join(metrics.values())} |", f"|---|{'---|' * len(metrics)}"]
+    for name, (one, other, sets) in compared.items():
+        found = [gain(table, one, other, sets, metric) for metric in metrics]
+        if any(cell != "-" for cell in found):
+            lines.append(f"| {name} | {' | '.join(found)} |")
+    return lines if len(lines) > 2 else []
 
 
 def verdicts(table: Table, method: str, sets: list[str], baselines: tuple[str, ...] = BASELINES) -> list[str]:

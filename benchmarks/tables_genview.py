@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import study_genview
 from runner import progress
-from tables import DOCS, collect, entry, values
-from tables_diffaug import paired
+from tables import DOCS, by_row, collect, gains, section
 
 METRICS = {"linear": "linear", "knn": "kNN", "kmeans_accuracy": "k-means", "linear_1pct": "1 % labels"}
 ORDER = ("untrained", *study_genview.ARMS, *study_genview.ABLATIONS)
@@ -25,25 +24,13 @@ def main() -> None:
         "Mean ± standard deviation over seeds; accuracy on test rows. The number of seeds stands behind each name.",
     ]
     for metric, title in METRICS.items():
-        lines += ["", f"## {title}", "", f"| row | {' | '.join(places)} |", f"|---|{'---|' * len(places)}"]
-        for row in ORDER:
-            found = [values(table, place, row, metric) for place in places]
-            if any(found):
-                line = f"| {row} ({max(map(len, found))}) | {' | '.join(entry(cell) for cell in found)} |"
-                lines.append(line)
-    lines += [
-        "",
-        "## Against the framework alone",
-        "",
-        "Difference at the same encoder steps, paired by set, framework and seed: mean, half of its 95 % interval,",
-        "number of pairs.",
-        "",
-        f"| row | {' | '.join(METRICS.values())} |",
-        f"|---|{'---|' * len(METRICS)}",
-    ]
-    for row in ORDER[2:]:
-        found_text = [paired(table, places, row, "framework", metric) for metric in METRICS]
-        lines.append(f"| {row} | {' | '.join(found_text)} |")
+        lines += section(title, by_row(table, metric, places, ORDER))
+    lines += section(
+        "Against the framework alone",
+        gains(table, {row: (row, "framework", places) for row in ORDER[2:]}, METRICS),
+        text="Difference at the same encoder steps, paired by set, framework and seed: mean, half of its 95 %\n"
+        "interval, number of pairs.",
+    )
     (DOCS / "results_genview.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -12,10 +12,14 @@ import pytest
 import torch
 from sklearn.datasets import load_digits, load_wine
 
+# Here, because fixtures of modules and of the session run before any fixture of a test.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(autouse=True)
 def one_thread():
     """Threads of several workers would wait for each other, and bit-equality holds at one thread count."""
+    yield
     torch.set_num_threads(1)
 
 

@@ -86,3 +86,23 @@ def test_verdicts_follow_the_tie_widths(runner):
     assert knn.startswith("**beats**") and linear.startswith("**beats**")
     del table["s", "umap"]
     assert "open" in tables.verdicts(table, "pinda", ["s"])[2]
+
+
+def test_gains_pair_sets_and_seeds(runner):
+    sys.modules.pop("tables", None)
+    import tables
+
+    def scores(*numbers):
+        return {seed: {"knn": number} for seed, number in enumerate(numbers)}
+
+    table = {("s", "a"): scores(0.5, 0.75), ("t", "a"): scores(0.5), ("s", "b"): scores(0.25, 0.25), ("t", "b"): {}}
+    assert tables.gain(table, "a", "b", ["s", "t"], "knn") == "-"
+    table["t", "b"] = scores(0.5, 0.9)
+    # Differences 0.25, 0.5 and 0: mean 0.25, deviation 0.25, and 4.303 is Student's quantile at two degrees of freedom.
+    assert tables.gain(table, "a", "b", ["s", "t"], "knn") == "+0.250 ± 0.621 (3)"
+    found = tables.gains(table, {"a": ("a", "b", ["s", "t"]), "few": ("a", "b", ["s"])}, {"knn": "kNN"})
+    assert found == ["| row | kNN |", "|---|---|", "| a | +0.250 ± 0.621 (3) |"]
+    lines = tables.by_row(table, "knn", ["s", "t"], ("b", "a", "none"))
+    assert lines[2:] == ["| b (2) | 0.250 ± 0.000 | 0.700 ± 0.283 |", "| a (2) | 0.625 ± 0.177 | 0.500 |"]
+    assert tables.by_row(table, "svm", ["s"], ("a",)) == [] == tables.section("svm", [], text="nothing")
+    assert tables.section("kNN", [], lines[:2], text="why") == ["", "## kNN", "", "why", "", *lines[:2]]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.estimators import ESTIMATORS
@@ -248,3 +249,17 @@ def test_a_training_that_diverges_says_so(wine):
     with pytest.raises(TrainingError) as caught:
         Contrastive(epochs=3, learning_rate=1e30, optimizer="sgd", random_state=0).fit(wine)
     assert "learning rate" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_borrowed_rows_are_let_go_of_when_views_are_refused(wine, monkeypatch):
+    model = Contrastive(**TINY, view_maker="neighbours").fit(wine)
+    held = []
+    monkeypatch.setattr(model.method_, "prepare", lambda rows, seed: held.append(len(rows)))
+    monkeypatch.setattr(model.method_, "release", held.clear)
+    monkeypatch.setattr(model.method_, "view", lambda x, **options: refuse())
+
+    def refuse():
+        assert held == [len(wine)]
+        raise InputError("no")
+
+    assert refusal(model.views, wine) == "no" and held == []

@@ -304,3 +304,13 @@ def test_converted_options_train(wine):
     plain = {"hidden": (8,), "n_components": 4, "projection": (4,), "epochs": 1, "random_state": 0}
     one, other = Contrastive(**tiny).fit(wine), Contrastive(**plain).fit(wine)
     assert np.array_equal(one.transform(wine), other.transform(wine))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_documentation_says_every_option_and_attribute_once(name):
+    doc = inspect.getdoc(ESTIMATORS[name])
+    entries = [entry for line in doc.splitlines() if " : " in line for entry in line.split(" : ")[0].split(", ")]
+    options = list(inspect.signature(ESTIMATORS[name]).parameters)
+    attributes = ["fitted_", "metrics_", "summary_", "status_", "warnings_"]
+    assert sorted(entry for entry in entries if entry in options + attributes) == sorted(options + attributes)
+    assert "[shared]" not in doc and "[attributes]" not in doc

@@ -109,14 +109,16 @@ def test_a_folder_without_a_run_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "initial.safetensors"])
-@pytest.mark.parametrize("damage", ["truncated", "empty", "text", "missing"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped bit", "empty", "text", "missing"])
 def test_damaged_weights_are_named(saved, name, damage):
     path = saved / name
     content = path.read_bytes()
     if damage == "missing":
         path.unlink()
     else:
-        path.write_bytes({"truncated": content[:-7], "empty": b"", "text": b"not a tensor in sight"}[damage])
+        flipped = content[:-99] + bytes([content[-99] ^ 1]) + content[-98:]
+        broken = {"truncated": content[:-7], "flipped bit": flipped, "empty": b"", "text": b"not a tensor in sight"}
+        path.write_bytes(broken[damage])
     message = refusal(viewsmith.load, saved)
     assert str(saved) in message
     assert ("has no model yet" if (damage, name) == ("missing", "model.safetensors") else name) in message

@@ -11,7 +11,7 @@ from refusals import refusal
 from viewsmith.core import Optimizer
 from viewsmith.frameworks import moco
 from viewsmith.losses import info_nce
-from viewsmith.methods.meta_step import batch_statistics, inner_gradient, plain_meta_losses
+from viewsmith.methods.meta_step import batch_statistics, inner_gradient, mean
 from viewsmith.methods.meta_terms import Whole
 from viewsmith.networks import ColourSplit, SmallCNN, ViewEncoders, ViewHeads
 from viewsmith.training.checkpoint import CheckpointFolder
@@ -31,6 +31,21 @@ def in_one_piece(queries, keys, queue, *, temperature, ids, queue_ids):
     excluded = (rows == ids[0][:, None]) | (rows == ids[1][:, None])
     excluded[:, : len(keys)] = own[:, None] != own
     return info_nce(queries, candidates, own, temperature=temperature, excluded=excluded)
+
+
+def plain_meta_losses(forward, inner, outer, *, weights, rate, weight=None):
+    """`meta_losses` by differentiating through the whole retained graph of the inner step."""
+    theta = {name: value.detach().requires_grad_() for name, value in weights.items()}
+    own, z = forward(theta)
+    first = mean(inner(z) if own is None else own + inner(z), weight)
+    found = torch.autograd.grad(first, list(theta.values()), create_graph=True, allow_unused=True)
+    ahead = {
+        name: value if slope is None else value - rate * slope
+        for (name, value), slope in zip(theta.items(), found, strict=True)
+    }
+    own, z = forward(ahead)
+    losses = outer(z)
+    return losses if own is None else own + losses
 
 
 def plain(method, inner, given):

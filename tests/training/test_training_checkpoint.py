@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from training_toys import BATCH, SEED, make_contrastive, make_players, rows
 
@@ -78,7 +79,7 @@ def damage(what, folder):
         pointer.write_text("[1, 2]")
         return pointer
     else:
-        pointer.write_text('{"file": 3, "sha256": "", "record": {}}')
+        pointer.write_text('{"file": 3, "record": {}}')
         return pointer
     return file
 
@@ -122,6 +123,37 @@ def test_equal_tensors_are_equal_files(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     loaded = load_tensors(tmp_path / "a")
     assert torch.equal(loaded["x"], x) and torch.equal(loaded["y"], x[0]) and bool(loaded["flag"])
+
+
+def test_a_file_whose_content_has_changed_is_damaged(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    tensors = {
+        "x": torch.arange(6.0).view(2, 3),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "flag": torch.tensor(True),
+        "none": torch.empty(0, 3),
+        "count": torch.tensor(3),
+    }
+    save_tensors(path, tensors)
+    loaded, content = load_tensors(path), path.read_bytes()
+    assert all(
+        torch.equal(loaded[name], value) and loaded[name].dtype == value.dtype for name, value in tensors.items()
+    )
+    data = 8 + int.from_bytes(content[:8], "little")
+    assert len(content) - data == 24 + 6 + 1 + 8
+    for place in range(data, len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        message = refusal(load_tensors, path)
+        assert f"{path} is damaged (its content is not that of its checksum)" in message
+    for old, new in ((b"[2,3]", b"[3,2]"), (b'"half"', b'"calf"'), (b'"BF16"', b'"F16" ')):
+        assert content.count(old) == 1
+        path.write_bytes(content.replace(old, new))
+        assert "checksum" in refusal(load_tensors, path)
+
+
+def test_files_without_a_checksum_are_read(tmp_path):
+    save_file({"x": torch.ones(2)}, tmp_path / "old.safetensors", metadata={"format": "pt"})
+    assert load_tensors(tmp_path / "old.safetensors")["x"].tolist() == [1, 1]
 
 
 def test_tied_weights_can_be_kept(tmp_path):

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 import torch
-from training_toys import BATCH, METHODS, SEED, STEPS, rows
+from training_toys import BATCH, METHODS, SEED, STEPS, make_pinda, rows
 
 from viewsmith.training import Callback, CheckpointFolder, History, Trainer
 
@@ -73,6 +73,21 @@ def test_a_signal_stops_after_the_step_and_resume_goes_on(tmp_path, whole, which
     assert second.fit(rows(), resume=True) == "finished"
     assert second.steps == STEPS
     assert_same(outcome(second), whole[which])
+
+
+def test_two_threads_go_on_to_the_identical_result(tmp_path):
+    torch.set_num_threads(2)
+
+    def trained(*callbacks, **options):
+        trainer = Trainer(
+            make_pinda(epochs=1), seed=SEED, batch_size=BATCH, callbacks=[History(), *callbacks], **options
+        )
+        trainer.fit(rows(), resume=bool(options))
+        return trainer
+
+    kept = {"checkpoint": CheckpointFolder(tmp_path), "checkpoint_every": 1e9}
+    assert trained(Send(2, signal.SIGINT), interruptible=True, **kept).steps == 2
+    assert_same(outcome(trained(**kept)), outcome(trained()))
 
 
 def test_a_signal_in_the_last_step_changes_nothing(tmp_path, whole):

@@ -98,7 +98,7 @@ def make_contrastive(makers=None, norm="batch", optimizer=None, epochs=5, **opti
     return ContrastiveMethod(framework, ViewPair(makers), epochs=epochs, optimizer=optimizer or Optimizer())
 
 
-def make_pinda():
+def make_pinda(epochs=5):
     torch.manual_seed(1)
     framework = SimCLR(MLP(D, [8, 5], norm="batch", last="activated"), MLP(5, [3]), temperature=0.5)
     return PiNDAMethod(
@@ -108,7 +108,7 @@ def make_pinda():
         two_sided=True,
         penalty="log_barrier",
         penalty_weight=1.0,
-        epochs=5,
+        epochs=epochs,
         optimizer=Optimizer("adamw", learning_rate=0.01, weight_decay=0.1),
     )
 
@@ -155,8 +155,8 @@ def die_in_write(number, when):
         if count == number and when == "after":
             die()
 
-    def dying_save(tensors, path):
-        save_file(tensors, path)
+    def dying_save(tensors, path, **options):
+        save_file(tensors, path, **options)
         if count + 1 == number and when == "half":
             os.truncate(path, os.path.getsize(path) // 2)
             die()

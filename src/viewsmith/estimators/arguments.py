@@ -55,8 +55,10 @@ SHARED_DOC = """\
         Widths of the hidden layers of the mlp encoder.
     norm : {"batch", "none"}
         BatchNorm and ReLU after every layer of the mlp, the representation included; or ReLU between plain layers.
-    projection, prediction : tuple of int or "auto"
-        Widths of the projection head (the last is the embedding's) and of the predictor; "auto": the framework's.
+    projection : tuple of int or "auto"
+        Widths of the projection head; the last is the embedding's. "auto": the framework's.
+    prediction : tuple of int or "auto"
+        Widths of the predictor. "auto": the framework's.
     representation_noise : float
         Strength of noise on the representation before the head (SimCL); 0: none.
     input_components : int, "auto" or None
@@ -111,15 +113,33 @@ SHARED_DOC = """\
     verbose : bool
         Show progress on stderr when it is a terminal.
     random_state : int, RandomState or None
-        Same seed, same machine, same result.
+        Same seed, same machine, same number of threads: same result.
+"""
+
+
+ATTRIBUTES_DOC = """\
+    fitted_ : dict
+        What fit resolved from the data.
+    metrics_ : list of dict
+        Loss and label-free diagnostics through training.
+    summary_ : dict
+        How long the training took, on what, and how it ended.
+    status_ : str
+        "finished", "interrupted" or "time limit".
+    warnings_ : list of str
 """
 
 
 def with_shared(doc: str) -> str:
-    """A class's documentation with the shared arguments in place of its line "[shared]", its own entries first."""
-    entries = re.split(r"^(?=    \S)", SHARED_DOC, flags=re.MULTILINE)
-    fresh = [entry for entry in entries if entry and f"\n{entry.split(' :')[0]} :" not in doc]
-    return doc.replace("    [shared]\n", "".join(fresh))
+    """A class's documentation with the entries that all share in place of its lines "[shared]" and "[attributes]".
+
+    An entry that the class has of its own takes the place of the shared one.
+    """
+    for marker, shared in (("[shared]", SHARED_DOC), ("[attributes]", ATTRIBUTES_DOC)):
+        entries = re.split(r"^(?=    \S)", shared, flags=re.MULTILINE)
+        fresh = [entry for entry in entries if entry and f"\n{entry.split(' :')[0]} :" not in doc]
+        doc = doc.replace(f"    {marker}\n", "".join(fresh))
+    return doc
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

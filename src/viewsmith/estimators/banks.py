@@ -291,16 +291,6 @@ def _refuse_options(name: str, where: str, **given: Any) -> None:
             raise InputError(f"the generator {name!r} takes no {option}: leave --{option} out")
 
 
-def _refuse_model(model: ViewsmithEstimator, run: Path, dataset: Dataset) -> None:
-    domain, shape = model.fitted_["domain"], tuple(model.fitted_["row_shape"])
-    # Sequences may have any length.
-    if domain != dataset.domain or (domain != "dna" and shape != dataset.x.shape[1:]):
-        raise InputError(
-            f"the run {run} is of {domain} of shape {shape}, and the data are {dataset.domain} of shape "
-            f"{dataset.x.shape[1:]}: give a run on such data"
-        )
-
-
 def _unclip(where: str, domain: str, steps: int | None, guidance: float | None, device: str) -> ViewGenerator:
     from viewsmith.estimators.fitting import find_device
     from viewsmith.views.unclip import GUIDANCE, STEPS, StableUnCLIP

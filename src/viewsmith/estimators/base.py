@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
@@ -19,7 +21,7 @@ import viewsmith
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
-from viewsmith.core.random import derive_seed, stream
+from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows, Samples
 from viewsmith.data.check import check_finite, to_rows
 from viewsmith.estimators.arguments import Arguments, with_shared
@@ -27,10 +29,11 @@ from viewsmith.estimators.channels import follow_channel
 from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, refuse_lone_rows, train
 from viewsmith.estimators.options import check_options
 from viewsmith.estimators.rows import (
+    Draw,
     array_rows,
-    block_size,
     blocks,
     domain_of,
+    draw_views,
     fingerprint,
     fit_input,
     make_input,
@@ -203,28 +206,22 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             Samples that view makers borrow from (neighbours, corruption, mixup); default: `X` itself.
         """
         check_is_fitted(self)
-        if n_views < 1:
-            raise InputError(f"n_views is {n_views}, expected at least 1")
-        x = self._samples(X)
-        borrowed = x if pool is None else self._samples(pool)
-        if self.method_.borrows and len(borrowed) < 2:
-            raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
-        seed = self.fitted_["seed"] if random_state is None else random_state
-        index = torch.arange(len(x), device=x.device) if pool is None else None
-        size, made = block_size(x[:1]), []
-        with torch.no_grad():
-            if self.method_.borrows:
-                self.method_.prepare(borrowed, seed)
-            for number in range(n_views):
-                generator = stream(seed, "views", number, device=x.device)
-                parts = []
-                for start in range(0, len(x), size):
-                    part = slice(start, start + size)
-                    own = None if index is None else index[part]
-                    parts.append(self.scaler_.inverse(self.method_.view(x[part], index=own, generator=generator)).cpu())
-                made.append(torch.cat(parts))
-            self.method_.release()
-        views = torch.stack(made, dim=1).numpy()
+        with self._borrowing(X, n_views, random_state, pool) as (x, index, seed):
+
+            def view(part: slice, generator: torch.Generator) -> Tensor:
+                own = None if index is None else index[part]
+                return self.method_.view(x[part], index=own, generator=generator)
+
+            return self._drawn(X, x, view, n_views, seed)
+
+    def _drawn(self, X: Any, x: Rows, view: Draw, n_views: int, seed: int) -> np.ndarray:
+        """Views of X, scaled x, in the units of the data, (n, n_views, ...)."""
+
+        def inverse(part: slice, generator: torch.Generator) -> Tensor:
+            made: Tensor = self.scaler_.inverse(view(part, generator))
+            return made
+
+        views = draw_views(inverse, x, n_views, seed)
         if self.fitted_["domain"] != "images":
             return views
         # A model of grey images takes them with and without their one channel; crops are smaller than their image.
@@ -319,6 +316,28 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _known_rows(self, X: Any) -> np.ndarray:
         return self._rows(X, self.fitted_["domain"], self.fitted_["row_shape"])
+
+    @contextlib.contextmanager
+    def _borrowing(
+        self, X: Any, n_views: int, random_state: int | None, pool: Any
+    ) -> Iterator[tuple[Rows, Tensor | None, int]]:
+        """Scaled samples, their positions in the pool and the seed, while the method has the rows it borrows from."""
+        if n_views < 1:
+            raise InputError(f"n_views is {n_views}, expected at least 1")
+        x = self._samples(X)
+        borrowed = x if pool is None else self._samples(pool)
+        seed = self.fitted_["seed"] if random_state is None else random_state
+        try:
+            if self.method_.borrows:
+                if len(borrowed) < 2:
+                    raise InputError(
+                        "views borrow from other rows: expected at least two rows, got one; give pool=rows"
+                    )
+                with torch.no_grad():
+                    self.method_.prepare(borrowed, seed)
+            yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
+        finally:
+            self.method_.release()
 
     def _settings(self, *, fresh: bool) -> SimpleNamespace:
         """Options with what fit resolved in place of "auto"; `fresh`: weights to start from are to be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -154,13 +155,8 @@ def make_features(
 
 
 def make_feature_optimizer(settings: SimpleNamespace) -> Optimizer:
-    return Optimizer(
-        name=settings.optimizer,
-        learning_rate=settings.feature_learning_rate,
-        weight_decay=settings.weight_decay,
-        warmup=settings.warmup,
-        schedule=settings.schedule,
-    )
+    """The encoder's with a rate of its own; its gradient is not clipped."""
+    return replace(parts.make_optimizer(settings), learning_rate=settings.feature_learning_rate, clip=None)
 
 
 def _encoder_of(settings: SimpleNamespace, channels: int) -> nn.Module:

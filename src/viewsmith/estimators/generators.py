@@ -77,13 +77,16 @@ def resolve_generator(options: SimpleNamespace, resolved: dict[str, Any], labels
             f"guidance is {options.guidance}, which needs a generator that has seen no condition at times: set "
             "condition_drop, such as 0.1"
         )
-    found = {}
-    for name, usual in USUAL[resolved["domain"]].items():
-        given = getattr(options, name)
-        if name == "generator_epochs" and given == "auto":
-            given = max(1, round(usual * resolved["epochs"]))
-        found[name] = usual if given == "auto" else given
+    found = usual_settings(options, resolved, tuple(USUAL[resolved["domain"]]))
     return found | {"n_classes": 0 if labels is None else int(labels.max()) + 1}
+
+
+def usual_settings(options: SimpleNamespace, resolved: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of the domain (`USUAL`) for names that are "auto", or no option of the method at all."""
+    usual = USUAL[resolved["domain"]]
+    usual = usual | {"generator_epochs": max(1, round(usual["generator_epochs"] * resolved["epochs"]))}
+    given = {name: getattr(options, name, "auto") for name in names}
+    return {name: usual[name] if value == "auto" else value for name, value in given.items()}
 
 
 def find_classes(y: Any, n_rows: int) -> Tensor:

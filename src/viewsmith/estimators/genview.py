@@ -67,13 +67,9 @@ class GenView(ViewsmithEstimator):
 
     Attributes
     ----------
-    fitted_ : dict
-        What fit resolved from the data.
     metrics_ : list of dict
         Loss, quality and label-free diagnostics through training.
-    status_ : str
-        "finished", "interrupted" or "time limit".
-    warnings_ : list of str
+    [attributes]
 
     Examples
     --------
@@ -133,14 +129,7 @@ class GenView(ViewsmithEstimator):
 
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         check_noise(options.noise)
-        usual = generators.USUAL[resolved["domain"]]
-        found = {}
-        for name in GENERATOR:
-            given = getattr(options, name, "auto")
-            if name == "generator_epochs" and given == "auto":
-                given = max(1, round(usual[name] * resolved["epochs"]))
-            found[name] = usual[name] if given == "auto" else given
-        return found
+        return generators.usual_settings(options, resolved, GENERATOR)
 
     def _rows(self, X: Any, domain: str, row_shape: list[int] | None) -> Any:
         rows = super()._rows(X, domain, row_shape)

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
-from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
-from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows
 from viewsmith.estimators import features, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.rows import block_size
+from viewsmith.estimators.rows import draw_views
 from viewsmith.methods.metaug import MetAugMethod
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -117,14 +116,10 @@ class MetAug(ViewsmithEstimator):
 
     Attributes
     ----------
-    fitted_ : dict
-        What fit resolved from the data.
     metrics_ : list of dict
         Loss and label-free diagnostics through training; ``feature_cosine`` is how close augmented features are to
         their embeddings.
-    status_ : str
-        "finished", "interrupted" or "time limit".
-    warnings_ : list of str
+    [attributes]
 
     Examples
     --------
@@ -255,25 +250,13 @@ class MetAug(ViewsmithEstimator):
             The model has no generators (``meta="none"``).
         """
         check_is_fitted(self)
-        if n_views < 1:
-            raise InputError(f"n_views is {n_views}, expected at least 1")
-        x = self._samples(X)
-        borrowed = x if pool is None else self._samples(pool)
-        if self.method_.borrows and len(borrowed) < 2:
-            raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
-        seed = self.fitted_["seed"] if random_state is None else random_state
-        index = torch.arange(len(x), device=x.device) if pool is None else None
-        size, made = block_size(x[:1]), []
-        assert isinstance(self.method_, MetAugMethod)
-        if self.method_.borrows:
-            self.method_.prepare(borrowed, seed)
-        for number in range(n_views):
-            generator = stream(seed, "views", number, device=x.device)
-            for start in range(0, len(x), size):
-                part = slice(start, start + size)
+        with self._borrowing(X, n_views, random_state, pool) as (x, index, seed):
+
+            def pair(part: slice, generator: torch.Generator) -> Tensor:
+                assert isinstance(self.method_, MetAugMethod)
                 own = None if index is None else index[part]
-                pair = self.method_.feature_views(x[part], index=own, generator=generator)
-                made.append(torch.stack(pair).transpose(1, 2).flatten(2).cpu())  # (2, rows, M d)
-        self.method_.release()
-        both = torch.cat(made, dim=1).unflatten(1, (n_views, len(x))).transpose(1, 2).numpy()
-        return {"features": both[0], "augmented": both[1]}
+                made = self.method_.feature_views(x[part], index=own, generator=generator)
+                return torch.stack(made).permute(2, 0, 1, 3).flatten(2)  # (rows, 2, M d)
+
+            both = draw_views(pair, x, n_views, seed)
+        return {"features": both[:, :, 0], "augmented": both[:, :, 1]}

@@ -58,13 +58,7 @@ class PiNDA(ViewsmithEstimator):
 
     Attributes
     ----------
-    fitted_ : dict
-        What fit resolved from the data.
-    metrics_ : list of dict
-        Loss and label-free diagnostics through training.
-    status_ : str
-        "finished", "interrupted" or "time limit".
-    warnings_ : list of str
+    [attributes]
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.random import stream
+from viewsmith.core.samples import Rows
 from viewsmith.data.check import find_domain, to_rows
 from viewsmith.data.dna import dna_rows, kmer_frequencies
 from viewsmith.data.images import image_rows
@@ -23,6 +25,9 @@ BLOCK = 1024
 BLOCK_VALUES = 4_000_000
 IMAGE_BLOCK = 64
 IMAGE_VALUES = 400_000
+
+#: What is made of some of the rows with a random stream.
+Draw = Callable[[slice, torch.Generator], Tensor]
 
 
 def domain_of(X: Any, domain: str) -> str:
@@ -117,3 +122,14 @@ def raw_features(rows: np.ndarray, domain: str, module: nn.Module) -> dict[str, 
     if domain == "vectors":
         return {"scaled values": scaled.numpy()}
     return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_frequencies(rows)}
+
+
+@torch.no_grad()
+def draw_views(draw: Draw, x: Rows, n_views: int, seed: int) -> np.ndarray:
+    """What `draw` makes of scaled rows, block by block, with a random stream for each view: (n, n_views, ...)."""
+    size, made = block_size(x[:1]), []
+    parts = [slice(start, start + size) for start in range(0, len(x), size)]
+    for number in range(n_views):
+        generator = stream(seed, "views", number, device=x.device)
+        made.append(torch.cat([draw(part, generator).cpu() for part in parts]))
+    return torch.stack(made, dim=1).numpy()

@@ -9,7 +9,7 @@ the other stays X (equation 6); the loss is the mean of w L (equations 10 to 14)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -21,13 +21,15 @@ from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
-from viewsmith.methods.diffaug import GeneratorStep
+from viewsmith.methods.diffaug import DIVERGED, GeneratorStep
+from viewsmith.views.bank import take
 from viewsmith.views.generated import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 from viewsmith.views.quality import ViewQuality
 
 #: For either view of each sample, int64 (B,): 0 for the sample itself, k for its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
+Start = Callable[[int], None]
 
 
 class GenViewMethod(Method):
@@ -96,10 +98,10 @@ class GenViewMethod(Method):
             phases.append(Phase("generator", self.generator_epochs, [step], start=self._begin_generator))
         return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training if later else None)]
 
-    def _encoder_phase(self, name: str, begin: int, end: int, start: object) -> Phase:
+    def _encoder_phase(self, name: str, begin: int, end: int, start: Start | None) -> Phase:
         span = begin / self.epochs, end / self.epochs
         step = Update("encoder", _EncoderStep(self, span), optimizer=replace(self.optimizer, span=span))
-        return Phase(name, end - begin, [step], start=start)  # type: ignore[arg-type]
+        return Phase(name, end - begin, [step], start=start)
 
     def _begin_generator(self, seed: int) -> None:
         assert self.generated is not None
@@ -125,7 +127,7 @@ class GenViewMethod(Method):
         taken, side = draws[0] < self.alpha, draws[1] < 0.5
         first, second = taken & side, taken & ~side
         sources = torch.where(first, number + 1, 0), torch.where(second, number + 1, 0)
-        new = _take(made, batch.index, number)
+        new = take(made, batch.index, number)
         here = [which.view(-1, *[1] * (batch.x.ndim - 1)) for which in (first, second)]
         if self.on_top:
             return views(torch.where(here[0], new, batch.x), second=torch.where(here[1], new, batch.x)), sources
@@ -195,18 +197,10 @@ class GenViewMethod(Method):
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
         """Of the generator's bank: the share of views that have left their sample's neighbourhood, and similarity."""
-        made = self.generated
-        if made is None or not (made.drift or made.similarity):
-            return {}
-        return {"drift": float(made.drift), "generated_similarity": float(made.similarity)}
+        return {} if self.generated is None else self.generated.diagnose()
 
     def warnings(self) -> list[str]:
-        if self.generated is None or not self.generated.start_loss or self.generated.usable:
-            return []
-        return [
-            "the generator diverged (its denoising loss is not finite, or above its start): training went on with "
-            "fixed views; lower generator_learning_rate"
-        ]
+        return [DIVERGED] if self.generated is not None and self.generated.diverged else []
 
 
 class _EncoderStep(nn.Module):
@@ -227,12 +221,3 @@ class _EncoderStep(nn.Module):
             return losses, {}
         weights, logs = found
         return weights.to(losses.dtype) * losses, logs
-
-
-def _take(kept: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
-    """View `number` of each row at `index`, both int64 (B,)."""
-    found = kept[0][index]
-    for position, others in enumerate(kept[1:], start=1):
-        here = (number == position).nonzero()[:, 0]
-        found[here] = others[index[here]]
-    return found

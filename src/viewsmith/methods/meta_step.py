@@ -10,9 +10,8 @@ encoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +28,7 @@ Loss = Callable[[Tensor], Tensor]
 
 
 @contextmanager
-def batch_statistics(*modules: nn.Module) -> Any:
+def batch_statistics(*modules: nn.Module) -> Iterator[None]:
     """BatchNorm of modules in train mode takes the batch's statistics and leaves its running ones as they are."""
     norms = [m for module in modules for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     before = [norm.track_running_stats for norm in norms]
@@ -149,23 +148,6 @@ def meta_losses(
     surrogate = torch.stack(parts).sum()
     # The training scalar counts what is added to every sample mean(weight) times.
     return losses + (surrogate - surrogate.detach()) / (1 if weight is None else weight.mean())
-
-
-def plain_meta_losses(
-    forward: Forward, inner: Loss, outer: Loss, *, weights: Weights, rate: float, weight: Tensor | None = None
-) -> Tensor:
-    """The same by differentiating through the inner step's whole retained graph: what the other is held against."""
-    theta = {name: value.detach().requires_grad_() for name, value in weights.items()}
-    own, z = forward(theta)
-    first = mean(inner(z) if own is None else own + inner(z), weight)
-    found = torch.autograd.grad(first, list(theta.values()), create_graph=True, allow_unused=True)
-    ahead = {
-        name: value if slope is None else value - rate * slope
-        for (name, value), slope in zip(theta.items(), found, strict=True)
-    }
-    own, z = forward(ahead)
-    losses = outer(z)
-    return losses if own is None else own + losses
 
 
 def _averaged(theta: Weights, gradients: tuple[Tensor | None, ...]) -> Weights:

@@ -14,7 +14,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.random import derive_seed
-from viewsmith.training.checkpoint import load_tensors, save_tensors
+from viewsmith.training.checkpoint import DamageError, load_tensors, read_tensors, save_tensors
 
 LAYOUT = 1
 
@@ -180,13 +180,13 @@ class ViewBank:
     def _read_block(self, number: int, names: Sequence[str]) -> dict[str, Tensor]:
         path, index = self.block(number), self.rows_of(number)
         try:
-            block = load_tensors(path)
+            block = read_tensors(path)
             whole = all(name in block and len(block[name]) == len(index) for name in names)
             if whole and torch.equal(block["index"], index):
                 return block
             reason = "it holds other rows"
-        except InputError as error:
-            reason = str(error).partition("(")[2].partition(")")[0] or "it cannot be read"
+        except DamageError as error:
+            reason = str(error)
         raise InputError(f"the block {path} is damaged ({reason}): delete it and run `viewsmith generate` again")
 
 

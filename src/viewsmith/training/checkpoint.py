@@ -11,21 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path, write_json_atomic
 
 POINTER = "latest.json"
+CHECKSUM = "viewsmith.sha256"  # in the file's own metadata, so that both are replaced together
+
+
+class DamageError(ValueError):
+    """Why a file of tensors cannot be used, in words that follow its name."""
 
 
 class CheckpointFolder:
     """The last state of a training, in a folder of its own.
 
-    ``latest.json`` names the tensor file that belongs to it with its checksum, and is replaced last: a process
-    killed at any moment leaves the previous checkpoint or the new one, never a mixture.
+    ``latest.json`` names the tensor file that belongs to it, and is replaced last: a process killed at any moment
+    leaves the previous checkpoint or the new one, never a mixture.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,9 +42,7 @@ class CheckpointFolder:
         # A name of its own: at the end of a phase the state is saved twice after the same step.
         target = self.path / f"state-{record['steps']}-{uuid.uuid4().hex[:8]}.safetensors"
         save_tensors(target, tensors)
-        write_json_atomic(
-            self.path / POINTER, {"file": target.name, "sha256": _checksum(target), "record": dict(record)}
-        )
+        write_json_atomic(self.path / POINTER, {"file": target.name, "record": dict(record)})
         # Earlier states, and what writers that were killed left half-way.
         for old in self.path.glob("*state-*.safetensors"):
             if old != target:
@@ -58,15 +61,15 @@ class CheckpointFolder:
             return None
         try:
             content = json.loads(pointer.read_text(encoding="utf-8"))
-            file, checksum, record = content["file"], content["sha256"], content["record"]
-            target = self.path / Path(file).name
+            record, target = content["record"], self.path / Path(content["file"]).name
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(pointer, "it is not a complete JSON record") from error
         if not target.exists():
             raise _damaged(target, "it is missing")
-        if _checksum(target) != checksum:
-            raise _damaged(target, f"its checksum is not the one in {POINTER}")
-        return load_tensors(target), record
+        try:
+            return read_tensors(target), record
+        except DamageError as error:
+            raise _damaged(target, str(error)) from error
 
 
 def _damaged(path: Path, reason: str) -> InputError:
@@ -75,17 +78,12 @@ def _damaged(path: Path, reason: str) -> InputError:
     )
 
 
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file atomically. Equal tensors give equal files."""
+    """Write a safetensors file atomically, with a checksum of its content. Equal tensors give equal files."""
     with atomic_path(path) as temporary:
         # Copies, because safetensors refuses tensors that share memory (tied weights).
         copies = {n: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for n, t in tensors.items()}
-        save_file(copies, str(temporary))
+        save_file(copies, str(temporary), metadata={CHECKSUM: _checksum(copies)})
         temporary.chmod(0o666 & ~_umask())  # safetensors makes files that only their owner can read
 
 
@@ -106,10 +104,37 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     if not path.exists():
         raise InputError(f"no weights at {path}: expected the file a finished training writes")
     try:
-        return load_file(str(path))
+        return read_tensors(path)
+    except DamageError as error:
+        raise InputError(f"the weights file {path} is damaged ({error}): restore it or train again") from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; its content has to be that of its checksum, which files of others do not have.
+
+    Raises
+    ------
+    DamageError
+        It cannot be read, or its content has changed.
+    """
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            checksum = (file.metadata() or {}).get(CHECKSUM)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
     except (SafetensorError, OSError, ValueError) as error:
-        detail = str(error).splitlines()[0]
-        raise InputError(f"the weights file {path} is damaged ({detail}): restore it or train again") from error
+        raise DamageError(str(error).splitlines()[0]) from error
+    if checksum is not None and checksum != _checksum(tensors):
+        raise DamageError("its content is not that of its checksum")
+    return tensors
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the names, types, shapes and bytes of contiguous tensors on the CPU."""
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def load_weights(

@@ -79,7 +79,9 @@ class Trainer:
     minutes : float, optional
         Stop at this age of the run, a resumed run's earlier time included.
     checkpoint : CheckpointFolder, optional
-        Where to keep the state: every `checkpoint_every` seconds, after each phase, and when stopped.
+        Where to keep the state: every `checkpoint_every` seconds, after each phase, and when stopped. On a CPU a
+        resumed training equals an uninterrupted one bit for bit, with any number of threads as long as it stays the
+        same: torch's batch norm adds up its rows in one part per thread, which changes the last digits.
     interruptible : bool
         On SIGINT or SIGTERM finish the step, keep the state and return, instead of raising.
     """

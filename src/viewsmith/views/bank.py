@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -38,11 +38,16 @@ class Bank:
 
     def take(self, index: Tensor, number: Tensor) -> Tensor:
         """View `number` of each row at `index`, both int64 (B,), as scaled samples."""
-        found = self.kept[0][index]
-        for position, kept in enumerate(self.kept[1:], start=1):
-            here = (number == position).nonzero()[:, 0]
-            found[here] = kept[index[here]]
-        return found
+        return take(self.kept, index, number)
+
+
+def take(kept: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
+    """Rows at `index` of the collection `number`, both int64 (B,)."""
+    found = kept[0][index]
+    for position, others in enumerate(kept[1:], start=1):
+        here = (number == position).nonzero()[:, 0]
+        found[here] = others[index[here]]
+    return found
 
 
 def _one_each(rows: Rows, make: Make, seed: int, number: int, block: int) -> Rows:

@@ -134,6 +134,17 @@ class GeneratedViews(nn.Module):
         # NaN compares as False.
         self.usable.fill_(int(self._probe_loss() <= float(self.start_loss)))
 
+    @property
+    def diverged(self) -> bool:
+        """Whether a generator was trained that learned nothing."""
+        return bool(self.start_loss) and not self.usable
+
+    def diagnose(self) -> dict[str, float]:
+        """`drift` and `similarity`, once there was a bank."""
+        if not self.drift and not self.similarity:
+            return {}
+        return {"drift": float(self.drift), "generated_similarity": float(self.similarity)}
+
     @torch.no_grad()
     def _probe_loss(self) -> float:
         """Denoising loss of the averaged generator on fixed rows, times and noise."""
