@@ -67,6 +67,16 @@ def test_quality_from_kept_maps(images, bank, tmp_path):
     assert again.summary_["steps"] == 6 and np.array_equal(again.transform(images), model.transform(images))
 
 
+@pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])
+def test_quality_from_the_encoders_own_pass(images, bank, framework):
+    looked, own = (
+        GenView(**TINY, bank=bank, framework=framework, quality_features=features).fit(images)
+        for features in ("views", "encoder")
+    )
+    assert abs(own.metrics_[-1]["quality"] - looked.metrics_[-1]["quality"]) < 0.2
+    assert not np.array_equal(own.transform(images), looked.transform(images))
+
+
 def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
     model = GenView(**TINY, bank=bank).fit(images, run=tmp_path / "run")
     assert sum(path.stat().st_size for path in (tmp_path / "run").glob("*.safetensors")) < 8_000_000

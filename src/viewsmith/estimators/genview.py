@@ -48,9 +48,11 @@ class GenView(ViewsmithEstimator):
         Weigh pairs by their quality: the foregrounds of the two views should agree and their backgrounds differ, seen
         by a copy of the encoder from after `first_share` of the epochs. Vectors and DNA have no background: there
         quality is the similarity of the two views.
-    quality_features : {"views", "cached"}
-        Look at every view, as published, or at every image once and take from its map what a view shows: a fifth of
-        the work, but blind to a view's colours and enlargement (docs, GenView). Vectors and DNA: always views.
+    quality_features : {"views", "encoder", "cached"}
+        What quality is seen in. "views": a frozen copy of the encoder looks at every view, as published. "encoder":
+        the maps that the encoder makes of the views anyway as it trains. "cached": the copy looks at every image once,
+        and what a view shows is cut from its map, blind to the view's colours. What each costs and how well they agree:
+        docs, GenView. Vectors and DNA: always views.
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str
@@ -115,7 +117,7 @@ class GenView(ViewsmithEstimator):
     bank: str | None = None
     alpha: Share = 1.0
     quality: bool = True
-    quality_features: Literal["views", "cached"] = "views"
+    quality_features: Literal["views", "encoder", "cached"] = "views"
     gamma: Rate = 1.0
     noise: str = "adaptive"
     first_share: Share = 0.5
@@ -202,7 +204,7 @@ class GenView(ViewsmithEstimator):
 
 
 def _quality(settings: SimpleNamespace, encoder: nn.Module) -> ViewQuality:
-    return ViewQuality(encoder, _one(settings), caches=settings.quality_features == "cached")
+    return ViewQuality(encoder, _one(settings), source=settings.quality_features)
 
 
 def _one(settings: SimpleNamespace) -> Tensor:

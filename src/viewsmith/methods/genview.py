@@ -24,7 +24,7 @@ from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.diffaug import GeneratorStep
 from viewsmith.views.generated import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
-from viewsmith.views.quality import ViewQuality
+from viewsmith.views.quality import Passes, ViewQuality
 
 #: For either view of each sample, int64 (B,): 0 for the sample itself, k for its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
@@ -140,11 +140,22 @@ class GenViewMethod(Method):
         """Generated views of the training rows; none where there is no bank and no generator (yet)."""
         return self.bank if self.generated is None else self.generated.bank()
 
-    def weights(self, batch: Batch, pair: Pair, sources: Sources | None) -> tuple[Tensor, dict[str, Tensor]] | None:
+    def losses(self, pair: Pair, progress: float) -> tuple[Tensor, Passes | None]:
+        """Losses of the pairs by the framework, (B,), and the maps its pass made where quality is seen in them."""
+        if self.quality is None or not self.quality.ready or self.quality.source != "encoder":
+            return self.framework(pair, progress), None
+        with self.quality.watch(self.framework) as passes:
+            return self.framework(pair, progress), passes
+
+    def weights(
+        self, batch: Batch, pair: Pair, sources: Sources | None, passes: Passes | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]] | None:
         """Weights of the pairs by their quality among those of all processes, and what to log; None: all are 1."""
         if self.quality is None or not self.quality.ready:
             return None
-        if self.quality.caches and pair.crops is not None:
+        if passes is not None:
+            q = self.quality.passed(passes, len(batch.x))
+        elif self.quality.source == "cached" and pair.crops is not None:
             if not self.quality.kept:
                 assert self.rows is not None
                 self.quality.keep([self.rows, *self.made()])
@@ -221,8 +232,8 @@ class _EncoderStep(nn.Module):
         method = self.method[0]
         progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
         pair, sources = method.pair(batch, progress)
-        losses = self.framework(pair, progress)
-        found = method.weights(batch, pair, sources)
+        losses, passes = method.losses(pair, progress)
+        found = method.weights(batch, pair, sources, passes)
         if found is None:
             return losses, {}
         weights, logs = found
