@@ -148,15 +148,17 @@ def _kept(model: GenView) -> dict[str, Any]:
     for round_ in range(2 * ROUNDS):
         x = rows[index]
         pair = recipe.pair(Pair(x, x), generator=torch.Generator().manual_seed(round_))
-        bare = (crop(x, each.boxes * 32, flip=each.flip) for each in pair.crops)
+        full = seen(pair.first, pair.second)
+        bare = seen(*(crop(x, each.boxes * 32, flip=each.flip) for each in pair.crops))
         q = seen.cached(index, (nowhere, nowhere), pair.crops)
-        ranks.append((_rank(seen(pair.first, pair.second), q), _rank(seen(*bare), q)))
+        ranks.append((_rank(full, q), _rank(bare, q), _rank(full, bare)))
         times.append(_both(seen, pair, index, nowhere))
     return {
         "ms_cached": _ms(b for _, b in times),
         "times_less_cached": round(statistics.median(a / b for a, b in times), 1),
-        "spearman_cached": round(statistics.median(a for a, _ in ranks), 3),
-        "spearman_cached_crops_alone": round(statistics.median(b for _, b in ranks), 3),
+        "spearman_cached": round(statistics.median(a for a, _, _ in ranks), 3),
+        "spearman_cached_crops_alone": round(statistics.median(b for _, b, _ in ranks), 3),
+        "spearman_views_and_crops_alone": round(statistics.median(c for _, _, c in ranks), 3),
         "seconds_to_keep": round(keeping, 2),
         "rows": len(rows),
     }

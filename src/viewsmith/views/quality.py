@@ -20,7 +20,7 @@ from viewsmith.views.maker import CropBoxes
 
 MOST = 10_000  # images that the axis of the foreground is found from
 BLOCK = 64
-WIDTH = 16  # axes that maps are kept on
+WIDTH = 8  # axes that maps are kept on
 
 Source = Literal["views", "encoder", "cached"]
 #: Maps that the passes of an encoder made, and of its momentum copy where there is one.
