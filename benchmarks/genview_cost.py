@@ -1,7 +1,9 @@
 """What GenView's parts cost, CPU time on one thread: unclip in batches, shares of foreground, quality, own generator.
 
-unclip: views of 16 images by Stable unCLIP with tiny random weights (the real pipeline class, tests/views): in one
-batch of ours against one call of the pipeline for each image, as published; 20 steps, guidance 10. Target: 3 times.
+unclip: views of 16 images by Stable unCLIP with tiny random weights (the real pipeline class, tests/views), 20 steps,
+guidance 10: in one batch of ours against one call of the pipeline for each image, as published, which encodes prompt
+and image every time and gives a PIL image; also with DPM-Solver++ in 10 steps, which gives other views. Beside it what
+the denoising network alone takes for one row of a batch: an image needs 2 rows a step. Target: 3 times.
 shares: foreground of 10,000 images of cifar10_small's size from the feature map of the default small CNN; bytes kept of
 each image, and how much the peak memory of the process grows over that of 1,000 images.
 quality: q of 256 pairs of SimCLR's views seen by the default small CNN, from the encoder's own pass and from kept maps
@@ -67,9 +69,9 @@ def unclip() -> dict[str, Any]:
     images = np.random.default_rng(0).integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
     rows, level = torch.from_numpy(images), torch.arange(16) % 5 * 100
     pictures = [Image.fromarray(image) for image in images]
-    model = StableUnCLIP(pipeline)
+    model, short = StableUnCLIP(pipeline), StableUnCLIP(pipeline, scheduler="dpm", steps=10)
 
-    def batch() -> None:
+    def batch(model: StableUnCLIP) -> None:
         streams = [torch.Generator().manual_seed(row) for row in range(16)]
         model.generate(rows.clone(), None, 0, level, streams)
 
@@ -78,11 +80,22 @@ def unclip() -> dict[str, Any]:
             stream = torch.Generator().manual_seed(row)
             pipeline(picture, noise_level=int(level[row]), num_inference_steps=20, generator=stream)
 
-    batch()
-    pairs = [(seconds(single), seconds(batch)) for _ in range(ROUNDS)]
+    def network(rows: int) -> float:
+        prompt = pipeline.encode_prompt("", "cpu", 1, False)[0].expand(rows, -1, -1)
+        x, code = torch.zeros(rows, 4, 16, 16), torch.zeros(rows, 64)
+        with torch.no_grad():
+            work = partial(pipeline.unet, x, 500, encoder_hidden_states=prompt, class_labels=code)
+            return 1e3 * min(seconds(work) for _ in range(2 * ROUNDS)) / rows
+
+    batch(model)
+    rounds = [(seconds(single), *map(seconds, (partial(batch, model), partial(batch, short)))) for _ in range(ROUNDS)]
     return {
-        "images_per_second": round(16 / statistics.median(b for _, b in pairs), 2),
-        "times_as_fast": round(statistics.median(a / b for a, b in pairs), 2),
+        "images_per_second": round(16 / statistics.median(b for _, b, _ in rounds), 2),
+        "times_as_fast": round(statistics.median(a / b for a, b, _ in rounds), 2),
+        "times_as_fast_dpm_10_steps": round(statistics.median(a / c for a, _, c in rounds), 2),
+        "ms_an_image_alone": round(1e3 * statistics.median(a for a, _, _ in rounds) / 16, 1),
+        "ms_an_image_of_16": round(1e3 * statistics.median(b for _, b, _ in rounds) / 16, 1),
+        "ms_of_the_network_a_row": {rows: round(network(rows), 2) for rows in (1, 2, 8, 32)},
         "target": "at least 3",
     }
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli_errors import cut, explain, show_warning, writing
-from viewsmith.cli_options import make_estimator
+from viewsmith.cli_options import Data, Debug, Label, Labels, Run, Threads, make_estimator, refuse_others
 from viewsmith.core.errors import InputError
 
 app = typer.Typer(
@@ -21,23 +21,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="digits, breast_cancer, wine; a file: npz npy csv tsv parquet h5ad fasta fasta.gz; or a folder of images",
-    ),
-]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
-Label = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); never used by fit.")
-]
-Labels = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
-]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 @app.command()
@@ -238,8 +221,12 @@ def views(
 
 @app.command()
 def generate(
-    data: Data,
+    context: typer.Context,
+    data: Annotated[
+        list[str], typer.Argument(metavar="DATA", help="As of fit; with --merge: the folders that shards wrote.")
+    ],
     out: Annotated[Path, typer.Option(metavar="BANK", help="Folder for the views; goes on where it was left.")],
+    merge: Annotated[bool, typer.Option("--merge", help="Join banks of one job instead, made by its shards.")] = False,
     generator: Annotated[
         str, typer.Option(help="diffusion; unclip:FOLDER or unclip:OWNER/NAME (extra unclip); folder:PATH")
     ] = "diffusion",
@@ -250,6 +237,9 @@ def generate(
     views_per_sample: Annotated[int | None, typer.Option(metavar="K", min=1, help="Default: 1.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Of the sampler; default: 20 (unclip), the run's.")] = None,
     guidance: Annotated[float | None, typer.Option(help="Of unclip; default: 10.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Of unclip: ddim, ddpm, dpm, pndm or euler; default: the checkpoint's.")
+    ] = None,
     noise: Annotated[
         str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
     ] = None,
@@ -271,12 +261,22 @@ def generate(
 ) -> None:
     """Generate views of DATA once, for `fit --method genview`; a job that was stopped goes on."""
     from viewsmith.data import load_dataset
-    from viewsmith.estimators.banks import generate_bank
+    from viewsmith.estimators.banks import generate_bank, merge_banks
     from viewsmith.training.generation import parse_shard
 
+    if merge:
+        refuse_others(context, "merge", ("data", "out", "debug"))
+        with writing(out):
+            bank = merge_banks([Path(folder) for folder in data], out)
+        if missing := bank.missing():
+            typer.echo(f"{len(missing)} of {len(bank.numbers())} blocks are not there yet", err=True)
+        typer.echo(str(out))
+        return
+    if len(data) > 1:
+        raise InputError(f"{len(data)} names of data are given, expected one; to join banks of shards add --merge")
     part = parse_shard(shard)
     _set_threads(threads)
-    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size)
+    dataset = load_dataset(data[0], label=label, labels=labels, domain=domain, image_size=image_size)
     with writing(out):
         bank = generate_bank(
             dataset,
@@ -287,6 +287,7 @@ def generate(
             views_per_sample=views_per_sample,
             steps=steps,
             guidance=guidance,
+            scheduler=scheduler,
             noise=noise,
             shard=part,
             batch_size=batch_size,

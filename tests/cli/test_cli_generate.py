@@ -1,10 +1,17 @@
 """``viewsmith generate`` and ``viewsmith export``: a bank gone on with, an encoder handed on, and refusals."""
 
 import csv
+import errno
+import os
+import resource
 import shutil
 
+import numpy as np
 import pytest
 from cli_tools import call, files, good
+from PIL import Image
+
+from viewsmith.training import bank as banks
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +55,38 @@ def test_shards(made, data, tmp_path):
     assert "blocks" not in second.err and (tmp_path / "bank" / "manifest.csv").exists()
 
 
+def test_shards_are_merged(made, data, tmp_path):
+    options = ("--run", made / "generator", "--batch-size", 8)
+    parts = [tmp_path / "one", tmp_path / "two"]
+    for number, part in enumerate(parts, start=1):
+        good("generate", data / "given.npz", "--out", part, *options, "--shard", f"{number}/2")
+    result = good("generate", "--merge", parts[0], "--out", tmp_path / "bank")
+    assert "2 of 4 blocks are not there yet" in result.err
+    result = good("generate", *parts, "--merge", "--out", tmp_path / "bank")
+    assert result.out.splitlines() == [str(tmp_path / "bank")] and result.err == ""
+    assert contents(tmp_path / "bank") == contents(made)
+
+
+def test_merges_that_are_refused(made, data, tmp_path):
+    out = ("--out", tmp_path / "bank")
+    merge = ("generate", "--merge", made)
+    assert call(*merge, *out, "--seed", 0).refused("--seed is given beside --merge")
+    assert call(*merge, tmp_path / "none", *out).refused("no bank at")
+    assert call("generate", made, made, *out).refused("2 names of data", "--merge")
+    options = ("--run", made / "generator", "--batch-size", 8, "--seed", 5)
+    good("generate", data / "given.npz", "--out", tmp_path / "other", *options)
+    assert call(*merge, tmp_path / "other", *out).refused("different banks", "seed is 0 there, 5 now")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+    block = tmp_path / "other" / "blocks" / "000000.safetensors"
+    block.write_bytes(block.read_bytes()[:-5])
+    assert call("generate", "--merge", tmp_path / "other", *out).refused("000000.safetensors is damaged")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--scheduler", "dpm"), "takes no scheduler"),
         (("--shard", "3/2"), "expected i/n"),
         (("--noise", "constant:900"), "expected adaptive, random or constant:L"),
         (("--generator", "unclip"), "unclip needs weights"),
@@ -67,6 +103,85 @@ def test_a_bank_of_other_data_is_refused(made, data):
     before = files(made)
     assert call("generate", data / "x.npz", "--out", made, "--epochs", 2, "--batch-size", 8).refused("another bank")
     assert files(made) == before
+
+
+def contents(folder):
+    """What the files of a bank hold, those of its generator left out."""
+    return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
+
+
+FILES = [("bank.json", 0), ("levels.safetensors", 0), ("blocks/000000.safetensors", 0), ("manifest.csv", 4)]
+
+
+@pytest.mark.parametrize(("name", "blocks"), FILES)
+def test_a_full_disk(made, data, tmp_path, name, blocks):
+    """Files of a bank are each longer than those before; the file system takes all but the last byte of one."""
+    out, size = tmp_path / "bank", (made / name).stat().st_size - 1
+    command = ("generate", data / "given.npz", "--out", out, "--run", made / "generator", "--batch-size", 8)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        assert call(*command).refused(f"no space left to write {out}", "free some space")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(list(out.glob("blocks/*"))) == blocks and out.exists() == bool(blocks)
+    good(*command)
+    assert contents(out) == contents(made)
+
+
+def test_a_disk_that_fills_up_in_between(made, data, tmp_path, monkeypatch):
+    out, save, saved = tmp_path / "bank", banks.save_tensors, []
+
+    def full(path, tensors):
+        if len(saved) == 3:  # the levels and two blocks
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(path, tensors)
+        saved.append(path)
+
+    command = ("generate", data / "given.npz", "--out", out, "--run", made / "generator", "--batch-size", 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(banks, "save_tensors", full)
+        assert call(*command).refused(f"no space left to write {out}", "what was there before is intact")
+    there = files(out)
+    assert {name for name in there if name.startswith("blocks")} == {f"blocks/00000{k}.safetensors" for k in (0, 1)}
+    good(*command)
+    after = files(out)
+    assert contents(out) == contents(made) and all(after[name] == there[name] for name in there)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """A folder of six images and one of views of them."""
+    rng = np.random.default_rng(0)
+    for folder in ("images", "given"):
+        (tmp_path / folder).mkdir()
+        for name in "abcdef":
+            image = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(image).save(tmp_path / folder / f"{name}.png")
+    return tmp_path
+
+
+def test_an_unreadable_image(pictures):
+    broken = pictures / "images" / "d.png"
+    broken.write_bytes(broken.read_bytes()[:100])
+    command = ("generate", pictures / "images", "--out", pictures / "bank")
+    assert call(*command, "--epochs", 1).refused(str(broken))
+    assert not (pictures / "bank").exists()
+
+
+def test_an_unreadable_view_leaves_the_rest(pictures):
+    broken = pictures / "given" / "e.png"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:100])
+    generator = f"folder:{pictures / 'given'}"
+    command = ("generate", pictures / "images", "--out", pictures / "bank", "--generator", generator, "--batch-size", 2)
+    assert call(*command).refused(str(broken))
+    there = files(pictures / "bank")
+    assert {"blocks/000000.safetensors", "blocks/000001.safetensors"} <= there.keys()
+    broken.write_bytes(whole)
+    good(*command)
+    after = files(pictures / "bank")
+    assert "manifest.csv" in after and all(after[name] == there[name] for name in there)
 
 
 def test_export(data, tmp_path, runs):

@@ -209,10 +209,11 @@ def merge(parts: Sequence[str | Path], out: str | Path) -> ViewBank:
         raise InputError("no banks to merge: expected the folders that shards of a job wrote")
     banks, whole = [ViewBank(part) for part in parts], ViewBank(out)
     record = banks[0].read_record()
-    whole.open_for(record)
     for bank in banks:
         if found := _difference(record, bank.read_record()):
             raise InputError(f"{bank.path} and {banks[0].path} are different banks ({found}): merge shards of one job")
+    whole.open_for(record)
+    for bank in banks:
         if not whole.levels.exists() and bank.levels.exists():
             save_tensors(whole.levels, load_tensors(bank.levels))
         for number in bank.numbers():
