@@ -112,7 +112,7 @@ def shares() -> dict[str, Any]:
     noise_shares(encoder, Samples(few[:1000], scaler))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     taken = time.process_time()
-    found = noise_shares(encoder, Samples(few, scaler))
+    found, _ = noise_shares(encoder, Samples(few, scaler))
     return {
         "images": len(few),
         "seconds": round(time.process_time() - taken, 2),

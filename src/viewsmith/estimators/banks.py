@@ -26,6 +26,7 @@ from viewsmith.training.bank import ViewBank, merge
 from viewsmith.training.generation import ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
 from viewsmith.views.adaptive import noise_shares, strength_of
+from viewsmith.views.quality import ViewQuality
 
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
 
@@ -53,6 +54,7 @@ class EmbeddedGenerator:
                 "`viewsmith fit --method diffaug`"
             )
         self.model, self.generated = model, model.method_.generated
+        self._seen: ViewQuality | None = None
         if steps is not None:
             self.generated.generator.steps = steps
         digest = hashlib.sha256()
@@ -75,8 +77,15 @@ class EmbeddedGenerator:
             "guidance": core.guidance,
         }
 
-    def shares(self, rows: Tensor) -> Tensor:
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         return noise_shares(self.generated.encoder, self.model._samples(rows.numpy()))
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        x = self.model._scaled(rows)
+        if self._seen is None:
+            self._seen = ViewQuality(self.generated.encoder, x)
+        self._seen.axis.copy_(axis)
+        return self._seen(x, self.model._scaled(views))
 
     @torch.no_grad()
     def generate(
@@ -127,8 +136,11 @@ class GivenViews:
     def describe(self) -> dict[str, Any]:
         return {"name": "folder", "version": "1", "path": str(self.path)}
 
-    def shares(self, rows: Tensor) -> Tensor:
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         raise InputError("views that are there already have no noise level: leave the noise out")
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        raise InputError("views that are there already have no axis to tell quality by")
 
     def generate(
         self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]

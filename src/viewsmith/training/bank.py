@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.random import derive_seed
 from viewsmith.training.checkpoint import load_tensors, save_tensors
 
-LAYOUT = 1
+LAYOUT = 2
 
 
 class ViewBank:
@@ -25,12 +26,15 @@ class ViewBank:
     ``bank.json``
         What made it: data, generator and version, seed, noise, views of each sample, rows in a block.
     ``levels.safetensors``
-        ``share``, float64 (n,): how much noise each sample can bear (NaN: not asked); ``level``, int64 (n, K).
+        ``share``, float64 (n,): how much noise each sample can bear (NaN: not asked); ``level``, int64 (n, K);
+        ``axis`` (D,): where the foreground lies in the features that shares were found in (D = 0: no patches).
     ``blocks/000000.safetensors``
         ``views`` (b, K, ...) of the rows from ``number * block`` on, in the units of the data, with ``index`` (b,),
-        ``seed`` and ``level`` (b, K) and ``share`` (b,).
+        ``seed``, ``level`` and ``quality`` (b, K) and ``share`` (b,). ``quality``: q of sample and view, seen by what
+        gave the shares (NaN: not asked).
     ``manifest.csv``
-        One line for each view, once all are there: sample, view, seed, level, share, block, generator, version.
+        One line for each view, once all are there: sample, view, seed, level, share, quality, block, generator,
+        version.
 
     A block appears whole or not at all, and what is in it follows from ``bank.json`` and the data: a job that was
     killed goes on with the missing ones, and several may share a folder, or be merged.
@@ -113,8 +117,8 @@ class ViewBank:
         views = range(record["views_per_sample"])
         return [[derive_seed(record["seed"], "view", row, view) for view in views] for row in index.tolist()]
 
-    def write_levels(self, share: Tensor, level: Tensor) -> None:
-        save_tensors(self.levels, {"share": share, "level": level})
+    def write_levels(self, share: Tensor, level: Tensor, axis: Tensor) -> None:
+        save_tensors(self.levels, {"share": share, "level": level, "axis": axis})
 
     def read_levels(self) -> tuple[Tensor, Tensor] | None:
         """Shares and levels; None where they are not known yet."""
@@ -123,8 +127,12 @@ class ViewBank:
         found = load_tensors(self.levels)
         return found["share"], found["level"]
 
-    def write_block(self, number: int, views: Tensor) -> None:
-        """Keep the views (b, K, ...) of a block."""
+    def read_axis(self) -> Tensor:
+        """Where the foreground lies in the features that shares were found in, (D,)."""
+        return load_tensors(self.levels)["axis"]
+
+    def write_block(self, number: int, views: Tensor, quality: Tensor) -> None:
+        """Keep the views (b, K, ...) of a block and their quality (b, K)."""
         index = self.rows_of(number)
         known = self.read_levels()
         assert known is not None
@@ -134,6 +142,7 @@ class ViewBank:
             "seed": torch.tensor(self.seeds(index)),
             "share": known[0][index],
             "level": known[1][index],
+            "quality": quality,
         }
         save_tensors(self.block(number), content)
 
@@ -145,17 +154,21 @@ class ViewBank:
         generator, version = record["generator"]["name"], record["generator"]["version"]
         with atomic_path(self.manifest) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             lines = csv.writer(file, lineterminator="\n")
-            lines.writerow(["sample", "view", "seed", "level", "share", "block", "generator", "version"])
+            lines.writerow(["sample", "view", "seed", "level", "share", "quality", "block", "generator", "version"])
             for number in self.numbers():
-                block = self._read_block(number, ("index", "seed", "level", "share"))
-                columns = (block[name].tolist() for name in ("index", "seed", "level", "share"))
-                for row, seeds, levels, share in zip(*columns, strict=True):
-                    for view, (seed, level) in enumerate(zip(seeds, levels, strict=True)):
-                        shown = "" if share != share else share
-                        lines.writerow([row, view, seed, level, shown, number, generator, version])
+                block = self._read_block(number, ("index", "seed", "level", "share", "quality"))
+                columns = (block[name].tolist() for name in ("index", "seed", "level", "share", "quality"))
+                for row, seeds, levels, share, quality in zip(*columns, strict=True):
+                    for view, (seed, level, q) in enumerate(zip(seeds, levels, quality, strict=True)):
+                        shown = ["" if value != value else value for value in (share, q)]
+                        lines.writerow([row, view, seed, level, *shown, number, generator, version])
 
     def read_views(self) -> Tensor:
-        """All views, (n, K, ...), in the units of the data.
+        """All views, (n, K, ...), in the units of the data."""
+        return self.read("views")
+
+    def read(self, name: str) -> Tensor:
+        """What all blocks hold under a name, (n, ...), in the order of the samples.
 
         Raises
         ------
@@ -168,14 +181,12 @@ class ViewBank:
                 f"the bank {self.path} lacks {len(missing)} of {len(self.numbers())} blocks: run `viewsmith generate` "
                 "with its options again, which makes the rest"
             )
-        record, views = self.read_record(), None
-        for number in self.numbers():
-            block = self._read_block(number, ("views", "index"))
-            if views is None:
-                views = block["views"].new_empty(record["rows"], *block["views"].shape[1:])
-            views[block["index"]] = block["views"]
-        assert views is not None
-        return views
+        blocks = (self._read_block(number, (name, "index")) for number in self.numbers())
+        first = next(blocks)
+        found = first[name].new_empty(self.read_record()["rows"], *first[name].shape[1:])
+        for block in itertools.chain([first], blocks):
+            found[block["index"]] = block[name]
+        return found
 
     def _read_block(self, number: int, names: Sequence[str]) -> dict[str, Tensor]:
         path, index = self.block(number), self.rows_of(number)
