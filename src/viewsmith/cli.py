@@ -7,7 +7,7 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -176,10 +176,11 @@ def evaluate(
 
 @app.command()
 def views(
-    run: Run,
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
     data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE.npz")],
-    n: Annotated[int, typer.Option("--n", min=1, help="Views of each row.")] = 4,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Of each row; default: 4, of a bank all.")] = None,
     split: Annotated[str, typer.Option(help="train or test")] = "train",
     seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
     label: Label = None,
@@ -189,31 +190,27 @@ def views(
 ) -> None:
     """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample.
 
-    Of MetAug: augmented features, and as `features` the embeddings they were made from.
+    Of MetAug: augmented features, and as `features` the embeddings they were made from. Of GenView and of banks also
+    the samples, and noise level and quality of each view.
     """
     import numpy as np
 
     from viewsmith.core.files import atomic_path
-    from viewsmith.estimators.sessions import load_for, load_run, part
+    from viewsmith.estimators.sessions import load_for, load_run
+    from viewsmith.estimators.shown import views_of_bank, views_of_model
+    from viewsmith.training.bank import ViewBank
 
     if out.suffix.lower() != ".npz":
         raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist: make it first")
     _set_threads(threads)
-    model = load_run(run)
-    dataset = load_for(model, data, label, labels)
-    rows, index = part(dataset, split)
-    pool = None if split == "train" else dataset.x_train
-    arrays: dict[str, Any] = {"index": index}
-    if hasattr(model, "feature_views"):
-        made = model.feature_views(rows, n, random_state=seed, pool=pool)
-        arrays |= {"views": made["augmented"], "features": made["features"]}
+    if (bank := ViewBank(run)).exists():
+        refuse_others(context, "for a bank", ("run", "data", "out", "n", "label", "labels", "threads", "debug"))
+        arrays = views_of_bank(bank, data, n, label=label, labels=labels)
     else:
-        arrays["views"] = model.views(rows, n, random_state=seed, pool=pool)
-    if hasattr(model, "noise_parts"):
-        noise = model.noise_parts(rows, random_state=seed)
-        arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}
+        model = load_run(run)
+        arrays = views_of_model(model, load_for(model, data, label, labels), n, split=split, seed=seed)
     with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
     typer.echo(str(out))
@@ -265,7 +262,7 @@ def generate(
     from viewsmith.training.generation import parse_shard
 
     if merge:
-        refuse_others(context, "merge", ("data", "out", "debug"))
+        refuse_others(context, "beside --merge", ("merge", "data", "out", "debug"))
         with writing(out):
             bank = merge_banks([Path(folder) for folder in data], out)
         if missing := bank.missing():

@@ -64,14 +64,14 @@ def make_estimator(
     return cls(**vars(check_options(cls, parameters)))
 
 
-def refuse_others(context: typer.Context, name: str, allowed: Sequence[str]) -> None:
-    """Raise InputError if options beside `name` and the allowed ones were given, which would do nothing."""
+def refuse_others(context: typer.Context, why: str, allowed: Sequence[str]) -> None:
+    """Raise InputError if others than the allowed options were given, which would do nothing."""
     for option in context.params:
         source = context.get_parameter_source(option)
-        if option in (name, *allowed) or source is None or source.name == "DEFAULT":
+        if option in allowed or source is None or source.name == "DEFAULT":
             continue
         flag = option.rstrip("_").replace("_", "-")
-        raise InputError(f"--{flag} is given beside --{name}, which takes no such option: leave it out")
+        raise InputError(f"--{flag} is given {why}, which takes no such option: leave it out")
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:

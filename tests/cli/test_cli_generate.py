@@ -12,6 +12,7 @@ from cli_tools import call, files, good
 from PIL import Image
 
 from viewsmith.training import bank as banks
+from viewsmith.training.bank import ViewBank
 
 
 @pytest.fixture(scope="module")
@@ -199,14 +200,41 @@ def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     good("fit", data / "given.npz", "--method", "genview", "--bank", made, "--epochs", 2, "--out", run)
     good("embed", run, data / "given.npz", "--out", tmp_path / "h.npz")
     good("evaluate", run, data / "given.npz", "--protocols", "knn")
-    good("views", run, data / "given.npz", "--n", 2, "--out", tmp_path / "views.npz")
+    out = ("--out", tmp_path / "views.npz")
+    good("views", run, data / "given.npz", *out)
+    with np.load(tmp_path / "views.npz") as shown:
+        assert set(shown.files) == {"index", "samples", "views", "level", "quality"}
+        assert np.array_equal(shown["views"], ViewBank(made).read_views()) and shown["quality"].shape == (30, 1)
+    assert call("views", run, data / "given.npz", "--n", 2, *out).refused("2 views of each sample", "has 1")
+    assert good("views", run, data / "given.npz", "--split", "test", *out).err == ""
     good("report", run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "Generated views" in page and "noise level 400" in page and "quality" in page
     shutil.move(made, tmp_path / "elsewhere")
+    result = good("views", run, data / "given.npz", "--n", 2, *out)
+    assert "warning: no bank of these rows" in result.err and "fixed views are written" in result.err
     good("report", run)
     assert "noise level 400" not in (run / "report.html").read_text(encoding="utf-8")
     shutil.move(tmp_path / "elsewhere", made)
+
+
+def test_views_of_a_bank(made, data, tmp_path):
+    out = ("--out", tmp_path / "views.npz")
+    good("views", made, data / "given.npz", *out)
+    with np.load(tmp_path / "views.npz") as shown, np.load(data / "given.npz") as given:
+        assert set(shown.files) == {"index", "samples", "views", "level", "quality", "share"}
+        assert np.array_equal(shown["samples"], given["X_train"]) and shown["views"].shape == (30, 1, 4)
+        assert np.array_equal(shown["index"], np.arange(30))
+        with (made / "manifest.csv").open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        for name in ("level", "quality"):
+            assert [float(line[name]) for line in lines] == shown[name][:, 0].tolist()
+        assert len(set(shown["level"][:, 0].tolist())) == 5 and np.isfinite(shown["quality"]).all()
+    (tmp_path / "views.npz").unlink()
+    assert call("views", made, data / "x.npz", *out).refused("is of other rows")
+    assert call("views", made, data / "given.npz", "--n", 2, *out).refused("has 1")
+    assert call("views", made, data / "given.npz", "--seed", 1, *out).refused("--seed is given for a bank")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_banks_that_do_not_fit_the_data(made, data, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
@@ -209,19 +210,27 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             raise InputError("views borrow from other rows: expected at least two rows, got one; give pool=rows")
         seed = self.fitted_["seed"] if random_state is None else random_state
         index = torch.arange(len(x), device=x.device) if pool is None else None
-        size, made = block_size(x[:1]), []
-        with torch.no_grad():
-            if self.method_.borrows:
+
+        def view(part: slice, generator: torch.Generator) -> Tensor:
+            return self.method_.view(x[part], index=None if index is None else index[part], generator=generator)
+
+        if self.method_.borrows:
+            with torch.no_grad():
                 self.method_.prepare(borrowed, seed)
-            for number in range(n_views):
-                generator = stream(seed, "views", number, device=x.device)
-                parts = []
-                for start in range(0, len(x), size):
-                    part = slice(start, start + size)
-                    own = None if index is None else index[part]
-                    parts.append(self.scaler_.inverse(self.method_.view(x[part], index=own, generator=generator)).cpu())
-                made.append(torch.cat(parts))
-            self.method_.release()
+        views = self._drawn(X, x, view, n_views, seed)
+        self.method_.release()
+        return views
+
+    @torch.no_grad()
+    def _drawn(
+        self, X: Any, x: Rows, view: Callable[[slice, torch.Generator], Tensor], n_views: int, seed: int
+    ) -> np.ndarray:
+        """Views of X, scaled x, in the units of the data, (n, n_views, ...), block by block."""
+        size, made = block_size(x[:1]), []
+        for number in range(n_views):
+            generator = stream(seed, "views", number, device=x.device)
+            parts = (slice(start, start + size) for start in range(0, len(x), size))
+            made.append(torch.cat([self.scaler_.inverse(view(part, generator)).cpu() for part in parts]))
         views = torch.stack(made, dim=1).numpy()
         if self.fitted_["domain"] != "images":
             return views

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -166,6 +167,21 @@ class ViewBank:
     def read_views(self) -> Tensor:
         """All views, (n, K, ...), in the units of the data."""
         return self.read("views")
+
+    def read_first(self, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The first n views of every sample, (rows, n, ...), and their levels; by default all.
+
+        Raises
+        ------
+        InputError
+            There are fewer, or blocks are missing or damaged.
+        """
+        kept = self.read_record()["views_per_sample"]
+        if n is not None and n > kept:
+            raise InputError(
+                f"{n} views of each sample are asked for, and the bank {self.path} has {kept}: ask for those"
+            )
+        return self.read("views")[:, :n].numpy(), self.read("level")[:, :n].numpy()
 
     def read(self, name: str) -> Tensor:
         """What all blocks hold under a name, (n, ...), in the order of the samples.
