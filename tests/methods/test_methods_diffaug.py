@@ -250,7 +250,7 @@ def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
         assert Trainer(method, seed=1, batch_size=20).fit(X) == "finished"
     assert not method.generated.usable and method.positives(batch()) is None
     (line,) = method.warnings()
-    assert "the generator diverged" in line and "fixed positives" in line
+    assert "the generator diverged" in line and "fixed views" in line
     assert torch.isfinite(method.eval().represent(X)).all()
 
 

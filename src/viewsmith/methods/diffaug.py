@@ -143,18 +143,11 @@ class DiffAugMethod(Method):
         return self.views.view(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the bank: the share of views that have left their sample's neighbourhood, the similarity to samples."""
-        if not self.generated.drift and not self.generated.similarity:
-            return {}
-        return {"drift": float(self.generated.drift), "generated_similarity": float(self.generated.similarity)}
+        """Of the generator's bank (`GeneratedViews.diagnose`)."""
+        return self.generated.diagnose()
 
     def warnings(self) -> list[str]:
-        found = []
-        if self.generated.start_loss and not self.generated.usable:
-            found.append(
-                "the generator diverged (its denoising loss is not finite, or above its start): training went on with "
-                "fixed positives; lower generator_learning_rate"
-            )
+        found = self.generated.warnings()
         if float(self.generated.drift) > STRAYED_OFTEN:
             found.append(
                 f"generated views drift from their samples: the nearest row of {float(self.generated.drift):.0%} of "

@@ -205,19 +205,11 @@ class GenViewMethod(Method):
         return self.views.view(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the generator's bank: the share of views that have left their sample's neighbourhood, and similarity."""
-        made = self.generated
-        if made is None or not (made.drift or made.similarity):
-            return {}
-        return {"drift": float(made.drift), "generated_similarity": float(made.similarity)}
+        """Of the generator's bank (`GeneratedViews.diagnose`)."""
+        return {} if self.generated is None else self.generated.diagnose()
 
     def warnings(self) -> list[str]:
-        if self.generated is None or not self.generated.start_loss or self.generated.usable:
-            return []
-        return [
-            "the generator diverged (its denoising loss is not finite, or above its start): training went on with "
-            "fixed views; lower generator_learning_rate"
-        ]
+        return [] if self.generated is None else self.generated.warnings()
 
 
 class _EncoderStep(nn.Module):
