@@ -7,12 +7,12 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from viewsmith.cli_errors import cut, explain, show_warning, writing
-from viewsmith.cli_options import make_estimator
+from viewsmith.cli_options import Data, Debug, Label, Labels, Run, Threads, make_estimator, refuse_others
 from viewsmith.core.errors import InputError
 
 app = typer.Typer(
@@ -21,23 +21,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="digits, breast_cancer, wine; a file: npz npy csv tsv parquet h5ad fasta fasta.gz; or a folder of images",
-    ),
-]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
-Label = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); never used by fit.")
-]
-Labels = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
-]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 @app.command()
@@ -193,10 +176,11 @@ def evaluate(
 
 @app.command()
 def views(
-    run: Run,
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
     data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE.npz")],
-    n: Annotated[int, typer.Option("--n", min=1, help="Views of each row.")] = 4,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Of each row; default: 4, of a bank all.")] = None,
     split: Annotated[str, typer.Option(help="train or test")] = "train",
     seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
     label: Label = None,
@@ -206,31 +190,27 @@ def views(
 ) -> None:
     """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample.
 
-    Of MetAug: augmented features, and as `features` the embeddings they were made from.
+    Of MetAug: augmented features, and as `features` the embeddings they were made from. Of GenView and of banks also
+    the samples, and noise level and quality of each view.
     """
     import numpy as np
 
     from viewsmith.core.files import atomic_path
-    from viewsmith.estimators.sessions import load_for, load_run, part
+    from viewsmith.estimators.sessions import load_for, load_run
+    from viewsmith.estimators.shown import views_of_bank, views_of_model
+    from viewsmith.training.bank import ViewBank
 
     if out.suffix.lower() != ".npz":
         raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist: make it first")
     _set_threads(threads)
-    model = load_run(run)
-    dataset = load_for(model, data, label, labels)
-    rows, index = part(dataset, split)
-    pool = None if split == "train" else dataset.x_train
-    arrays: dict[str, Any] = {"index": index}
-    if hasattr(model, "feature_views"):
-        made = model.feature_views(rows, n, random_state=seed, pool=pool)
-        arrays |= {"views": made["augmented"], "features": made["features"]}
+    if (bank := ViewBank(run)).exists():
+        refuse_others(context, "for a bank", ("run", "data", "out", "n", "label", "labels", "threads", "debug"))
+        arrays = views_of_bank(bank, data, n, label=label, labels=labels)
     else:
-        arrays["views"] = model.views(rows, n, random_state=seed, pool=pool)
-    if hasattr(model, "noise_parts"):
-        noise = model.noise_parts(rows, random_state=seed)
-        arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}
+        model = load_run(run)
+        arrays = views_of_model(model, load_for(model, data, label, labels), n, split=split, seed=seed)
     with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
     typer.echo(str(out))
@@ -238,8 +218,12 @@ def views(
 
 @app.command()
 def generate(
-    data: Data,
+    context: typer.Context,
+    data: Annotated[
+        list[str], typer.Argument(metavar="DATA", help="As of fit; with --merge: the folders that shards wrote.")
+    ],
     out: Annotated[Path, typer.Option(metavar="BANK", help="Folder for the views; goes on where it was left.")],
+    merge: Annotated[bool, typer.Option("--merge", help="Join banks of one job instead, made by its shards.")] = False,
     generator: Annotated[
         str, typer.Option(help="diffusion; unclip:FOLDER or unclip:OWNER/NAME (extra unclip); folder:PATH")
     ] = "diffusion",
@@ -250,6 +234,9 @@ def generate(
     views_per_sample: Annotated[int | None, typer.Option(metavar="K", min=1, help="Default: 1.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Of the sampler; default: 20 (unclip), the run's.")] = None,
     guidance: Annotated[float | None, typer.Option(help="Of unclip; default: 10.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Of unclip: ddim, ddpm, dpm, pndm or euler; default: the checkpoint's.")
+    ] = None,
     noise: Annotated[
         str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
     ] = None,
@@ -271,12 +258,22 @@ def generate(
 ) -> None:
     """Generate views of DATA once, for `fit --method genview`; a job that was stopped goes on."""
     from viewsmith.data import load_dataset
-    from viewsmith.estimators.banks import generate_bank
+    from viewsmith.estimators.banks import generate_bank, merge_banks
     from viewsmith.training.generation import parse_shard
 
+    if merge:
+        refuse_others(context, "beside --merge", ("merge", "data", "out", "debug"))
+        with writing(out):
+            bank = merge_banks([Path(folder) for folder in data], out)
+        if missing := bank.missing():
+            typer.echo(f"{len(missing)} of {len(bank.numbers())} blocks are not there yet", err=True)
+        typer.echo(str(out))
+        return
+    if len(data) > 1:
+        raise InputError(f"{len(data)} names of data are given, expected one; to join banks of shards add --merge")
     part = parse_shard(shard)
     _set_threads(threads)
-    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size)
+    dataset = load_dataset(data[0], label=label, labels=labels, domain=domain, image_size=image_size)
     with writing(out):
         bank = generate_bank(
             dataset,
@@ -287,6 +284,7 @@ def generate(
             views_per_sample=views_per_sample,
             steps=steps,
             guidance=guidance,
+            scheduler=scheduler,
             noise=noise,
             shard=part,
             batch_size=batch_size,

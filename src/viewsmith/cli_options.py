@@ -1,15 +1,35 @@
-"""From the command line's options, files and presets to the estimator to fit."""
+"""Options that several commands have, and from options, files and presets to the estimator to fit."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from viewsmith.core.errors import InputError
 
 if TYPE_CHECKING:
     from viewsmith.estimators import ViewsmithEstimator
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="digits, breast_cancer, wine; a file: npz npy csv tsv parquet h5ad fasta fasta.gz; or a folder of images",
+    ),
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
+Label = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); never used by fit.")
+]
+Labels = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 def make_estimator(
@@ -42,6 +62,16 @@ def make_estimator(
     with contextlib.suppress(ValueError):  # a text from --set; fit says what it expected
         parameters["random_state"] = int(str(parameters["random_state"]))
     return cls(**vars(check_options(cls, parameters)))
+
+
+def refuse_others(context: typer.Context, why: str, allowed: Sequence[str]) -> None:
+    """Raise InputError if others than the allowed options were given, which would do nothing."""
+    for option in context.params:
+        source = context.get_parameter_source(option)
+        if option in allowed or source is None or source.name == "DEFAULT":
+            continue
+        flag = option.rstrip("_").replace("_", "-")
+        raise InputError(f"--{flag} is given {why}, which takes no such option: leave it out")
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:

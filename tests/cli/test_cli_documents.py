@@ -23,8 +23,8 @@ OPTIONS = {
     "embed": "out output label labels threads debug",
     "evaluate": "json umap protocols label labels threads debug",
     "views": "n out split seed label labels threads debug",
-    "generate": "out generator run seed views-per-sample steps guidance noise shard batch-size epochs device label "
-    "labels image-size domain transductive threads debug",
+    "generate": "out merge generator run seed views-per-sample steps guidance scheduler noise shard batch-size epochs "
+    "device label labels image-size domain transductive threads debug",
     "export": "out format debug",
     "report": "data label labels threads debug",
     "methods": "json debug",

@@ -1,10 +1,18 @@
 """``viewsmith generate`` and ``viewsmith export``: a bank gone on with, an encoder handed on, and refusals."""
 
 import csv
+import errno
+import os
+import resource
 import shutil
 
+import numpy as np
 import pytest
 from cli_tools import call, files, good
+from PIL import Image
+
+from viewsmith.training import bank as banks
+from viewsmith.training.bank import ViewBank
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +56,38 @@ def test_shards(made, data, tmp_path):
     assert "blocks" not in second.err and (tmp_path / "bank" / "manifest.csv").exists()
 
 
+def test_shards_are_merged(made, data, tmp_path):
+    options = ("--run", made / "generator", "--batch-size", 8)
+    parts = [tmp_path / "one", tmp_path / "two"]
+    for number, part in enumerate(parts, start=1):
+        good("generate", data / "given.npz", "--out", part, *options, "--shard", f"{number}/2")
+    result = good("generate", "--merge", parts[0], "--out", tmp_path / "bank")
+    assert "2 of 4 blocks are not there yet" in result.err
+    result = good("generate", *parts, "--merge", "--out", tmp_path / "bank")
+    assert result.out.splitlines() == [str(tmp_path / "bank")] and result.err == ""
+    assert contents(tmp_path / "bank") == contents(made)
+
+
+def test_merges_that_are_refused(made, data, tmp_path):
+    out = ("--out", tmp_path / "bank")
+    merge = ("generate", "--merge", made)
+    assert call(*merge, *out, "--seed", 0).refused("--seed is given beside --merge")
+    assert call(*merge, tmp_path / "none", *out).refused("no bank at")
+    assert call("generate", made, made, *out).refused("2 names of data", "--merge")
+    options = ("--run", made / "generator", "--batch-size", 8, "--seed", 5)
+    good("generate", data / "given.npz", "--out", tmp_path / "other", *options)
+    assert call(*merge, tmp_path / "other", *out).refused("different banks", "seed is 0 there, 5 now")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+    block = tmp_path / "other" / "blocks" / "000000.safetensors"
+    block.write_bytes(block.read_bytes()[:-5])
+    assert call("generate", "--merge", tmp_path / "other", *out).refused("000000.safetensors is damaged")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--scheduler", "dpm"), "takes no scheduler"),
         (("--shard", "3/2"), "expected i/n"),
         (("--noise", "constant:900"), "expected adaptive, random or constant:L"),
         (("--generator", "unclip"), "unclip needs weights"),
@@ -69,6 +106,85 @@ def test_a_bank_of_other_data_is_refused(made, data):
     assert files(made) == before
 
 
+def contents(folder):
+    """What the files of a bank hold, those of its generator left out."""
+    return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
+
+
+FILES = [("bank.json", 0), ("levels.safetensors", 0), ("blocks/000000.safetensors", 0), ("manifest.csv", 4)]
+
+
+@pytest.mark.parametrize(("name", "blocks"), FILES)
+def test_a_full_disk(made, data, tmp_path, name, blocks):
+    """Files of a bank are each longer than those before; the file system takes all but the last byte of one."""
+    out, size = tmp_path / "bank", (made / name).stat().st_size - 1
+    command = ("generate", data / "given.npz", "--out", out, "--run", made / "generator", "--batch-size", 8)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        assert call(*command).refused(f"no space left to write {out}", "free some space")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(list(out.glob("blocks/*"))) == blocks and out.exists() == bool(blocks)
+    good(*command)
+    assert contents(out) == contents(made)
+
+
+def test_a_disk_that_fills_up_in_between(made, data, tmp_path, monkeypatch):
+    out, save, saved = tmp_path / "bank", banks.save_tensors, []
+
+    def full(path, tensors):
+        if len(saved) == 3:  # the levels and two blocks
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(path, tensors)
+        saved.append(path)
+
+    command = ("generate", data / "given.npz", "--out", out, "--run", made / "generator", "--batch-size", 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(banks, "save_tensors", full)
+        assert call(*command).refused(f"no space left to write {out}", "what was there before is intact")
+    there = files(out)
+    assert {name for name in there if name.startswith("blocks")} == {f"blocks/00000{k}.safetensors" for k in (0, 1)}
+    good(*command)
+    after = files(out)
+    assert contents(out) == contents(made) and all(after[name] == there[name] for name in there)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """A folder of six images and one of views of them."""
+    rng = np.random.default_rng(0)
+    for folder in ("images", "given"):
+        (tmp_path / folder).mkdir()
+        for name in "abcdef":
+            image = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(image).save(tmp_path / folder / f"{name}.png")
+    return tmp_path
+
+
+def test_an_unreadable_image(pictures):
+    broken = pictures / "images" / "d.png"
+    broken.write_bytes(broken.read_bytes()[:100])
+    command = ("generate", pictures / "images", "--out", pictures / "bank")
+    assert call(*command, "--epochs", 1).refused(str(broken))
+    assert not (pictures / "bank").exists()
+
+
+def test_an_unreadable_view_leaves_the_rest(pictures):
+    broken = pictures / "given" / "e.png"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:100])
+    generator = f"folder:{pictures / 'given'}"
+    command = ("generate", pictures / "images", "--out", pictures / "bank", "--generator", generator, "--batch-size", 2)
+    assert call(*command).refused(str(broken))
+    there = files(pictures / "bank")
+    assert {"blocks/000000.safetensors", "blocks/000001.safetensors"} <= there.keys()
+    broken.write_bytes(whole)
+    good(*command)
+    after = files(pictures / "bank")
+    assert "manifest.csv" in after and all(after[name] == there[name] for name in there)
+
+
 def test_export(data, tmp_path, runs):
     result = good("export", runs / "plain", "--out", tmp_path / "encoder.safetensors")
     assert result.out.splitlines() == [str(tmp_path / "encoder.safetensors")] and "viewsmith.networks" in result.err
@@ -84,14 +200,41 @@ def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     good("fit", data / "given.npz", "--method", "genview", "--bank", made, "--epochs", 2, "--out", run)
     good("embed", run, data / "given.npz", "--out", tmp_path / "h.npz")
     good("evaluate", run, data / "given.npz", "--protocols", "knn")
-    good("views", run, data / "given.npz", "--n", 2, "--out", tmp_path / "views.npz")
+    out = ("--out", tmp_path / "views.npz")
+    good("views", run, data / "given.npz", *out)
+    with np.load(tmp_path / "views.npz") as shown:
+        assert set(shown.files) == {"index", "samples", "views", "level", "quality"}
+        assert np.array_equal(shown["views"], ViewBank(made).read_views()) and shown["quality"].shape == (30, 1)
+    assert call("views", run, data / "given.npz", "--n", 2, *out).refused("2 views of each sample", "has 1")
+    assert good("views", run, data / "given.npz", "--split", "test", *out).err == ""
     good("report", run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "Generated views" in page and "noise level 400" in page and "quality" in page
     shutil.move(made, tmp_path / "elsewhere")
+    result = good("views", run, data / "given.npz", "--n", 2, *out)
+    assert "warning: no bank of these rows" in result.err and "fixed views are written" in result.err
     good("report", run)
     assert "noise level 400" not in (run / "report.html").read_text(encoding="utf-8")
     shutil.move(tmp_path / "elsewhere", made)
+
+
+def test_views_of_a_bank(made, data, tmp_path):
+    out = ("--out", tmp_path / "views.npz")
+    good("views", made, data / "given.npz", *out)
+    with np.load(tmp_path / "views.npz") as shown, np.load(data / "given.npz") as given:
+        assert set(shown.files) == {"index", "samples", "views", "level", "quality", "share"}
+        assert np.array_equal(shown["samples"], given["X_train"]) and shown["views"].shape == (30, 1, 4)
+        assert np.array_equal(shown["index"], np.arange(30))
+        with (made / "manifest.csv").open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        for name in ("level", "quality"):
+            assert [float(line[name]) for line in lines] == shown[name][:, 0].tolist()
+        assert len(set(shown["level"][:, 0].tolist())) == 5 and np.isfinite(shown["quality"]).all()
+    (tmp_path / "views.npz").unlink()
+    assert call("views", made, data / "x.npz", *out).refused("is of other rows")
+    assert call("views", made, data / "given.npz", "--n", 2, *out).refused("has 1")
+    assert call("views", made, data / "given.npz", "--seed", 1, *out).refused("--seed is given for a bank")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_banks_that_do_not_fit_the_data(made, data, tmp_path):

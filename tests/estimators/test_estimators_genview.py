@@ -11,6 +11,7 @@ from viewsmith.data import load_dataset
 from viewsmith.estimators.banks import generate_bank
 from viewsmith.estimators.settings import FRAMEWORKS
 from viewsmith.training.bank import ViewBank
+from viewsmith.views.adaptive import adaptive_levels, noise_shares
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -65,6 +66,46 @@ def test_quality_from_kept_maps(images, bank, tmp_path):
         )
     again = GenView(**TINY, bank=bank, quality_features="cached").fit(images, run=parts, resume=True)
     assert again.summary_["steps"] == 6 and np.array_equal(again.transform(images), model.transform(images))
+
+
+@pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])
+def test_quality_from_the_encoders_own_pass(images, bank, framework):
+    looked, own = (
+        GenView(**TINY, bank=bank, framework=framework, quality_features=features).fit(images)
+        for features in ("views", "encoder")
+    )
+    assert abs(own.metrics_[-1]["quality"] - looked.metrics_[-1]["quality"]) < 0.2
+    assert not np.array_equal(own.transform(images), looked.transform(images))
+
+
+def test_generated_views_of_a_bank(images, bank):
+    model = GenView(**TINY, bank=bank).fit(images)
+    found = model.generated_views(images)
+    assert np.array_equal(found["views"], np.stack([255 - images, (255 - images) // 2], axis=1))
+    assert (found["level"] == -1).all() and found["level"].shape == (N, 2)
+    for number in range(2):
+        pair = (model._samples(rows)[:] for rows in (images, found["views"][:, number]))
+        np.testing.assert_allclose(found["quality"][:, number], model.method_.quality(*pair), atol=1e-5)
+    assert model.generated_views(images, 1)["views"].shape[:2] == (N, 1)
+    assert "has 2" in refusal(model.generated_views, images, 3)
+    assert model.generated_views(images[::-1]) is None
+    blind = GenView(**TINY, bank=bank, quality=False).fit(images)
+    assert np.isnan(blind.generated_views(images)["quality"]).all()
+    assert GenView(**TINY, alpha=0.0).fit(images).generated_views(images) is None
+
+
+@pytest.mark.parametrize("channels", [(), (1,)])
+def test_generated_views_of_the_own_generator(images, channels):
+    grey = images[..., :1].reshape(N, 16, 16, *channels)
+    model = GenView(**TINY).fit(grey)
+    found = model.generated_views(grey, 2, random_state=3)
+    assert found["views"].shape == (N, 2, 16, 16, *channels) and found["views"].dtype == np.uint8
+    levels = adaptive_levels(noise_shares(model.method_.generated.encoder, model._samples(grey))[0])
+    assert np.array_equal(found["level"], np.stack([levels, levels], axis=1)) and len(set(levels.tolist())) > 1
+    assert np.isfinite(found["quality"]).all()
+    again = model.generated_views(grey, 2, random_state=3)
+    assert np.array_equal(again["views"], found["views"])
+    assert "at least two" in refusal(model.generated_views, grey[:1])
 
 
 def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):

@@ -24,7 +24,10 @@ class Toy:
         return {"name": "toy", "version": "1"}
 
     def shares(self, rows):
-        return torch.linspace(0, 1, len(rows), dtype=torch.float64)
+        return torch.linspace(0, 1, len(rows), dtype=torch.float64), torch.arange(2.0)
+
+    def quality(self, rows, views, axis):
+        return axis[1] * (views - rows).mean(1)
 
     def generate(self, rows, index, view, level, streams):
         self.calls += 1

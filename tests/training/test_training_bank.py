@@ -52,6 +52,7 @@ def test_the_layout(whole):
         "seed": str(derive_seed(3, "view", 13, 1)),
         "level": str(int(level[13, 1])),
         "share": str(float(share[13])),
+        "quality": str(float((views[13, 1] - ROWS[13]).mean())),
         "block": "3",
         "generator": "toy",
         "version": "1",
@@ -65,6 +66,9 @@ def test_blocks_say_what_is_in_them(whole):
     assert block["seed"].tolist() == [[derive_seed(3, "view", row, view) for view in (0, 1)] for row in (20, 21)]
     share, level = whole.read_levels()
     assert torch.equal(block["share"], share[20:]) and torch.equal(block["level"], level[20:])
+    quality = (block["views"] - ROWS[20:, None]).mean(2)
+    torch.testing.assert_close(block["quality"], quality)
+    torch.testing.assert_close(whole.read("quality")[20:], quality)
 
 
 def test_a_finished_bank_is_left_alone(whole):
@@ -153,21 +157,21 @@ def test_missing_and_damaged_blocks(tmp_path):
     assert bank.block(2).read_bytes() == content
     bank.head.write_text("{")
     assert "damaged" in refusal(bank.read_record)
-    bank.head.write_text('{"layout": 1}')
+    bank.head.write_text('{"layout": 2}')
     assert "not complete" in refusal(bank.read_record)
 
 
 def test_levels_of_every_noise():
     toy = Toy()
-    share, level = find_levels(record(), ROWS, toy)
-    assert torch.equal(share, toy.shares(ROWS))
+    share, level, axis = find_levels(record(), ROWS, toy)
+    assert torch.equal(share, toy.shares(ROWS)[0]) and torch.equal(axis, torch.arange(2.0))
     assert level[:, 0].tolist() == [min(400, max(0, -(-5 * row // 21) - 1) * 100) for row in range(22)]
     assert torch.equal(level[:, 0], level[:, 1])
-    share, level = find_levels(record(noise="constant:300"), ROWS, toy)
+    share, level, axis = find_levels(record(noise="constant:300"), ROWS, toy)
     assert share.isnan().all() and (level == 300).all() and level.shape == (22, 2)
-    share, level = find_levels(record(noise="none"), ROWS, toy)
+    share, level, axis = find_levels(record(noise="none"), ROWS, toy)
     assert share.isnan().all() and (level == -1).all() and level.shape == (22, 2)
-    share, level = find_levels(record(noise="random"), ROWS, toy)
+    share, level, axis = find_levels(record(noise="random"), ROWS, toy)
     assert share.isnan().all() and set(level.flatten().tolist()) == {0, 100, 200, 300, 400}
     assert torch.equal(level, find_levels(record(noise="random"), ROWS, toy)[1])
     assert not torch.equal(level, find_levels(record(noise="random", seed=4), ROWS, toy)[1])

@@ -71,9 +71,11 @@ def test_shares_of_all_from_some():
         asked.extend(index.tolist())
         return maps[index]
 
-    shares = foreground_shares(look, 40, most=10, block=7)
+    shares, axis = foreground_shares(look, 40, most=10, block=7)
     chosen = torch.linspace(0, 39, 10, dtype=torch.float64).long()
-    torch.testing.assert_close(shares, find_foreground(blocks(maps[chosen])).share(maps))
+    found = find_foreground(blocks(maps[chosen]))
+    torch.testing.assert_close(shares, found.share(maps))
+    torch.testing.assert_close(axis, found.axis)
     assert asked == [*chosen.tolist(), *chosen.tolist(), *range(40)]
     assert shares.nbytes <= 8 * len(shares)
 

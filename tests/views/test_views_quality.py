@@ -2,9 +2,11 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
 from viewsmith.networks.cnn import SmallCNN
 from viewsmith.networks.feature_maps import FeatureMap
@@ -83,7 +85,7 @@ def kept():
     """A quality that keeps maps of images and of their negatives, and of views of both."""
     torch.manual_seed(0)
     encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images(12)
-    quality = ViewQuality(encoder, x, caches=True)
+    quality = ViewQuality(encoder, x, source="cached")
     encoder.train()(images(8, seed=5))
     quality.follow(encoder, x)
     quality.keep([x, -x])
@@ -94,29 +96,89 @@ def whole(n):
     return CropBoxes(torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(n, 1), torch.zeros(n, dtype=torch.bool))
 
 
-def test_kept_maps_give_the_quality_of_whole_images():
+def shown(boxes, flip=None):
+    boxes = torch.tensor(boxes)
+    return CropBoxes(boxes, torch.zeros(len(boxes), dtype=torch.bool) if flip is None else torch.tensor(flip))
+
+
+def test_kept_maps_give_the_quality_of_enlarged_quarters():
     quality, x = kept()
     index = torch.tensor([3, 0, 7, 5])
     sources = torch.tensor([0, 1, 0, 1]), torch.tensor([1, 0, 0, 1])
-    shown = [torch.where(source[:, None, None, None] == 1, -x[index], x[index]) for source in sources]
-    expected = quality(*shown)
-    found = quality.cached(index, sources, (whole(4), whole(4)))
-    torch.testing.assert_close(found, expected, atol=5e-3, rtol=0)  # float16, and all of the patches' axes
-    assert quality.kept[0].dtype == torch.float16 and quality.kept[0].shape == (12, 8, 8, 8)
+    quarters = [[0.0, 0.0, 0.5, 0.5], [0.0, 0.5, 0.5, 0.5], [0.5, 0.0, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]]
+    boxes = shown(quarters), shown(quarters[::-1])
+    views = [
+        crop(torch.where(source[:, None, None, None] == 1, -x[index], x[index]), each.boxes * 16)
+        for source, each in zip(sources, boxes, strict=True)
+    ]
+    found = quality.cached(index, sources, boxes)
+    torch.testing.assert_close(found, quality(*views), atol=5e-3, rtol=0)  # float16, and all of the patches' axes
+    assert quality.kept[0].dtype == torch.float16 and quality.kept[0].shape == (12, 8, 16, 16)
 
 
 def test_kept_maps_are_cut_as_the_views_are():
     quality, _ = kept()
     index, nowhere = torch.arange(4), torch.zeros(4, dtype=torch.int64)
     # The lower right quarter, mirrored, of a map that is laid out by hand.
-    boxes, flip = torch.tensor([[0.5, 0.5, 0.5, 0.5]]).repeat(4, 1), torch.tensor([False, True, False, True])
-    by_hand = quality.kept[0][:4, :, 4:, 4:].float()
-    by_hand = torch.where(flip[:, None, None, None], by_hand.flip(3), by_hand)
-    features = crop(by_hand, torch.tensor([[0.0, 0.0, 4.0, 4.0]]).repeat(4, 1), (8, 8)).flatten(2).mT
-    pools = attention_pools(features, foreground_map(features, torch.eye(8)[0]))
-    other = quality._cut(index, nowhere, whole(4))
-    found = quality.cached(index, (nowhere, nowhere), (CropBoxes(boxes, flip), whole(4)))
+    flip = [False, True, False, True]
+    by_hand = quality.kept[0][:4, :, 8:, 8:].float()
+    by_hand = torch.where(torch.tensor(flip)[:, None, None, None], by_hand.flip(3), by_hand).flatten(2).mT
+    pools = attention_pools(by_hand, foreground_map(by_hand, torch.eye(8)[0]))
+    # Of the whole image, four patches of the kept map make one.
+    mean = nn.functional.avg_pool2d(quality.kept[0][:4].float(), 2).flatten(2).mT
+    other = attention_pools(mean, foreground_map(mean, torch.eye(8)[0]))
+    whole = shown([[0.0, 0.0, 1.0, 1.0]] * 4)
+    found = quality.cached(index, (nowhere, nowhere), (shown([[0.5, 0.5, 0.5, 0.5]] * 4, flip), whole))
     torch.testing.assert_close(found, pair_quality(pools, other))
+
+
+class Doubled(nn.Module):
+    """A framework that passes views as told: both at once, or the second through a copy of the encoder."""
+
+    def __init__(self, encoder, copied):
+        super().__init__()
+        self.encoder = encoder
+        if copied:
+            self.encoder_copy = copy.deepcopy(encoder)
+
+    def forward(self, pair):
+        if hasattr(self, "encoder_copy"):
+            return self.encoder(pair.first).sum(1) + self.encoder_copy(pair.second).sum(1)
+        return self.encoder(torch.cat([pair.first, pair.second, pair.first.flip(0)])).sum(1)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_maps_of_the_encoders_own_pass(copied):
+    torch.manual_seed(0)
+    encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images()
+    quality = ViewQuality(encoder, x, source="encoder")
+    quality.follow(encoder, x)
+    framework, pair = Doubled(encoder, copied).eval(), Pair(images(5, 1), images(5, 2))
+    with quality.watch(framework) as passes:
+        framework(pair)
+    # In evaluation mode and with the weights that were copied, the maps are those of the copy.
+    torch.testing.assert_close(quality.passed(passes, 5), quality(pair.first, pair.second))
+    framework(pair)
+    assert len(passes[0]) == 1  # nobody listens any more
+    with torch.no_grad():
+        encoder.stages[0][0].weight.neg_()
+    with quality.watch(framework) as passes:
+        framework(pair)
+    assert not torch.allclose(quality.passed(passes, 5), quality(pair.first, pair.second))
+
+
+def test_a_framework_that_passes_views_otherwise_is_refused():
+    encoder, x = SmallCNN(), images()
+    quality = ViewQuality(encoder, x, source="encoder")
+    quality.follow(encoder, x)
+    with quality.watch(Doubled(encoder, False)) as passes:
+        encoder(x[:5])
+    with pytest.raises(InputError, match="quality_features='views'"):
+        quality.passed(passes, 5)
+
+
+def test_vectors_are_always_looked_at():
+    assert ViewQuality(MLP(4, [8, 6]), torch.randn(20, 4), source="encoder").source == "views"
 
 
 def test_crops_are_told_by_the_recipes():

@@ -6,6 +6,7 @@ import torch
 from unclip_toys import tiny_pipeline
 
 from refusals import refusal
+from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
 from viewsmith.views.unclip import StableUnCLIP
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -98,9 +99,15 @@ def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
 
 
 def test_shares_of_foreground(pipeline, images):
-    shares = StableUnCLIP(pipeline).shares(images)
+    model = StableUnCLIP(pipeline)
+    shares, axis = model.shares(images)
     assert shares.shape == (5,) and shares.dtype == torch.float64
     assert float(shares.mean()) == pytest.approx(0.4, abs=0.05)
+    # q of pairs of images in the same features, along the same axis.
+    features = model.look(images)[1].flatten(1, 2)
+    pools = attention_pools(features, foreground_map(features, axis.float()))
+    expected = pair_quality(pools, tuple(each.flip(0) for each in pools))
+    torch.testing.assert_close(model.quality(images, images.flip(0), axis), expected)
 
 
 @pytest.mark.parametrize("scheduler", ["ddim", "ddpm", "dpm", "pndm", "euler"])

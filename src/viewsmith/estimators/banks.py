@@ -22,10 +22,11 @@ from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.estimators.sessions import data_record, load_run
 from viewsmith.methods.diffaug import DiffAugMethod
-from viewsmith.training.bank import ViewBank
+from viewsmith.training.bank import ViewBank, merge
 from viewsmith.training.generation import ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
 from viewsmith.views.adaptive import noise_shares, strength_of
+from viewsmith.views.quality import ViewQuality
 
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
 
@@ -53,6 +54,7 @@ class EmbeddedGenerator:
                 "`viewsmith fit --method diffaug`"
             )
         self.model, self.generated = model, model.method_.generated
+        self._seen: ViewQuality | None = None
         if steps is not None:
             self.generated.generator.steps = steps
         digest = hashlib.sha256()
@@ -75,8 +77,15 @@ class EmbeddedGenerator:
             "guidance": core.guidance,
         }
 
-    def shares(self, rows: Tensor) -> Tensor:
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         return noise_shares(self.generated.encoder, self.model._samples(rows.numpy()))
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        x = self.model._scaled(rows)
+        if self._seen is None:
+            self._seen = ViewQuality(self.generated.encoder, x)
+        self._seen.axis.copy_(axis)
+        return self._seen(x, self.model._scaled(views))
 
     @torch.no_grad()
     def generate(
@@ -127,8 +136,11 @@ class GivenViews:
     def describe(self) -> dict[str, Any]:
         return {"name": "folder", "version": "1", "path": str(self.path)}
 
-    def shares(self, rows: Tensor) -> Tensor:
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         raise InputError("views that are there already have no noise level: leave the noise out")
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        raise InputError("views that are there already have no axis to tell quality by")
 
     def generate(
         self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
@@ -181,6 +193,7 @@ def generate_bank(
     views_per_sample: int | None = None,
     steps: int | None = None,
     guidance: float | None = None,
+    scheduler: str | None = None,
     noise: str | None = None,
     shard: tuple[int, int] = (1, 1),
     batch_size: int | None = None,
@@ -207,6 +220,7 @@ def generate_bank(
     steps : int, optional
         Of the sampler.
     guidance : float, optional
+    scheduler : str, optional
         Of unclip.
     noise : str, optional
         ``adaptive`` (the default), ``random`` or ``constant:L``.
@@ -227,7 +241,7 @@ def generate_bank(
     """
     rows = np.ascontiguousarray(dataset.fit_rows(transductive))
     name, _, where = generator.partition(":")
-    _refuse_options(name, where, run=run, guidance=guidance, noise=noise, steps=steps)
+    _refuse_options(name, where, run=run, guidance=guidance, scheduler=scheduler, noise=noise, steps=steps)
     context = data_record(dataset, transductive)
     record: dict[str, Any] = {
         "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive},
@@ -246,7 +260,7 @@ def generate_bank(
                 raise InputError(f"{where} has {given.n_views} views of each sample, not {views_per_sample}")
             views_per_sample = given.n_views
         elif name == "unclip":
-            made = _unclip(where, dataset.domain, steps, guidance, device)
+            made = _unclip(where, dataset.domain, steps, guidance, scheduler, device)
         elif run is not None:
             made = EmbeddedGenerator(_fitting(run, rows, dataset.domain), steps)
         else:
@@ -254,6 +268,15 @@ def generate_bank(
         bank.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
         generate(bank, torch.from_numpy(rows), made, shard=shard, progress=progress)
     return bank
+
+
+def merge_banks(parts: Sequence[Path], out: Path) -> ViewBank:
+    """One bank from the folders that shards of a job wrote; what ``viewsmith generate --merge`` does.
+
+    An error leaves no new folder behind, unless there are blocks in it (`viewsmith.training.bank.merge`).
+    """
+    with _withdrawn(ViewBank(out)):
+        return merge(parts, out)
 
 
 def _given(path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool) -> GivenViews:
@@ -285,20 +308,29 @@ def _refuse_options(name: str, where: str, **given: Any) -> None:
         )
     if name == "folder" and not where:
         raise InputError("folder needs a path: folder:PATH")
-    own = {"diffusion": ("run", "noise", "steps"), "unclip": ("guidance", "noise", "steps"), "folder": ()}[name]
+    own = {"diffusion": ("run", "noise", "steps"), "unclip": ("guidance", "scheduler", "noise", "steps"), "folder": ()}[
+        name
+    ]
     for option, value in given.items():
         if value is not None and option not in own:
             raise InputError(f"the generator {name!r} takes no {option}: leave --{option} out")
 
 
-def _unclip(where: str, domain: str, steps: int | None, guidance: float | None, device: str) -> ViewGenerator:
+def _unclip(
+    where: str, domain: str, steps: int | None, guidance: float | None, scheduler: str | None, device: str
+) -> ViewGenerator:
     from viewsmith.estimators.fitting import find_device
     from viewsmith.views.unclip import GUIDANCE, STEPS, StableUnCLIP
 
     if domain != "images":
         raise InputError(f"unclip makes images, and the data are {domain}: take the generator 'diffusion'")
-    settings = {"steps": STEPS if steps is None else steps, "guidance": GUIDANCE if guidance is None else guidance}
-    return StableUnCLIP.load(where, device=find_device(device), **settings)
+    return StableUnCLIP.load(
+        where,
+        device=find_device(device),
+        steps=STEPS if steps is None else steps,
+        guidance=GUIDANCE if guidance is None else guidance,
+        scheduler=scheduler,
+    )
 
 
 def _trained(

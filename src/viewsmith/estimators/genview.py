@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -48,9 +49,11 @@ class GenView(ViewsmithEstimator):
         Weigh pairs by their quality: the foregrounds of the two views should agree and their backgrounds differ, seen
         by a copy of the encoder from after `first_share` of the epochs. Vectors and DNA have no background: there
         quality is the similarity of the two views.
-    quality_features : {"views", "cached"}
-        Look at every view, as published, or at every image once and take from its map what a view shows: a fifth of
-        the work, but blind to a view's colours and enlargement (docs, GenView). Vectors and DNA: always views.
+    quality_features : {"views", "encoder", "cached"}
+        What quality is seen in. "views": a frozen copy of the encoder looks at every view, as published. "encoder":
+        the maps that the encoder makes of the views anyway as it trains. "cached": the copy looks at every image once,
+        and what a view shows is cut from its map, blind to the view's colours. What each costs and how well they agree:
+        docs, GenView. Vectors and DNA: always views.
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str
@@ -111,7 +114,7 @@ class GenView(ViewsmithEstimator):
     bank: str | None = None
     alpha: Share = 1.0
     quality: bool = True
-    quality_features: Literal["views", "cached"] = "views"
+    quality_features: Literal["views", "encoder", "cached"] = "views"
     gamma: Rate = 1.0
     noise: str = "adaptive"
     first_share: Share = 0.5
@@ -126,6 +129,67 @@ class GenView(ViewsmithEstimator):
         check_is_fitted(self)
         assert isinstance(self.method_, GenViewMethod)
         return self.method_.generates
+
+    def generated_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None
+    ) -> dict[str, np.ndarray] | None:
+        """Generated views, each with the noise its sample can bear, and their quality.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+        n_views : int, optional
+            Of a bank as many as it has, else 4.
+        random_state : int, optional
+            Default: the seed of the fit.
+
+        Returns
+        -------
+        dict or None
+            ``views`` (n, n_views, ...) in the units of the data; ``level``, int (n, n_views), from 0 to 400, -1:
+            unknown; ``quality`` (n, n_views), q of sample and view, seen by the copy of the encoder (NaN: there is
+            none). None: there is no generator, and no bank of these rows.
+
+        Raises
+        ------
+        InputError
+            The bank has fewer views; levels of a single row are asked for.
+        """
+        check_is_fitted(self)
+        x = self._samples(X)
+        seed = self.fitted_["seed"] if random_state is None else random_state
+        if self.options_.bank is not None:
+            bank = ViewBank(self.options_.bank)
+            if not bank.exists() or bank.read_record()["data"]["fingerprint"] != fingerprint(self._known_rows(X)):
+                return None
+            views, level = bank.read_first(n_views)
+        elif self.generates:
+            views, level = self._made(X, x, n_views or 4, seed)
+        else:
+            return None
+        return {"views": views, "level": level, "quality": self._quality_of(x, views)}
+
+    def _made(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Views of scaled rows by the generator, and their levels, (n, n_views) both."""
+        if len(x) < 2:
+            raise InputError("one row has no others to tell by what noise it can bear: expected at least two")
+        generated: Any = self.method_.generated
+        strength = BearableStrength(self.options_.noise)(generated.encoder, x, seed).to(x.device)
+        views = self._drawn(X, x, lambda part, rng: generated.make(x[part], None, rng, strength[part]), n_views, seed)
+        level = (500 * strength - 50).round().long().cpu().numpy()  # `strength_of`, the other way round
+        return views, np.repeat(level[:, None], n_views, axis=1)
+
+    def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
+        """q of scaled rows and their views, (n, K, ...) in the units of the data; float32 (n, K)."""
+        seen: Any = self.method_.quality
+        q = np.full(views.shape[:2], np.nan, dtype=np.float32)
+        if seen is None or not seen.ready:
+            return q
+        for number in range(views.shape[1]):
+            shown = self._samples(views[:, number])
+            blocks = (slice(start, start + 256) for start in range(0, len(x), 256))
+            q[:, number] = torch.cat([seen(x[block], shown[block]).cpu() for block in blocks]).numpy()
+        return q
 
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         check_noise(options.noise)
@@ -191,7 +255,7 @@ class GenView(ViewsmithEstimator):
 
 
 def _quality(settings: SimpleNamespace, encoder: nn.Module) -> ViewQuality:
-    return ViewQuality(encoder, _one(settings), caches=settings.quality_features == "cached")
+    return ViewQuality(encoder, _one(settings), source=settings.quality_features)
 
 
 def _one(settings: SimpleNamespace) -> Tensor:

@@ -23,10 +23,6 @@ from viewsmith.views.generated import GeneratedViews
 from viewsmith.views.pair import ViewPair
 
 STRAYED_OFTEN = 0.5
-DIVERGED = (
-    "the generator diverged (its denoising loss is not finite, or above its start): training went on with fixed views; "
-    "lower generator_learning_rate"
-)
 
 
 class DiffAugMethod(Method):
@@ -147,13 +143,11 @@ class DiffAugMethod(Method):
         return self.views.view(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the bank: the share of views that have left their sample's neighbourhood, the similarity to samples."""
+        """Of the generator's bank (`GeneratedViews.diagnose`)."""
         return self.generated.diagnose()
 
     def warnings(self) -> list[str]:
-        found = []
-        if self.generated.diverged:
-            found.append(DIVERGED)
+        found = self.generated.warnings()
         if float(self.generated.drift) > STRAYED_OFTEN:
             found.append(
                 f"generated views drift from their samples: the nearest row of {float(self.generated.drift):.0%} of "

@@ -21,11 +21,11 @@ from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
-from viewsmith.methods.diffaug import DIVERGED, GeneratorStep
+from viewsmith.methods.diffaug import GeneratorStep
 from viewsmith.views.bank import take
 from viewsmith.views.generated import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
-from viewsmith.views.quality import ViewQuality
+from viewsmith.views.quality import Passes, ViewQuality
 
 #: For either view of each sample, int64 (B,): 0 for the sample itself, k for its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
@@ -142,11 +142,22 @@ class GenViewMethod(Method):
         """Generated views of the training rows; none where there is no bank and no generator (yet)."""
         return self.bank if self.generated is None else self.generated.bank()
 
-    def weights(self, batch: Batch, pair: Pair, sources: Sources | None) -> tuple[Tensor, dict[str, Tensor]] | None:
+    def losses(self, pair: Pair, progress: float) -> tuple[Tensor, Passes | None]:
+        """Losses of the pairs by the framework, (B,), and the maps its pass made where quality is seen in them."""
+        if self.quality is None or not self.quality.ready or self.quality.source != "encoder":
+            return self.framework(pair, progress), None
+        with self.quality.watch(self.framework) as passes:
+            return self.framework(pair, progress), passes
+
+    def weights(
+        self, batch: Batch, pair: Pair, sources: Sources | None, passes: Passes | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]] | None:
         """Weights of the pairs by their quality among those of all processes, and what to log; None: all are 1."""
         if self.quality is None or not self.quality.ready:
             return None
-        if self.quality.caches and pair.crops is not None:
+        if passes is not None:
+            q = self.quality.passed(passes, len(batch.x))
+        elif self.quality.source == "cached" and pair.crops is not None:
             if not self.quality.kept:
                 assert self.rows is not None
                 self.quality.keep([self.rows, *self.made()])
@@ -196,11 +207,11 @@ class GenViewMethod(Method):
         return self.views.view(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the generator's bank: the share of views that have left their sample's neighbourhood, and similarity."""
+        """Of the generator's bank (`GeneratedViews.diagnose`)."""
         return {} if self.generated is None else self.generated.diagnose()
 
     def warnings(self) -> list[str]:
-        return [DIVERGED] if self.generated is not None and self.generated.diverged else []
+        return [] if self.generated is None else self.generated.warnings()
 
 
 class _EncoderStep(nn.Module):
@@ -215,8 +226,8 @@ class _EncoderStep(nn.Module):
         method = self.method[0]
         progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
         pair, sources = method.pair(batch, progress)
-        losses = self.framework(pair, progress)
-        found = method.weights(batch, pair, sources)
+        losses, passes = method.losses(pair, progress)
+        found = method.weights(batch, pair, sources, passes)
         if found is None:
             return losses, {}
         weights, logs = found

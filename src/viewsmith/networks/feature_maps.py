@@ -69,7 +69,7 @@ class FeatureMap(nn.Module):
         sides = [min(map_.shape[1:3]) for _, map_ in found]
         wanted = min(PATCHES, max(sides))
         self.layer, map_ = next(entry for entry, side in zip(found[::-1], sides[::-1], strict=True) if side >= wanted)
-        self.shape = tuple(map_.shape[1:])
+        self.shape: tuple[int, int, int] = (map_.shape[1], map_.shape[2], map_.shape[3])
 
     def forward(self, x: Tensor) -> Tensor:
         caught: list[Tensor] = []
@@ -82,6 +82,21 @@ class FeatureMap(nn.Module):
 
         self._run(x, [self.encoder[0].get_submodule(self.layer).register_forward_hook(catch)])
         return caught[-1]
+
+    def listen(self, encoder: nn.Module, found: list[Tensor]) -> Any:
+        """Add the maps, without gradient, of all passes of an encoder built like this one to a list.
+
+        Returns
+        -------
+        handle
+            Its ``remove()`` ends that.
+        """
+
+        def hear(module: nn.Module, given: Any, output: Any) -> None:
+            if (map_ := _as_map(output)) is not None:
+                found.append(map_.detach())
+
+        return encoder.get_submodule(self.layer).register_forward_hook(hear)
 
     @torch.no_grad()
     def _run(self, x: Tensor, hooks: list[Any]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +18,7 @@ from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.random import derive_seed
 from viewsmith.training.checkpoint import DamageError, load_tensors, read_tensors, save_tensors
 
-LAYOUT = 1
+LAYOUT = 2
 
 
 class ViewBank:
@@ -25,12 +27,15 @@ class ViewBank:
     ``bank.json``
         What made it: data, generator and version, seed, noise, views of each sample, rows in a block.
     ``levels.safetensors``
-        ``share``, float64 (n,): how much noise each sample can bear (NaN: not asked); ``level``, int64 (n, K).
+        ``share``, float64 (n,): how much noise each sample can bear (NaN: not asked); ``level``, int64 (n, K);
+        ``axis`` (D,): where the foreground lies in the features that shares were found in (D = 0: no patches).
     ``blocks/000000.safetensors``
         ``views`` (b, K, ...) of the rows from ``number * block`` on, in the units of the data, with ``index`` (b,),
-        ``seed`` and ``level`` (b, K) and ``share`` (b,).
+        ``seed``, ``level`` and ``quality`` (b, K) and ``share`` (b,). ``quality``: q of sample and view, seen by what
+        gave the shares (NaN: not asked).
     ``manifest.csv``
-        One line for each view, once all are there: sample, view, seed, level, share, block, generator, version.
+        One line for each view, once all are there: sample, view, seed, level, share, quality, block, generator,
+        version.
 
     A block appears whole or not at all, and what is in it follows from ``bank.json`` and the data: a job that was
     killed goes on with the missing ones, and several may share a folder, or be merged.
@@ -113,8 +118,8 @@ class ViewBank:
         views = range(record["views_per_sample"])
         return [[derive_seed(record["seed"], "view", row, view) for view in views] for row in index.tolist()]
 
-    def write_levels(self, share: Tensor, level: Tensor) -> None:
-        save_tensors(self.levels, {"share": share, "level": level})
+    def write_levels(self, share: Tensor, level: Tensor, axis: Tensor) -> None:
+        save_tensors(self.levels, {"share": share, "level": level, "axis": axis})
 
     def read_levels(self) -> tuple[Tensor, Tensor] | None:
         """Shares and levels; None where they are not known yet."""
@@ -123,8 +128,12 @@ class ViewBank:
         found = load_tensors(self.levels)
         return found["share"], found["level"]
 
-    def write_block(self, number: int, views: Tensor) -> None:
-        """Keep the views (b, K, ...) of a block."""
+    def read_axis(self) -> Tensor:
+        """Where the foreground lies in the features that shares were found in, (D,)."""
+        return load_tensors(self.levels)["axis"]
+
+    def write_block(self, number: int, views: Tensor, quality: Tensor) -> None:
+        """Keep the views (b, K, ...) of a block and their quality (b, K)."""
         index = self.rows_of(number)
         known = self.read_levels()
         assert known is not None
@@ -134,6 +143,7 @@ class ViewBank:
             "seed": torch.tensor(self.seeds(index)),
             "share": known[0][index],
             "level": known[1][index],
+            "quality": quality,
         }
         save_tensors(self.block(number), content)
 
@@ -145,17 +155,36 @@ class ViewBank:
         generator, version = record["generator"]["name"], record["generator"]["version"]
         with atomic_path(self.manifest) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             lines = csv.writer(file, lineterminator="\n")
-            lines.writerow(["sample", "view", "seed", "level", "share", "block", "generator", "version"])
+            lines.writerow(["sample", "view", "seed", "level", "share", "quality", "block", "generator", "version"])
             for number in self.numbers():
-                block = self._read_block(number, ("index", "seed", "level", "share"))
-                columns = (block[name].tolist() for name in ("index", "seed", "level", "share"))
-                for row, seeds, levels, share in zip(*columns, strict=True):
-                    for view, (seed, level) in enumerate(zip(seeds, levels, strict=True)):
-                        shown = "" if share != share else share
-                        lines.writerow([row, view, seed, level, shown, number, generator, version])
+                block = self._read_block(number, ("index", "seed", "level", "share", "quality"))
+                columns = (block[name].tolist() for name in ("index", "seed", "level", "share", "quality"))
+                for row, seeds, levels, share, quality in zip(*columns, strict=True):
+                    for view, (seed, level, q) in enumerate(zip(seeds, levels, quality, strict=True)):
+                        shown = ["" if value != value else value for value in (share, q)]
+                        lines.writerow([row, view, seed, level, *shown, number, generator, version])
 
     def read_views(self) -> Tensor:
-        """All views, (n, K, ...), in the units of the data.
+        """All views, (n, K, ...), in the units of the data."""
+        return self.read("views")
+
+    def read_first(self, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The first n views of every sample, (rows, n, ...), and their levels; by default all.
+
+        Raises
+        ------
+        InputError
+            There are fewer, or blocks are missing or damaged.
+        """
+        kept = self.read_record()["views_per_sample"]
+        if n is not None and n > kept:
+            raise InputError(
+                f"{n} views of each sample are asked for, and the bank {self.path} has {kept}: ask for those"
+            )
+        return self.read("views")[:, :n].numpy(), self.read("level")[:, :n].numpy()
+
+    def read(self, name: str) -> Tensor:
+        """What all blocks hold under a name, (n, ...), in the order of the samples.
 
         Raises
         ------
@@ -168,14 +197,12 @@ class ViewBank:
                 f"the bank {self.path} lacks {len(missing)} of {len(self.numbers())} blocks: run `viewsmith generate` "
                 "with its options again, which makes the rest"
             )
-        record, views = self.read_record(), None
-        for number in self.numbers():
-            block = self._read_block(number, ("views", "index"))
-            if views is None:
-                views = block["views"].new_empty(record["rows"], *block["views"].shape[1:])
-            views[block["index"]] = block["views"]
-        assert views is not None
-        return views
+        blocks = (self._read_block(number, (name, "index")) for number in self.numbers())
+        first = next(blocks)
+        found = first[name].new_empty(self.read_record()["rows"], *first[name].shape[1:])
+        for block in itertools.chain([first], blocks):
+            found[block["index"]] = block[name]
+        return found
 
     def _read_block(self, number: int, names: Sequence[str]) -> dict[str, Tensor]:
         path, index = self.block(number), self.rows_of(number)
@@ -209,10 +236,11 @@ def merge(parts: Sequence[str | Path], out: str | Path) -> ViewBank:
         raise InputError("no banks to merge: expected the folders that shards of a job wrote")
     banks, whole = [ViewBank(part) for part in parts], ViewBank(out)
     record = banks[0].read_record()
-    whole.open_for(record)
     for bank in banks:
         if found := _difference(record, bank.read_record()):
             raise InputError(f"{bank.path} and {banks[0].path} are different banks ({found}): merge shards of one job")
+    whole.open_for(record)
+    for bank in banks:
         if not whole.levels.exists() and bank.levels.exists():
             save_tensors(whole.levels, load_tensors(bank.levels))
         for number in bank.numbers():

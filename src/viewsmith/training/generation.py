@@ -35,8 +35,15 @@ class ViewGenerator(Protocol):
         """What it is, in plain JSON values, with ``name`` and ``version``; it tells banks apart."""
         ...
 
-    def shares(self, rows: Tensor) -> Tensor:
-        """How much noise each of all rows can bear, float64 (n,), from 0 to 1."""
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """How much noise each of all rows can bear, float64 (n,), from 0 to 1.
+
+        And the axis of the foreground, (D,), by which that was found; of width 0 where there are no patches.
+        """
+        ...
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        """q of some rows and a view of each, (B,), seen by what gave the shares (`viewsmith.views.quality`)."""
         ...
 
     def generate(
@@ -66,37 +73,40 @@ def generate(
     record = bank.read_record()
     if bank.read_levels() is None:
         bank.write_levels(*find_levels(record, rows, generator))
-    known = bank.read_levels()
+    known, axis = bank.read_levels(), bank.read_axis()
     assert known is not None
     part, parts = shard
     todo = [number for number in bank.missing() if number % parts == part - 1]
     for number in _shown(todo) if progress else todo:
         index = bank.rows_of(number)
         block, level, seeds = rows[index], known[1][index], bank.seeds(index)
-        views = []
+        views, quality = [], []
         for view in range(record["views_per_sample"]):
             streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
             views.append(generator.generate(block, index, view, level[:, view], streams))
-        bank.write_block(number, torch.stack(views, dim=1))
+            asked = record["noise"] == "adaptive"
+            q = generator.quality(block, views[-1], axis) if asked else torch.full((len(block),), UNKNOWN)
+            quality.append(q.float().cpu())
+        bank.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
     if not bank.missing():
         bank.finish()
 
 
-def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor]:
-    """Shares, float64 (n,), and noise levels, int64 (n, K), of the noise that a bank's record names.
+def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:
+    """Shares, float64 (n,), noise levels, int64 (n, K), and axis, (D,), of the noise that a bank's record names.
 
     ``adaptive``: by the share, all views of a sample alike; ``random``: one of the five levels for each view;
     ``constant:L``: L; ``none``: views that are there already, of unknown level (-1). All but the first do not ask for
-    shares (NaN).
+    shares (NaN), and have no axis.
     """
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
     share = torch.full((n,), UNKNOWN, dtype=torch.float64)
     if noise == "adaptive":
-        share = generator.shares(rows).cpu()
-        return share, adaptive_levels(share)[:, None].repeat(1, k)
+        share, axis = generator.shares(rows)
+        return share.cpu(), adaptive_levels(share.cpu())[:, None].repeat(1, k), axis.cpu()
     if noise == "random":
-        return share, random_levels(n * k, stream(record["seed"], "levels")).view(n, k)
-    return share, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2]))
+        return share, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), torch.zeros(0)
+    return share, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), torch.zeros(0)
 
 
 def check_noise(noise: str) -> str:

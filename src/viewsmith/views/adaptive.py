@@ -85,8 +85,10 @@ def find_foreground(maps: Callable[[], Iterable[Tensor]], foreground: float = FO
     return Foreground(axis, (2 * edge / BINS - 1) * reach)
 
 
-def foreground_shares(look: Callable[[Tensor], Tensor], n: int, *, most: int = 10_000, block: int = 64) -> Tensor:
-    """Share of the foreground of each of n images, float64 (n,): all that is kept of them.
+def foreground_shares(
+    look: Callable[[Tensor], Tensor], n: int, *, most: int = 10_000, block: int = 64
+) -> tuple[Tensor, Tensor]:
+    """Share of the foreground of each of n images, float64 (n,): all that is kept of them; and its axis, (D,).
 
     Parameters
     ----------
@@ -100,7 +102,7 @@ def foreground_shares(look: Callable[[Tensor], Tensor], n: int, *, most: int = 1
     """
     chosen = torch.linspace(0, n - 1, min(n, most), dtype=torch.float64).long()
     found = find_foreground(lambda: (look(part) for part in chosen.split(block)))
-    return torch.cat([found.share(look(part)).cpu() for part in torch.arange(n).split(block)])
+    return torch.cat([found.share(look(part)).cpu() for part in torch.arange(n).split(block)]), found.axis.cpu()
 
 
 def _first_component(maps: Iterable[Tensor]) -> tuple[Tensor, float]:
@@ -156,11 +158,11 @@ def density_share(places: Tensor, k: int = 10) -> Tensor:
 
 
 @torch.no_grad()
-def noise_shares(encoder: nn.Module, rows: Rows) -> Tensor:
-    """How much noise each sample can bear, float64 (n,) on the CPU, by what an encoder makes of it.
+def noise_shares(encoder: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
+    """How much noise each sample can bear, float64 (n,) on the CPU, by what an encoder makes of it; and the axis.
 
     Images: the share of foreground in the encoder's feature map (`foreground_shares`). Vectors and DNA, which have no
-    border: the density around the representation (`density_share`).
+    border: the density around the representation (`density_share`), and the axis has width 0.
 
     Parameters
     ----------
@@ -170,7 +172,7 @@ def noise_shares(encoder: nn.Module, rows: Rows) -> Tensor:
         Scaled samples: images (C, H, W), others of fewer dimensions.
     """
     if rows[:1].ndim < 4:
-        return density_share(in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu()
+        return density_share(in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu(), torch.zeros(0)
     maps = FeatureMap(encoder, rows[:1])
     device = rows.device
     return foreground_shares(lambda index: maps(rows[index.to(device)]).float(), len(rows))
@@ -215,7 +217,7 @@ class BearableStrength:
     def __call__(self, encoder: nn.Module, rows: Rows, seed: int) -> Tensor:
         """Strengths, float64 (n,), by an encoder in evaluation mode."""
         if self.noise == "adaptive":
-            return strength_of(adaptive_levels(noise_shares(encoder, rows)))
+            return strength_of(adaptive_levels(noise_shares(encoder, rows)[0]))
         if self.noise == "random":
             return strength_of(random_levels(len(rows), stream(seed, "levels")))
         return strength_of(torch.full((len(rows),), int(self.noise.partition(":")[2])))

@@ -134,16 +134,20 @@ class GeneratedViews(nn.Module):
         # NaN compares as False.
         self.usable.fill_(int(self._probe_loss() <= float(self.start_loss)))
 
-    @property
-    def diverged(self) -> bool:
-        """Whether a generator was trained that learned nothing."""
-        return bool(self.start_loss) and not self.usable
-
     def diagnose(self) -> dict[str, float]:
-        """`drift` and `similarity`, once there was a bank."""
+        """Of the bank: the share of views that have left their sample's neighbourhood, the similarity to samples."""
         if not self.drift and not self.similarity:
             return {}
         return {"drift": float(self.drift), "generated_similarity": float(self.similarity)}
+
+    def warnings(self) -> list[str]:
+        """What a user should know of a training that is over."""
+        if not self.start_loss or self.usable:
+            return []
+        return [
+            "the generator diverged (its denoising loss is not finite, or above its start): training went on with "
+            "fixed views; lower generator_learning_rate"
+        ]
 
     @torch.no_grad()
     def _probe_loss(self) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.losses.quality import Pools, attention_pools, foreground_map, pair_quality
 from viewsmith.networks.feature_maps import FeatureMap
@@ -17,7 +20,11 @@ from viewsmith.views.maker import CropBoxes
 
 MOST = 10_000  # images that the axis of the foreground is found from
 BLOCK = 64
-WIDTH = 16  # axes that maps are kept on
+WIDTH = 8  # axes that maps are kept on
+
+Source = Literal["views", "encoder", "cached"]
+#: Maps that the passes of an encoder made, and of its momentum copy where there is one.
+Passes = list[list[Tensor]]
 
 
 class ViewQuality(nn.Module):
@@ -29,9 +36,11 @@ class ViewQuality(nn.Module):
         Copied, and the copy stays as it is until `follow`.
     x : Tensor, shape (B, ...)
         A scaled sample or more, which tells what the encoder is for.
-    caches : bool
-        Look at every image once (`keep`), and take from its map what a view shows (`cached`), instead of looking at
-        every view. Colours of views are not seen then. Images alone.
+    source : {"views", "encoder", "cached"}
+        Where the maps of images come from. ``views``: the copy looks at every view (`forward`). ``encoder``: the maps
+        that the encoder makes of the views anyway as it trains (`watch`, `passed`); it has moved since it was copied.
+        ``cached``: the copy looks at every image once (`keep`), and what a view shows is cut from its map (`cached`);
+        colours of views are not seen. Vectors and DNA: always ``views``.
 
     Attributes
     ----------
@@ -39,18 +48,18 @@ class ViewQuality(nn.Module):
         1 once there was something to look at.
     axis : Tensor, shape (D,)
         Points to the foreground; of width 0 where there are no patches.
-    kept : list of Tensor, each (n, c, h, w)
+    kept : list of Tensor, each (n, c, 2 h, 2 w)
         Maps of all rows of each source on a few axes, float16; never saved.
     """
 
     ready: Tensor
     axis: Tensor
 
-    def __init__(self, encoder: nn.Module, x: Tensor, *, caches: bool = False) -> None:
+    def __init__(self, encoder: nn.Module, x: Tensor, *, source: Source = "views") -> None:
         super().__init__()
         self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
         self.maps = FeatureMap(self.encoder, x) if x.ndim == 4 else None
-        self.caches = caches and self.maps is not None
+        self.source: Source = "views" if self.maps is None else source
         self.kept: list[Tensor] = []
         self.register_buffer("ready", torch.tensor(0))
         self.register_buffer("axis", torch.zeros(0 if self.maps is None else self.maps.shape[2]))
@@ -72,11 +81,48 @@ class ViewQuality(nn.Module):
         """q of each pair of views, (B,), without gradient."""
         return pair_quality(*(self._pools(view) for view in (first, second)))
 
+    @contextlib.contextmanager
+    def watch(self, framework: nn.Module) -> Iterator[Passes]:
+        """Catch the maps that a framework's encoder, and its ``encoder_copy``, make of pairs meanwhile."""
+        assert self.maps is not None
+        encoders = [getattr(framework, name) for name in ("encoder", "encoder_copy") if hasattr(framework, name)]
+        passes: Passes = [[] for _ in encoders]
+        hooks = [self.maps.listen(*each) for each in zip(encoders, passes, strict=True)]
+        try:
+            yield passes
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    @torch.no_grad()
+    def passed(self, passes: Passes, n: int) -> Tensor:
+        """q of n pairs of views, (n,), from the maps of the framework's own pass.
+
+        The first pass of the encoder begins with the n first views and the n second ones, or it is of the first views
+        alone and that of the copy of the second.
+
+        Raises
+        ------
+        InputError
+            The framework passes views otherwise.
+        """
+        maps = [found[0] for found in passes if found]
+        both = maps[0] if maps and len(maps[0]) >= 2 * n else torch.cat([found[:n] for found in maps])
+        if len(both) < 2 * n:
+            raise InputError(
+                f"the encoder sees {len(both)} views in a pass, expected both of each of {n} pairs: "
+                "take quality_features='views' with this framework"
+            )
+        features = both[: 2 * n].float().flatten(1, 2)
+        z_f, z_b = attention_pools(features, foreground_map(features, self.axis))
+        return pair_quality((z_f[:n], z_b[:n]), (z_f[n:], z_b[n:]))
+
     @torch.no_grad()
     def keep(self, sources: Sequence[Rows]) -> None:
         """Look at all rows of each source, scaled: the samples, and their generated views.
 
-        Maps are kept on `WIDTH` axes: that of the foreground, and those on which patches of the samples are largest.
+        Looked at are the quarters of an image, enlarged, for so are crops; their maps are put together again. They are
+        kept on `WIDTH` axes: that of the foreground, and those on which patches of the samples are largest.
         """
         assert self.maps is not None
         maps, rows = self.maps, sources[0]
@@ -91,7 +137,9 @@ class ViewQuality(nn.Module):
         axes = torch.cat([self.axis[:, None], others], dim=1)
 
         def look(x: Tensor) -> Tensor:
-            return (maps(x).float() @ axes).movedim(3, 1).half()
+            quarters = crop(x, _quarters(x))
+            found = (maps(quarters).float() @ axes).unflatten(0, (len(x), 2, 2))
+            return found.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3).half()
 
         self.kept = [in_blocks(look, each, BLOCK) for each in sources]
 
@@ -105,8 +153,10 @@ class ViewQuality(nn.Module):
         for number, kept in enumerate(self.kept[1:], start=1):
             here = (source == number).nonzero()[:, 0]
             maps[here] = kept[index[here]]
+        assert self.maps is not None
+        height, width, _ = self.maps.shape
         boxes = shown.boxes.float() * shown.boxes.new_tensor([*maps.shape[2:]] * 2)
-        features = crop(maps.float(), boxes, flip=shown.flip).flatten(2).mT
+        features = crop(maps.float(), boxes, (height, width), shown.flip).flatten(2).mT
         # The foreground's axis is the first that maps are kept on.
         return attention_pools(features, foreground_map(features, torch.eye(1, features.shape[2]).to(features)[0]))
 
@@ -126,3 +176,10 @@ class ViewQuality(nn.Module):
         super().train(mode)
         self.encoder.eval()
         return self
+
+
+def _quarters(x: Tensor) -> Tensor:
+    """Boxes of the quarters of each of B images, (4 B, 4), row by row."""
+    height, width = x.shape[2] / 2, x.shape[3] / 2
+    boxes = [[top, left, height, width] for top in (0.0, height) for left in (0.0, width)]
+    return x.new_tensor(boxes).repeat(len(x), 1)

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
 from viewsmith.views.adaptive import foreground_shares
 from viewsmith.views.maker import randn
 
@@ -189,9 +190,14 @@ class StableUnCLIP:
         code = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
         return torch.cat([noised, code.to(noised)], dim=1)
 
-    def shares(self, rows: Tensor) -> Tensor:
-        """Share of foreground in each of all images, float64 (n,), by the patches of CLIP."""
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Share of foreground in each of all images, float64 (n,), by the patches of CLIP; and the axis, (D,)."""
         return foreground_shares(lambda index: self.look(rows[index])[1].float(), len(rows), block=BLOCK)
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        """q of images and a view of each, float32 (B,), by the patches of CLIP."""
+        features = (self.look(each)[1].float().flatten(1, 2) for each in (rows, views))
+        return pair_quality(*(attention_pools(each, foreground_map(each, axis.to(each))) for each in features)).cpu()
 
     @torch.no_grad()
     def generate(

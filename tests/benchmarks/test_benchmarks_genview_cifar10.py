@@ -1,0 +1,27 @@
+"""The script for the published weights runs from end to end, with tiny random ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from viewsmith.training.bank import ViewBank
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def test_smoke(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("diffusers")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import genview_cifar10
+
+    genview_cifar10.main(["--smoke", "--out", str(tmp_path), "--device", "cpu"])
+    assert ViewBank(tmp_path / "bank").read_views().shape == (24, 1, 32, 32, 3)
+    assert ViewBank(tmp_path / "bank").read_record()["generator"]["name"] == "unclip"
+    config = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+    assert 'framework = "moco"' in config and 'encoder = "resnet18"' in config
+    assert "linear" in capsys.readouterr().out
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text(encoding="utf-8"))
+    assert set(found["protocols"]) == {"linear", "knn"}
+    with pytest.raises(SystemExit):
+        genview_cifar10.main(["--out", str(tmp_path)])
