@@ -143,7 +143,7 @@ def test_drift_of_most_views_is_said_in_plain_words(values: list[float | None], 
 def test_drift_is_said_at_the_top_once_even_if_the_run_has_said_it() -> None:
     metrics = [{"phase": "A2", "epoch": 1, "drift": 0.75}]
     (line,) = drift_warnings(metrics)
-    generated = SimpleNamespace(drift=torch.tensor(0.75), start_loss=torch.tensor(1.0), usable=torch.tensor(1))
+    generated = SimpleNamespace(drift=torch.tensor(0.75), warnings=list)
     assert DiffAugMethod.warnings(SimpleNamespace(generated=generated)) == [line]  # type: ignore[arg-type]
     for warnings in ([], [line], ["something else", line]):
         html = render_report(ReportContent("t", "m", metrics=metrics, warnings=warnings)).replace("&#39;", "'")
