@@ -21,7 +21,8 @@ def main() -> None:
         "Written by `benchmarks/tables_genview.py` from `benchmarks/results/study_genview.jsonl`; the protocol is in",
         f"`benchmarks/study_genview.py`. {progress(every, study_genview.PATH)}.",
         "",
-        "Mean ± standard deviation over seeds; accuracy on test rows. The number of seeds stands behind each name.",
+        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
+        "name; entries without ± have one.",
     ]
     for metric, title in METRICS.items():
         lines += section(title, by_row(table, metric, places, ORDER))

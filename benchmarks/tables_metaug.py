@@ -49,7 +49,8 @@ def main() -> None:
         "Written by `benchmarks/tables_metaug.py` from `benchmarks/results/study_metaug.jsonl`; the protocol is in",
         f"`benchmarks/study_metaug.py`. {progress(study_metaug.cells(every), study_metaug.PATH)}.",
         "",
-        "Mean ± standard deviation over seeds; accuracy on test rows. The number of seeds stands behind each name.",
+        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
+        "name; entries without ± have one.",
         "Seconds are of one thread of a shared CPU: upper bounds.",
     ]
     for metric, title in METRICS.items():
