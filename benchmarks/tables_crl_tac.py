@@ -32,6 +32,7 @@ KEYS = [
     *("mass", "effective", "largest p", "uniformity"),
 ]
 TITLES = {"f": "encoder", "h": "head"}
+NAMES = {"seconds_fit": "seconds of training"}
 METRICS = {"linear": "linear", "knn": "kNN", "kmeans_accuracy": "k-means", "linear_1pct": "1 % labels"}
 
 
@@ -55,17 +56,18 @@ def main() -> None:
         runs = {row: seeds for row, seeds in runs.items() if seeds}
         if not runs:
             continue
-        lines += ["", f"### {name} pixels" if name != "plain" else "### MNIST as it is, beta = 1", ""]
-        heads = [f"{row}: seeds {', '.join(map(str, sorted(seeds)))} | {row}, paper" for row, seeds in runs.items()]
-        lines += [f"| | {' | '.join(heads)} |", f"|---|{'---|---|' * len(runs)}"]
-        for key in KEYS:
-            cells = [f"{_number(seeds, key)} | {PAPER.get((name, row, key), '')}" for row, seeds in runs.items()]
-            if any(not cell.startswith(" |") for cell in cells):
+        lines += ["", f"### {name} pixels" if name != "plain" else "### MNIST as it is", ""]
+        published = {row for place, row, _ in PAPER if place == name}
+        heads = [f"{row}: seeds {', '.join(map(str, sorted(seeds)))}" for row, seeds in runs.items()]
+        heads = [head + f" | {row}, paper" * (row in published) for head, row in zip(heads, runs, strict=True)]
+        lines += [f"| | {' | '.join(heads)} |", "|---" * (1 + sum(head.count("|") + 1 for head in heads)) + "|"]
+        for key in [*KEYS, "seconds_fit"]:
+            cells = [_number(seeds, key, 0 if key == "seconds_fit" else 4) for seeds in runs.values()]
+            if any(cells):
                 part, _, how = key.partition(" ")
-                title = f"{TITLES[part]}, {how}" if part in TITLES else key
-                lines.append(f"| {title} | {' | '.join(cells)} |")
-        seconds = [f"{_number(seeds, 'seconds_fit', 0)} | " for seeds in runs.values()]
-        lines.append(f"| seconds of training | {' | '.join(seconds)} |")
+                title = f"{TITLES[part]}, {how}" if part in TITLES else NAMES.get(key, key)
+                known = [f" | {PAPER.get((name, row, key), '')}" * (row in published) for row in runs]
+                lines.append(f"| {title} | {' | '.join(map(''.join, zip(cells, known, strict=True)))} |")
     every = study_crl_tac.cells([])
     lines += [
         "",
@@ -76,7 +78,7 @@ def main() -> None:
     ]
     table = collect(study_crl_tac.PATH)
     sets = [name for name in study_crl_tac.SETS if any(key[0] == name for key in table)]
-    for metric, title in METRICS.items():
+    for metric, title in METRICS.items() if sets else ():
         lines += ["", f"| {title} | {' | '.join(sets)} |", f"|---|{'---|' * len(sets)}"]
         shown = [(row, row, metric) for row in study_crl_tac.ROWS]
         shown.insert(1, ("learned (uniform inference)", "learned", f"uniform_inference_{metric}"))

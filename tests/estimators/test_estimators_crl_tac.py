@@ -50,6 +50,8 @@ def test_what_auto_means_by_domain():
     assert all(weight.ndim > 1 for weight in of_images.method_.head.parameters())  # no biases
     assert isinstance(channel(of_images).family, Crops) and channel(of_images).family.grids == [(3, 4)]
     assert of_images.fitted_["effective_target"] == 8.0
+    assert of_images.fitted_["learning_rate"] == 5e-4 and of_vectors.fitted_["learning_rate"] == 3e-3
+    assert CRLTAC(**TINY, learning_rate=0.01).fit(images()).fitted_["learning_rate"] == 0.01
     assert of_vectors.method_.centred and isinstance(channel(of_vectors).family, Masks)
     assert isinstance(channel(of_vectors).scores, MaskScores) and of_vectors.fitted_["effective_target"] == 8.0
     assert of_dna.method_.centred and isinstance(channel(of_dna).family, Windows)
