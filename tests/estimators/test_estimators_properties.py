@@ -31,6 +31,7 @@ tables = hnp.arrays(np.float32, st.tuples(st.integers(2, 12), st.integers(1, 6))
 @example(x=np.zeros((5, 3), np.float32))
 @example(x=np.full((2, 1), 7, np.float32))
 @example(x=np.repeat(np.eye(3, dtype=np.float32), 3, axis=0) * 1e-30)
+@example(x=np.array([[1e-45], [0]], np.float32))
 def test_any_finite_table_trains(cls, x):
     model = fitted(cls, x)
     h, views = model.transform(x), model.views(x, n_views=2)

@@ -15,8 +15,8 @@ class Scaler(nn.Module):
 
     ``standard``: every feature centred and divided by its standard deviation. ``global``: all features divided by
     one standard deviation, not centred, so that zeros stay zeros. ``auto`` takes ``global`` when more than half of
-    the entries are zero. Constant features become zero (they are ignored). With `impute`, missing values take the
-    feature's median over the training rows.
+    the entries are zero. Constant features, and those that vary by less than the smallest normal number, become
+    zero (they are ignored). With `impute`, missing values take the feature's median over the training rows.
     """
 
     center: Tensor
@@ -45,12 +45,15 @@ class Scaler(nn.Module):
         mean = x.mean(dim=0, dtype=torch.float64)
         # In float64, a slice of the columns at a time: a copy of all would double the memory.
         variance = torch.cat([part.double().var(dim=0, correction=0) for part in x.split(256, dim=1)])
-        self.varies.copy_(x.max(dim=0).values > x.min(dim=0).values)
+        deviation = variance.sqrt()
+        # Below the smallest normal number a scale may be rounded to zero.
+        told_apart = deviation >= torch.finfo(self.scale.dtype).tiny
+        self.varies.copy_((x.max(dim=0).values > x.min(dim=0).values) & told_apart)
         if scaling == "standard":
             self.center.copy_(mean)
-            self.scale.copy_(torch.where(self.varies & (variance > 0), variance.sqrt(), 1.0))
+            self.scale.copy_(torch.where(self.varies, deviation, 1.0))
         elif scaling == "global":
-            self.scale.fill_(float(variance.mean().sqrt()) or 1.0)
+            self.scale.fill_(float(variance.mean().sqrt()) if self.varies.any() else 1.0)
         # A constant feature maps to zero and comes back as its constant.
         self.center.copy_(torch.where(self.varies, self.center, x[0]))
         return scaling
