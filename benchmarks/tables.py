@@ -15,7 +15,7 @@ from typing import Any
 
 import study
 import study_domains
-from runner import progress, rows
+from runner import Cell, progress, rows
 from scipy.stats import t as student
 from scipy.stats import ttest_rel
 from study import SEEDS, WIDE
@@ -95,6 +95,19 @@ def main_table(
             texts.append(f"**{text}**" if bold and mean(table, name, method, metric) == best else text)
         lines.append(f"| {name} | {' | '.join(texts)} |")
     return lines
+
+
+def opening(title: str, method: str, cells: list[Cell], path: Path) -> list[str]:
+    """Head of the page docs/results_METHOD.md, which tables_METHOD.py writes."""
+    return [
+        f"# Measured: {title}",
+        "",
+        f"Written by `benchmarks/tables_{method}.py` from `benchmarks/results/{path.name}`; the protocol is in",
+        f"`benchmarks/study_{method}.py`. {progress(cells, path)}.",
+        "",
+        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
+        "name; entries without ± have one.",
+    ]
 
 
 def by_row(table: Table, metric: str, sets: list[str], order: tuple[str, ...], head: str = "row") -> list[str]:

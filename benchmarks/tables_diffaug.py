@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import study_diffaug
-from runner import progress
-from tables import DOCS, by_row, collect, gains, section
+from tables import DOCS, by_row, collect, gains, opening, section
 
 METRICS = {
     "svm": "linear SVM",
@@ -32,15 +31,7 @@ def main() -> None:
     table = collect(study_diffaug.PATH)
     sets = [name for name in (*study_diffaug.VECTORS, *study_diffaug.DOMAINS) if any(key[0] == name for key in table)]
     every = study_diffaug.cells([*study_diffaug.VECTORS, *study_diffaug.DOMAINS])
-    lines = [
-        "# Measured: DiffAug",
-        "",
-        "Written by `benchmarks/tables_diffaug.py` from `benchmarks/results/study_diffaug.jsonl`; the protocol is in",
-        f"`benchmarks/study_diffaug.py`. {progress(every, study_diffaug.PATH)}.",
-        "",
-        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
-        "name; entries without ± have one.",
-    ]
+    lines = opening("DiffAug", "diffaug", every, study_diffaug.PATH)
     for metric, title in METRICS.items():
         lines += section(title, by_row(table, metric, sets, ORDER))
     lines += section(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import study_genview
-from runner import progress
-from tables import DOCS, by_row, collect, gains, section
+from tables import DOCS, by_row, collect, gains, opening, section
 
 METRICS = {"linear": "linear", "knn": "kNN", "kmeans_accuracy": "k-means", "linear_1pct": "1 % labels"}
 ORDER = ("untrained", *study_genview.ARMS, *study_genview.ABLATIONS)
@@ -15,15 +14,7 @@ def main() -> None:
     places = [f"{name}, {framework}" for name, framework in study_genview.PLACES]
     places = [place for place in places if any(key[0] == place for key in table)]
     every = study_genview.cells([name for name, _ in study_genview.PLACES])
-    lines = [
-        "# Measured: GenView",
-        "",
-        "Written by `benchmarks/tables_genview.py` from `benchmarks/results/study_genview.jsonl`; the protocol is in",
-        f"`benchmarks/study_genview.py`. {progress(every, study_genview.PATH)}.",
-        "",
-        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
-        "name; entries without ± have one.",
-    ]
+    lines = opening("GenView", "genview", every, study_genview.PATH)
     for metric, title in METRICS.items():
         lines += section(title, by_row(table, metric, places, ORDER))
     lines += section(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import study_metaug
-from runner import progress
 from study_metaug import ARMS, BATCHES
-from tables import DOCS, by_row, collect, gains, section
+from tables import DOCS, by_row, collect, gains, opening, section
 
 METRICS = {
     "linear": "linear",
@@ -43,16 +42,8 @@ def main() -> None:
     table = collect(study_metaug.PATH)
     every = [*study_metaug.VECTORS, *study_metaug.DOMAINS]
     sets = [name for name in every if any(key[0] == name for key in table)]
-    lines = [
-        "# Measured: MetAug",
-        "",
-        "Written by `benchmarks/tables_metaug.py` from `benchmarks/results/study_metaug.jsonl`; the protocol is in",
-        f"`benchmarks/study_metaug.py`. {progress(study_metaug.cells(every), study_metaug.PATH)}.",
-        "",
-        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
-        "name; entries without ± have one.",
-        "Seconds are of one thread of a shared CPU: upper bounds.",
-    ]
+    lines = opening("MetAug", "metaug", study_metaug.cells(every), study_metaug.PATH)
+    lines.append("Seconds are of one thread of a shared CPU: upper bounds.")
     for metric, title in METRICS.items():
         lines += section(title, by_row(table, metric, sets, ORDER))
     lines += section(

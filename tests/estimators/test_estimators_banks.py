@@ -12,7 +12,7 @@ from viewsmith import DiffAug, PiNDA
 from viewsmith.data import load_dataset
 from viewsmith.estimators.banks import EmbeddedGenerator, GivenViews, generate_bank
 from viewsmith.training.bank import ViewBank
-from viewsmith.views.adaptive import adaptive_levels, density_share, noise_shares, strength_of
+from viewsmith.views.adaptive import adaptive_levels, density_share, level_of, noise_shares, strength_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -94,7 +94,8 @@ def test_the_level_is_the_strength_of_the_views(runs, tmp_path):
         bank = generate_bank(dataset, tmp_path / str(level), run=run, noise=f"constant:{level}")
         away.append(float((bank.read_views()[:, 0].double() - torch.from_numpy(dataset.x_train)).abs().mean()))
     assert away[0] < away[1] < away[2]
-    assert strength_of(torch.tensor([0, 100, 400])).tolist() == [0.1, 0.3, 0.9]
+    levels = torch.tensor([0, 100, 400])
+    assert strength_of(levels).tolist() == [0.1, 0.3, 0.9] and level_of(strength_of(levels)).equal(levels)
 
 
 def test_what_samples_can_bear(runs):

@@ -25,7 +25,7 @@ def first_says(flag: bool, device: torch.device | str = "cpu") -> bool:
     if not is_distributed():
         return flag
     value = torch.tensor(int(flag), device=device)
-    dist.broadcast(value, 0)
+    take_from_first(value)
     return bool(value)
 
 

@@ -22,7 +22,7 @@ from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
 from viewsmith.training.bank import ViewBank
 from viewsmith.training.generation import check_noise
-from viewsmith.views.adaptive import BearableStrength
+from viewsmith.views.adaptive import BearableStrength, level_of
 from viewsmith.views.diffusion import ConditionalDiffusion
 from viewsmith.views.generated import GeneratedViews
 from viewsmith.views.quality import ViewQuality
@@ -176,8 +176,7 @@ class GenView(ViewsmithEstimator):
         generated: Any = self.method_.generated
         strength = BearableStrength(self.options_.noise)(generated.encoder, x, seed).to(x.device)
         views = self._drawn(X, x, lambda part, rng: generated.make(x[part], None, rng, strength[part]), n_views, seed)
-        level = (500 * strength - 50).round().long().cpu().numpy()  # `strength_of`, the other way round
-        return views, np.repeat(level[:, None], n_views, axis=1)
+        return views, np.repeat(level_of(strength).cpu().numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
         """q of scaled rows and their views, (n, K, ...) in the units of the data; float32 (n, K)."""

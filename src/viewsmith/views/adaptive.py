@@ -187,6 +187,11 @@ def strength_of(level: Tensor) -> Tensor:
     return (level.double() + 50) / 500
 
 
+def level_of(strength: Tensor) -> Tensor:
+    """Noise levels at which `strength_of` has these strengths, int64."""
+    return (500 * strength - 50).round().long()
+
+
 def adaptive_levels(share: Tensor) -> Tensor:
     """Noise levels of shares from 0 to 1, int64 (n,): 0 up to 0.2, 100 up to 0.4, ..., 400 above 0.8.
 
