@@ -64,7 +64,7 @@ def load(name: str) -> dict[str, np.ndarray]:
             clean = archive["test_in_train"] == 0
             x_test, y_test = x_test[clean], y_test[clean]
     order = np.random.default_rng(0)
-    x, y = limited(x, y, SETS[name], order)
+    x, y = limited(x, y, SETS.get(name), order)
     x_test, y_test = limited(x_test, y_test, 5000, order)
     return {"x": x, "y": y.astype(int), "x_test": x_test, "y_test": y_test.astype(int)}
 

@@ -26,7 +26,7 @@ def channel(model):
 
 def test_what_auto_means_by_domain():
     of_images, of_vectors, of_dna = (CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna))
-    assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.fc.bias is None
+    assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.conv3.bias is None
     assert of_images.fitted_["scaling"] == "none" and not of_images.method_.centred
     assert all(weight.ndim > 1 for weight in of_images.method_.head.parameters())  # no biases
     assert isinstance(channel(of_images).family, Crops) and channel(of_images).family.grids == [(3, 4)]
@@ -57,7 +57,7 @@ def test_a_biased_encoder_is_centred_unless_told_otherwise():
     made = CRLTAC(**TINY, encoder="cnn", n_components=8).fit(images())
     assert made.method_.centred
     kept = CRLTAC(**TINY, encoder="crl-cnn", centred=True).fit(images())
-    assert kept.method_.centred and kept.method_.encoder.fc.bias is not None
+    assert kept.method_.centred and kept.method_.encoder.conv3.bias is not None
 
 
 @pytest.mark.parametrize("domain", DATA)
