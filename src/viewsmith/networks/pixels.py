@@ -9,6 +9,15 @@ import torch
 from torch import Tensor, nn
 
 
+def pixel_by_pixel(x: Tensor) -> Tensor:
+    """The same images (B, C, H, W), laid out in memory with the channels of a pixel side by side.
+
+    Convolutions then take less time, on a CPU as on tensor cores.
+    """
+    # A copy even of one channel: torch calls that laid out both ways, and would go on in the slower one.
+    return x.clone(memory_format=torch.channels_last)
+
+
 class Pixels(nn.Module):
     """Scaled images (n, C, H, W) from uint8 images (n, H, W) or (n, H, W, C), and back.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.networks.pixels import pixel_by_pixel
 
 Stem = Literal["small", "standard"]
 Norm = Callable[[int], nn.Module]
@@ -144,8 +144,7 @@ class ResNet(nn.Module):
 
     def stages(self, x: Tensor) -> Tensor:
         """Activations of the last stage, (B, n_components, H / 8, W / 8) (small stem) or a 32nd, rounded up."""
-        # Pixel by pixel in memory: 5 % less time on a CPU, and the layout that tensor cores take.
-        h = self.maxpool(self.stem(x.contiguous(memory_format=torch.channels_last)))
+        h = self.maxpool(self.stem(pixel_by_pixel(x)))
         h = self.layer2(self.layer1(h))
         last: Tensor = self.layer4(self.layer3(h))
         return last
