@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli_errors import cut, explain, show_warning, writing
-from viewsmith.cli_options import Data, Debug, Label, Labels, Run, Threads, make_estimator, refuse_others
+from viewsmith.cli_options import Data, Debug, Features, Label, Labels, Run, Threads, make_estimator, refuse_others
 from viewsmith.core.errors import InputError
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ def fit(
     bank: Annotated[
         str | None, typer.Option(metavar="BANK", help="Views that `viewsmith generate` made (genview).")
     ] = None,
+    features: Features = None,
     framework: Annotated[
         str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
     ] = None,
@@ -74,6 +75,7 @@ def fit(
 
     flags = {
         "bank": bank,
+        "features": features,
         "framework": framework,
         "encoder": encoder,
         "view_maker": views,
@@ -240,6 +242,7 @@ def generate(
     noise: Annotated[
         str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
     ] = None,
+    features: Features = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Part of the job, from 1/N to N/N.")] = "1/1",
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Samples in a block; default: 16 (unclip), 256.")
@@ -286,6 +289,7 @@ def generate(
             guidance=guidance,
             scheduler=scheduler,
             noise=noise,
+            features=features or "encoder",
             shard=part,
             batch_size=batch_size,
             epochs=epochs,

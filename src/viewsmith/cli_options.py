@@ -28,6 +28,14 @@ Label = Annotated[
 Labels = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
 ]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NETWORK",
+        help="What sees foreground and quality of images: encoder (the default), or CLIP's network of images, "
+        "clip:FOLDER or clip:OWNER/NAME (extra unclip).",
+    ),
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,9 +18,12 @@ from viewsmith.data import Dataset
 from viewsmith.data.folders import SUFFIXES, read_images
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.fitting import find_device
+from viewsmith.estimators.own_maps import ENCODER, FeaturesOption, GivenFeatures, are_own, digest
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.estimators.sessions import data_record, load_run
 from viewsmith.methods.diffaug import DiffAugMethod
+from viewsmith.networks.pixels import Pixels
 from viewsmith.training.bank import ViewBank, merge
 from viewsmith.training.generation import ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
@@ -40,14 +42,16 @@ class EmbeddedGenerator:
         Fitted, with a generator that learned something.
     steps : int, optional
         Of the sampler; by default the run's.
+    features : str or nn.Module
+        Where foreground and quality of images are seen: by the model's encoder, or as of `feature_maps`.
 
     Raises
     ------
     InputError
-        The model generates nothing.
+        The model generates nothing; features that it cannot have.
     """
 
-    def __init__(self, model: ViewsmithEstimator, steps: int | None = None) -> None:
+    def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
         if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
             raise InputError(
                 f"the run is of {type(model).__name__} and has no generator that learned anything: give a run of "
@@ -57,10 +61,11 @@ class EmbeddedGenerator:
         self._seen: ViewQuality | None = None
         if steps is not None:
             self.generated.generator.steps = steps
-        digest = hashlib.sha256()
-        for name, value in sorted(model._weights().items()):
-            digest.update(name.encode() + value.numpy().tobytes())
-        self.weights = digest.hexdigest()[:16]
+        self.weights = digest(model._weights())
+        self._given: GivenFeatures | None = None
+        if are_own(features, model.fitted_["domain"]):
+            one = torch.zeros(1, *model.fitted_["row_shape"], dtype=torch.uint8)
+            self._given = GivenFeatures(features, model.scaler_, one, self.device)
 
     @property
     def device(self) -> torch.device:
@@ -75,12 +80,16 @@ class EmbeddedGenerator:
             "sampler": core.sampler,
             "steps": core.steps,
             "guidance": core.guidance,
-        }
+        } | _described(self._given)
 
     def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        if self._given is not None:
+            return self._given.shares(rows)
         return noise_shares(self.generated.encoder, self.model._samples(rows.numpy()))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        if self._given is not None:
+            return self._given.quality(rows, views, axis)
         x = self.model._scaled(rows)
         if self._seen is None:
             self._seen = ViewQuality(self.generated.encoder, x)
@@ -110,6 +119,8 @@ class GivenViews:
         The samples.
     names : list of str, optional
         Their file names.
+    given : GivenFeatures, optional
+        Tells shares of foreground and quality; without it they are unknown.
 
     Raises
     ------
@@ -119,8 +130,10 @@ class GivenViews:
 
     device = torch.device("cpu")
 
-    def __init__(self, path: Path, rows: np.ndarray, names: list[str] | None) -> None:
-        self.path, self.like = path, rows[:1]
+    def __init__(
+        self, path: Path, rows: np.ndarray, names: list[str] | None, given: GivenFeatures | None = None
+    ) -> None:
+        self.path, self.like, self.given = path, rows[:1], given
         self.views: np.ndarray | None = None
         self.files: list[list[Path]] = []
         if path.is_dir():
@@ -134,13 +147,17 @@ class GivenViews:
             self.n_views = self.views.shape[1]
 
     def describe(self) -> dict[str, Any]:
-        return {"name": "folder", "version": "1", "path": str(self.path)}
+        return {"name": "folder", "version": "1", "path": str(self.path)} | _described(self.given)
 
     def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        raise InputError("views that are there already have no noise level: leave the noise out")
+        if self.given is None:
+            raise InputError("views that are there already have no noise level: leave the noise out, or give features")
+        return self.given.shares(rows)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        raise InputError("views that are there already have no axis to tell quality by")
+        if self.given is None:
+            raise InputError("views that are there already have no axis to tell quality by: give features")
+        return self.given.quality(rows, views, axis)
 
     def generate(
         self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
@@ -155,6 +172,10 @@ class GivenViews:
                 f"views in {files[0].parent} have shape {found.shape[1:]}, expected {self.like.shape[1:]} as the data"
             )
         return torch.from_numpy(found.reshape(-1, *self.like.shape[1:]))
+
+
+def _described(given: GivenFeatures | None) -> dict[str, Any]:
+    return {} if given is None else {"features": given.describe()}
 
 
 def _image(folder: Path, name: str) -> Path:
@@ -195,6 +216,7 @@ def generate_bank(
     guidance: float | None = None,
     scheduler: str | None = None,
     noise: str | None = None,
+    features: FeaturesOption = ENCODER,
     shard: tuple[int, int] = (1, 1),
     batch_size: int | None = None,
     epochs: int | None = None,
@@ -224,6 +246,10 @@ def generate_bank(
         Of unclip.
     noise : str, optional
         ``adaptive`` (the default), ``random`` or ``constant:L``.
+    features : str or nn.Module
+        Of diffusion and folder, on images: where foreground and quality are seen, whatever the noise. ``clip:FOLDER``
+        or ``clip:OWNER/NAME``, or a network from scaled images (B, C, H, W) to maps (B, D, h, w). ``encoder``: by the
+        encoder of the run, for adaptive noise alone.
     shard : (int, int)
         i of n.
     batch_size : int, optional
@@ -241,7 +267,10 @@ def generate_bank(
     """
     rows = np.ascontiguousarray(dataset.fit_rows(transductive))
     name, _, where = generator.partition(":")
-    _refuse_options(name, where, run=run, guidance=guidance, scheduler=scheduler, noise=noise, steps=steps)
+    own = features if are_own(features, dataset.domain) else None
+    _refuse_options(
+        name, where, run=run, guidance=guidance, scheduler=scheduler, noise=noise, steps=steps, features=own
+    )
     context = data_record(dataset, transductive)
     record: dict[str, Any] = {
         "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive},
@@ -255,16 +284,19 @@ def generate_bank(
     with _withdrawn(bank):
         made: ViewGenerator
         if name == "folder":
-            made = given = _given(Path(where), rows, dataset, transductive)
+            made = given = _given(Path(where), rows, dataset, transductive, features, device)
             if views_per_sample not in (None, given.n_views):
                 raise InputError(f"{where} has {given.n_views} views of each sample, not {views_per_sample}")
             views_per_sample = given.n_views
         elif name == "unclip":
             made = _unclip(where, dataset.domain, steps, guidance, scheduler, device)
         elif run is not None:
-            made = EmbeddedGenerator(_fitting(run, rows, dataset.domain), steps)
+            made = EmbeddedGenerator(_fitting(run, rows, dataset.domain), steps, features)
         else:
-            made = EmbeddedGenerator(_trained(bank, rows, dataset, context, seed, epochs, shard, device), steps)
+            if own is not None:
+                _images_seen(features, rows, device)  # before a training that would be for nothing
+            trained = _trained(bank, rows, dataset, context, seed, epochs, shard, device)
+            made = EmbeddedGenerator(trained, steps, features)
         bank.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
         generate(bank, torch.from_numpy(rows), made, shard=shard, progress=progress)
     return bank
@@ -279,12 +311,22 @@ def merge_banks(parts: Sequence[Path], out: Path) -> ViewBank:
         return merge(parts, out)
 
 
-def _given(path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool) -> GivenViews:
+def _given(
+    path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool, features: FeaturesOption, device: str
+) -> GivenViews:
     """Views at hand, of images by the names of their files."""
     names = dataset.row_names
-    if names is None or dataset.domain != "images":
-        return GivenViews(path, rows, None)
-    return GivenViews(path, rows, [names[row] for row in (range(len(names)) if transductive else dataset.train_index)])
+    if names is not None:
+        names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
+    seen = _images_seen(features, rows, device) if are_own(features, dataset.domain) else None
+    return GivenViews(path, rows, names if dataset.domain == "images" else None, seen)
+
+
+def _images_seen(features: FeaturesOption, rows: np.ndarray, device: str) -> GivenFeatures:
+    """Features of images that no model scales."""
+    scaler = Pixels(rows.shape[1:])
+    scaler.fit(torch.from_numpy(rows), "auto")
+    return GivenFeatures(features, scaler, torch.from_numpy(rows[:1]), find_device(device))
 
 
 def _fitting(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
@@ -308,9 +350,11 @@ def _refuse_options(name: str, where: str, **given: Any) -> None:
         )
     if name == "folder" and not where:
         raise InputError("folder needs a path: folder:PATH")
-    own = {"diffusion": ("run", "noise", "steps"), "unclip": ("guidance", "scheduler", "noise", "steps"), "folder": ()}[
-        name
-    ]
+    own = {
+        "diffusion": ("run", "noise", "steps", "features"),
+        "unclip": ("guidance", "scheduler", "noise", "steps"),  # it sees by a CLIP of its own
+        "folder": ("features",),
+    }[name]
     for option, value in given.items():
         if value is not None and option not in own:
             raise InputError(f"the generator {name!r} takes no {option}: leave --{option} out")
@@ -319,7 +363,6 @@ def _refuse_options(name: str, where: str, **given: Any) -> None:
 def _unclip(
     where: str, domain: str, steps: int | None, guidance: float | None, scheduler: str | None, device: str
 ) -> ViewGenerator:
-    from viewsmith.estimators.fitting import find_device
     from viewsmith.views.unclip import GUIDANCE, STEPS, StableUnCLIP
 
     if domain != "images":

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.neighbours import nearest_neighbours
 
 #: Noise levels, in steps of the generator's 1,000, of the five fifths of the share.
@@ -158,11 +158,11 @@ def density_share(places: Tensor, k: int = 10) -> Tensor:
 
 
 @torch.no_grad()
-def noise_shares(encoder: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
+def noise_shares(encoder: nn.Module, rows: Rows, maps: FrozenMaps | None = None) -> tuple[Tensor, Tensor]:
     """How much noise each sample can bear, float64 (n,) on the CPU, by what an encoder makes of it; and the axis.
 
-    Images: the share of foreground in the encoder's feature map (`foreground_shares`). Vectors and DNA, which have no
-    border: the density around the representation (`density_share`), and the axis has width 0.
+    Images: the share of foreground in the encoder's feature map, or in the maps given (`foreground_shares`). Vectors
+    and DNA, which have no border: the density around the representation (`density_share`), and the axis has width 0.
 
     Parameters
     ----------
@@ -170,10 +170,16 @@ def noise_shares(encoder: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
         In evaluation mode.
     rows : Tensor or Samples, n rows
         Scaled samples: images (C, H, W), others of fewer dimensions.
+    maps : FrozenMaps, optional
+        Of images, by a network of their own.
     """
     if rows[:1].ndim < 4:
         return density_share(in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu(), torch.zeros(0)
-    maps = FeatureMap(encoder, rows[:1])
+    return image_shares(FeatureMap(encoder, rows[:1]) if maps is None else maps, rows)
+
+
+def image_shares(maps: FeatureMap | FrozenMaps, rows: Rows) -> tuple[Tensor, Tensor]:
+    """`foreground_shares` of scaled images in their maps."""
     device = rows.device
     return foreground_shares(lambda index: maps(rows[index.to(device)]).float(), len(rows))
 
@@ -215,14 +221,17 @@ class BearableStrength:
     ----------
     noise : str
         ``adaptive``: by what the row can bear; ``random``: of one of the five levels; ``constant:L``: of the level L.
+    maps : FrozenMaps, optional
+        In which the foreground of images is found, in place of the encoder's.
     """
 
     noise: str
+    maps: FrozenMaps | None = None
 
     def __call__(self, encoder: nn.Module, rows: Rows, seed: int) -> Tensor:
         """Strengths, float64 (n,), by an encoder in evaluation mode."""
         if self.noise == "adaptive":
-            return strength_of(adaptive_levels(noise_shares(encoder, rows)[0]))
+            return strength_of(adaptive_levels(noise_shares(encoder, rows, self.maps)[0]))
         if self.noise == "random":
             return strength_of(random_levels(len(rows), stream(seed, "levels")))
         return strength_of(torch.full((len(rows),), int(self.noise.partition(":")[2])))
