@@ -208,6 +208,25 @@ def test_views_and_a_training_seen_by_clip(pictures):
     assert call("fit", pictures / "images", *features, "--out", pictures / "new").refused("no option 'features'")
 
 
+def test_views_of_a_bank_of_resized_images(pictures):
+    for number, name in enumerate("abcdef"):
+        image = np.random.default_rng(number).integers(0, 256, (20 + number, 24, 3), dtype=np.uint8)
+        Image.fromarray(image).save(pictures / "images" / f"{name}.png")
+    command = (pictures / "images", "--image-size", 16)
+    bank = ("generate", *command, "--out", pictures / "bank", "--generator", f"folder:{pictures / 'given'}")
+    good(*bank)
+    out = ("--out", pictures / "views.npz")
+    good("views", pictures / "bank", *command, *out)
+    with np.load(pictures / "views.npz") as shown:
+        assert shown["samples"].shape == (6, 16, 16, 3) and shown["views"].shape == (6, 1, 16, 16, 3)
+    (pictures / "views.npz").unlink()
+    assert call("views", pictures / "bank", pictures / "images", "--image-size", 20, *out).refused("of other rows")
+    assert call("views", pictures / "bank", pictures / "images", *out).refused("--image-size")
+    good("fit", *command, "--epochs", 1, "--out", pictures / "run")
+    assert call("views", pictures / "run", *command, *out).refused("--image-size is given for a run")
+    good("views", pictures / "run", pictures / "images", *out)
+
+
 def test_export(data, tmp_path, runs):
     result = good("export", runs / "plain", "--out", tmp_path / "encoder.safetensors")
     assert result.out.splitlines() == [str(tmp_path / "encoder.safetensors")] and "viewsmith.networks" in result.err
