@@ -88,6 +88,19 @@ def own_maps(x):
     return FrozenMaps(lambda: network, "Conv2d", x=x), network
 
 
+def test_foreground_and_background_do_not_change_places():
+    x = 0.1 * images()
+    x[:, :, 4:-4, 4:-4] += 1.0
+    maps = FrozenMaps(nn.Identity, "Identity", x=x)
+    quality = ViewQuality(SmallCNN(), x, maps=maps)
+    quality.follow(SmallCNN(), x)
+    axis = quality.axis.clone()
+    framed = 1.0 - x  # as bright at the border as the others within
+    assert float(find_foreground(lambda: [maps(framed)]).axis.float() @ axis) < -0.9
+    quality.follow(SmallCNN(), framed)
+    assert float(quality.axis @ axis) > 0.9
+
+
 @pytest.mark.parametrize("source", ["views", "cached"])
 def test_a_network_of_its_own(source):
     encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images()

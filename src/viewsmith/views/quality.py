@@ -87,14 +87,21 @@ class ViewQuality(nn.Module):
 
     @torch.no_grad()
     def follow(self, encoder: nn.Module, rows: Rows) -> None:
-        """Copy the weights of the encoder, and find what is foreground in scaled training rows."""
+        """Copy the weights of the encoder, and find what is foreground in scaled training rows.
+
+        May be called again as the encoder trains: foreground and background do not change places then
+        (`viewsmith.views.adaptive.find_foreground`).
+        """
         if self.encoder is not None:
             self.encoder.load_state_dict(encoder.state_dict())
         self.kept = []
         if self.maps is not None:
             maps, device = self.maps, rows.device
             chosen = torch.linspace(0, len(rows) - 1, min(len(rows), MOST), dtype=torch.float64).long()
-            found = find_foreground(lambda: (maps(rows[part.to(device)]).float() for part in chosen.split(BLOCK)))
+            found = find_foreground(
+                lambda: (maps(rows[part.to(device)]).float() for part in chosen.split(BLOCK)),
+                former=self.axis if self.ready else None,
+            )
             self.axis.copy_(found.axis)
         self.ready.fill_(1)
 
