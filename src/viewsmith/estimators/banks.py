@@ -1,4 +1,4 @@
-"""Banks of views for estimators and commands: the library's own generator, views at hand, and the job on a data set."""
+"""The job of a bank on a data set: options, the generator that they name, and a folder that holds nothing by halves."""
 
 from __future__ import annotations
 
@@ -10,198 +10,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-import viewsmith
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
-from viewsmith.data.folders import SUFFIXES, read_images
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.embedded import EmbeddedGenerator
 from viewsmith.estimators.fitting import find_device
-from viewsmith.estimators.own_maps import ENCODER, FeaturesOption, GivenFeatures, are_own, digest
+from viewsmith.estimators.given_views import GivenViews
+from viewsmith.estimators.own_maps import ENCODER, FeaturesOption, GivenFeatures, are_own
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.estimators.sessions import data_record, load_run
-from viewsmith.methods.diffaug import DiffAugMethod
 from viewsmith.networks.pixels import Pixels
 from viewsmith.training.bank import ViewBank, merge
 from viewsmith.training.generation import ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
-from viewsmith.views.adaptive import noise_shares, strength_of
-from viewsmith.views.quality import ViewQuality
 
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
-
-
-class EmbeddedGenerator:
-    """The conditional diffusion model of a DiffAug run as a generator of views, for any domain.
-
-    Parameters
-    ----------
-    model : DiffAug
-        Fitted, with a generator that learned something.
-    steps : int, optional
-        Of the sampler; by default the run's.
-    features : str or nn.Module
-        Where foreground and quality of images are seen: by the model's encoder, or as of `feature_maps`.
-
-    Raises
-    ------
-    InputError
-        The model generates nothing; features that it cannot have.
-    """
-
-    def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
-        if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
-            raise InputError(
-                f"the run is of {type(model).__name__} and has no generator that learned anything: give a run of "
-                "`viewsmith fit --method diffaug`"
-            )
-        self.model, self.generated = model, model.method_.generated
-        self._seen: ViewQuality | None = None
-        if steps is not None:
-            self.generated.generator.steps = steps
-        self.weights = digest(model._weights())
-        self._given: GivenFeatures | None = None
-        if are_own(features, model.fitted_["domain"]):
-            one = torch.zeros(1, *model.fitted_["row_shape"], dtype=torch.uint8)
-            self._given = GivenFeatures(features, model.scaler_, one, self.device)
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.generated.parameters()).device
-
-    def describe(self) -> dict[str, Any]:
-        core = self.generated.generator
-        return {
-            "name": "diffusion",
-            "version": viewsmith.__version__,
-            "weights": self.weights,
-            "sampler": core.sampler,
-            "steps": core.steps,
-            "guidance": core.guidance,
-        } | _described(self._given)
-
-    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        if self._given is not None:
-            return self._given.shares(rows)
-        return noise_shares(self.generated.encoder, self.model._samples(rows.numpy()))
-
-    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        if self._given is not None:
-            return self._given.quality(rows, views, axis)
-        x = self.model._scaled(rows)
-        if self._seen is None:
-            self._seen = ViewQuality(self.generated.encoder, x)
-        self._seen.axis.copy_(axis)
-        return self._seen(x, self.model._scaled(views))
-
-    @torch.no_grad()
-    def generate(
-        self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
-    ) -> Tensor:
-        x = self.model._scaled(rows)
-        made = self.generated.make(x, None, streams, strength_of(level).to(self.device))
-        views: Tensor = self.model.scaler_.inverse(made)
-        return views.cpu()
-
-
-class GivenViews:
-    """Views that the user has already: a folder of images like the folder of the data, or an array.
-
-    Parameters
-    ----------
-    path : Path
-        A folder that has, for each image of the data, an image under the same name, whatever its suffix; for several
-        views of each, subfolders 0, 1, ... of that kind. Or an .npz file with ``views``, (n, K, ...), as
-        `viewsmith views` writes it.
-    rows : ndarray, shape (n, ...)
-        The samples.
-    names : list of str, optional
-        Their file names.
-    given : GivenFeatures, optional
-        Tells shares of foreground and quality; without it they are unknown.
-
-    Raises
-    ------
-    InputError
-        Views are missing, or are not like the samples.
-    """
-
-    device = torch.device("cpu")
-
-    def __init__(
-        self, path: Path, rows: np.ndarray, names: list[str] | None, given: GivenFeatures | None = None
-    ) -> None:
-        self.path, self.like, self.given = path, rows[:1], given
-        self.views: np.ndarray | None = None
-        self.files: list[list[Path]] = []
-        if path.is_dir():
-            if names is None:
-                raise InputError(f"{path} is a folder, and the data are none of images: give an .npz file with views")
-            sides = sorted((each for each in path.iterdir() if each.name.isdigit()), key=lambda each: int(each.name))
-            self.files = [[_image(side, name) for name in names] for side in (sides or [path])]
-            self.n_views = len(self.files)
-        else:
-            self.views = _array(path, rows)
-            self.n_views = self.views.shape[1]
-
-    def describe(self) -> dict[str, Any]:
-        return {"name": "folder", "version": "1", "path": str(self.path)} | _described(self.given)
-
-    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        if self.given is None:
-            raise InputError("views that are there already have no noise level: leave the noise out, or give features")
-        return self.given.shares(rows)
-
-    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        if self.given is None:
-            raise InputError("views that are there already have no axis to tell quality by: give features")
-        return self.given.quality(rows, views, axis)
-
-    def generate(
-        self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
-    ) -> Tensor:
-        if self.views is not None:
-            return torch.from_numpy(self.views[index.numpy(), view])
-        height, width = self.like.shape[1:3]
-        files = [self.files[view][row] for row in index.tolist()]
-        found = read_images(files, height if height == width else None, self.like.shape[3:] == (3,))
-        if found.shape[1:3] != (height, width) or found[:1].size != self.like.size:
-            raise InputError(
-                f"views in {files[0].parent} have shape {found.shape[1:]}, expected {self.like.shape[1:]} as the data"
-            )
-        return torch.from_numpy(found.reshape(-1, *self.like.shape[1:]))
-
-
-def _described(given: GivenFeatures | None) -> dict[str, Any]:
-    return {} if given is None else {"features": given.describe()}
-
-
-def _image(folder: Path, name: str) -> Path:
-    base = folder / name
-    for file in (base, *(base.with_suffix(suffix) for suffix in SUFFIXES)):
-        if file.is_file():
-            return file
-    raise InputError(f"{folder} has no view of {name}: expected an image of that name, with any suffix")
-
-
-def _array(path: Path, rows: np.ndarray) -> np.ndarray:
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            views: np.ndarray = content["views"]
-    except FileNotFoundError as error:
-        raise InputError(f"no views at {path}: expected a folder of images, or an .npz file with views") from error
-    except Exception as error:
-        raise InputError(
-            f"cannot read {path} as an .npz file with views ({type(error).__name__}): write it with numpy"
-        ) from error
-    if views.ndim != rows.ndim + 1 or len(views) != len(rows) or views.shape[2:] != rows.shape[1:]:
-        expected = f"({len(rows)}, K, {', '.join(map(str, rows.shape[1:]))})"
-        raise InputError(f"the views of {path} have shape {views.shape}, expected {expected} for these data")
-    if views.dtype != rows.dtype:
-        raise InputError(f"the views of {path} are {views.dtype}, expected {rows.dtype} as the data")
-    return views
 
 
 def generate_bank(

@@ -133,6 +133,11 @@ class GivenFeatures:
         return x
 
 
+def described(given: GivenFeatures | None) -> dict[str, Any]:
+    """What a generator of views says of them, if it was given any."""
+    return {} if given is None else {"features": given.describe()}
+
+
 def digest(weights: Mapping[str, Any]) -> str:
     """Short name of the content of weights."""
     found = hashlib.sha256()
