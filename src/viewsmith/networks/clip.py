@@ -87,11 +87,7 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
         transformers: Any = importlib.import_module("transformers")
     except ImportError as error:
         raise MissingExtra(error.name or "transformers", "unclip", "features of CLIP") from error
-    local = Path(where).is_dir()
-    if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
-        raise InputError(
-            f"no CLIP at {where!r}: expected a folder in the layout of transformers, or OWNER/NAME on the hub"
-        )
+    local = is_local(where, "CLIP", "transformers")
     processors: Any = importlib.import_module("transformers.image_processing_base")
     try:
         with _quiet(transformers, local):
@@ -113,6 +109,22 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
             "config.json, model.safetensors and preprocessor_config.json"
         ) from error
     return ClipMaps(model, settings["image_mean"], settings["image_std"], center, scale)
+
+
+def is_local(where: str, what: str, layout: str) -> bool:
+    """Whether weights lie in a folder, and are not named as a model on the hub.
+
+    Raises
+    ------
+    InputError
+        They are neither.
+    """
+    local = Path(where).is_dir()
+    if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
+        raise InputError(
+            f"no {what} at {where!r}: expected a folder in the layout of {layout}, or OWNER/NAME on the hub"
+        )
+    return local
 
 
 def _named(error: Exception) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.losses.quality import map_pools, pair_quality
-from viewsmith.networks.clip import see
+from viewsmith.networks.clip import is_local, see
 from viewsmith.views.adaptive import foreground_shares
 from viewsmith.views.maker import randn
 
@@ -105,12 +104,7 @@ class StableUnCLIP:
             importlib.import_module("transformers")
         except ImportError as error:
             raise MissingExtra(error.name or "diffusers", "unclip", "the generator 'unclip'") from error
-        local = Path(where).is_dir()
-        if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
-            raise InputError(
-                f"no weights of Stable unCLIP at {where!r}: expected a folder in the layout of diffusers, or "
-                "OWNER/NAME on the hub"
-            )
+        local = is_local(where, "weights of Stable unCLIP", "diffusers")
         device = torch.device(device)
         try:
             pipeline = diffusers.StableUnCLIPImg2ImgPipeline.from_pretrained(
