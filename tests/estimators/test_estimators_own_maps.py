@@ -148,6 +148,9 @@ def test_a_loaded_model_finds_clip_by_its_name(data, clip, tmp_path):
     refused = GenView(**TINY, bank=str(bank.path), features=f"clip:{here}").fit
     assert f"no CLIP at '{here}'" in refusal(refused, images(), run=tmp_path / "new")
     assert not (tmp_path / "new").exists()
+    save_clip(here, seed=1)  # another one under the same name
+    assert "not those that the model was fitted with" in refusal(loaded.generated_views, images())
+    shutil.rmtree(here)
     shutil.move(tmp_path / "away", here)
     assert np.array_equal(loaded.generated_views(images())["quality"], quality)
 
@@ -171,6 +174,8 @@ def test_a_module_of_the_users(tmp_path):
     without = viewsmith.load(tmp_path / "run")
     assert np.array_equal(without.transform(images()), model.transform(images()))
     assert "of the user's own Sequential" in refusal(without.generated_views, images(), 2)
+    other = viewsmith.load(tmp_path / "run", features=nn.Sequential(nn.Conv2d(3, 5, 3, 2)))
+    assert "not those that the model was fitted with" in refusal(other.generated_views, images(), 2)
     untrained = model.untrained(images())
     assert untrained.method_.quality.maps is model.method_.quality.maps
 

@@ -18,7 +18,7 @@ from viewsmith.core.samples import Rows, Samples
 from viewsmith.estimators import generators, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.own_maps import ENCODER, are_own, feature_maps
+from viewsmith.estimators.own_maps import ENCODER, are_own, digest, feature_maps
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks.feature_maps import FrozenMaps
@@ -204,6 +204,7 @@ class GenView(ViewsmithEstimator):
         if are_own(options.features, resolved["domain"]):
             self._maps = feature_maps(options.features, *_scaling(resolved), x=x[:1])
             found["feature_shape"] = list(self._maps.shape)
+            found["feature_weights"] = digest(self._maps.network().state_dict())
         return found
 
     def _rows(self, X: Any, domain: str, row_shape: list[int] | None) -> Any:
@@ -272,7 +273,8 @@ class GenView(ViewsmithEstimator):
         if settings.fresh:
             return self._maps
         height, width, n = settings.feature_shape
-        return feature_maps(settings.features, *_scaling(vars(settings)), shape=(height, width, n))
+        known = {"shape": (height, width, n), "weights": settings.feature_weights}
+        return feature_maps(settings.features, *_scaling(vars(settings)), **known)
 
 
 def _quality(settings: SimpleNamespace, encoder: nn.Module, maps: FrozenMaps | None) -> ViewQuality:

@@ -61,6 +61,7 @@ def feature_maps(
     *,
     x: Tensor | None = None,
     shape: tuple[int, int, int] | None = None,
+    weights: str | None = None,
 ) -> FrozenMaps:
     """The maps of a network of their own.
 
@@ -74,17 +75,29 @@ def feature_maps(
     x : Tensor, shape (B, C, H, W), optional
         To find and try the network at once; without it `shape` has to be known.
     shape : (int, int, int), optional
+    weights : str, optional
+        The `digest` that its weights have to have.
 
     Raises
     ------
     InputError
-        See `viewsmith.networks.feature_maps.FrozenMaps`.
+        See `viewsmith.networks.feature_maps.FrozenMaps`; or, once it is found, it is another network.
     """
-    find = partial(_network, features, center, scale)
+    find = partial(_network, features, center, scale, weights)
     return FrozenMaps(find, features_text(features).removeprefix(OWN), x=x, shape=shape)
 
 
-def _network(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
+def _network(features: FeaturesOption, center: Tensor, scale: Tensor, weights: str | None) -> nn.Module:
+    network = _found(features, center, scale)
+    if weights is not None and digest(network.state_dict()) != weights:
+        raise InputError(
+            f"features is {features_text(features)!r}, and its weights are not those that the model was fitted with: "
+            "give the same network"
+        )
+    return network
+
+
+def _found(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
     if isinstance(features, nn.Module):
         return copy.deepcopy(features)
     if features.startswith(OWN):

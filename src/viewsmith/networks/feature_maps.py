@@ -148,7 +148,7 @@ class FrozenMaps(nn.Module):
         self.find, self.name = find, name
         self.found: list[nn.Module] = []  # in a list, for it is no part of this one
         if x is not None:
-            map_ = self(x[:1])
+            map_ = self._tried(x[:1])
             shape = (map_.shape[1], map_.shape[2], map_.shape[3])
         assert shape is not None
         self.shape = shape
@@ -162,13 +162,7 @@ class FrozenMaps(nn.Module):
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         network = self.network().to(x.device)
-        try:
-            maps = [network(part) for part in x.split(BLOCK)]
-        except Exception as error:
-            raise InputError(
-                f"the network {self.name} that gives features fails on images {tuple(x.shape)}: "
-                f"{type(error).__name__}: {' '.join(str(error).split())}"
-            ) from error
+        maps = [network(part) for part in x.split(BLOCK)]
         for map_, part in zip(maps, x.split(BLOCK), strict=True):
             if not isinstance(map_, Tensor) or map_.ndim != 4 or len(map_) != len(part) or min(map_.shape[2:]) < FEWEST:
                 given = tuple(map_.shape) if isinstance(map_, Tensor) else type(map_).__name__
@@ -177,6 +171,20 @@ class FrozenMaps(nn.Module):
                     f"expected maps ({len(part)}, features, h, w) with h and w at least {FEWEST}"
                 )
         return torch.cat(maps).movedim(1, 3)
+
+    def _tried(self, x: Tensor) -> Tensor:
+        """The maps of images that the network has not seen the like of yet."""
+        self.network()
+        try:
+            maps: Tensor = self(x)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"the network {self.name} that gives features fails on images {tuple(x.shape)}: "
+                f"{type(error).__name__}: {' '.join(str(error).split())}"
+            ) from error
+        return maps
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenMaps:
         return self  # nothing in it changes
