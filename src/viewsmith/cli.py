@@ -12,7 +12,20 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli_errors import cut, explain, show_warning, writing
-from viewsmith.cli_options import Data, Debug, Label, Labels, Run, Threads, make_estimator, refuse_others
+from viewsmith.cli_options import (
+    Data,
+    Debug,
+    Features,
+    ImageSize,
+    Label,
+    Labels,
+    Run,
+    Threads,
+    make_estimator,
+    names,
+    refuse_others,
+    set_threads,
+)
 from viewsmith.core.errors import InputError
 
 app = typer.Typer(
@@ -33,6 +46,7 @@ def fit(
     bank: Annotated[
         str | None, typer.Option(metavar="BANK", help="Views that `viewsmith generate` made (genview).")
     ] = None,
+    features: Features = None,
     framework: Annotated[
         str | None, typer.Option(help="simclr (the default), moco, moco-v3, byol, simsiam, swav or dino")
     ] = None,
@@ -55,9 +69,7 @@ def fit(
     label: Label = None,
     labels: Labels = None,
     layer: Annotated[str | None, typer.Option(metavar="NAME", help="Layer of an h5ad file instead of X.")] = None,
-    image_size: Annotated[
-        int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")
-    ] = None,
+    image_size: ImageSize = None,
     domain: Annotated[str | None, typer.Option(help="vectors, images or dna; default: from the data")] = None,
     drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
     one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
@@ -74,6 +86,7 @@ def fit(
 
     flags = {
         "bank": bank,
+        "features": features,
         "framework": framework,
         "encoder": encoder,
         "view_maker": views,
@@ -88,13 +101,13 @@ def fit(
     }
     given = {key: value for key, value in flags.items() if value is not None}
     model = make_estimator(method, preset, config, set_ or [], given)
-    _set_threads(threads)
+    set_threads(threads)
     dataset = load_dataset(
         data,
         label=label,
         domain=domain if domain is not None or model.domain == "auto" else model.domain,
-        drop=_names(drop),
-        one_hot=_names(one_hot),
+        drop=names(drop),
+        one_hot=names(one_hot),
         impute=model.impute,
         labels=labels,
         layer=layer,
@@ -136,7 +149,7 @@ def embed(
     from viewsmith.data import write_representations
     from viewsmith.estimators.sessions import load_for, load_run
 
-    _set_threads(threads)
+    set_threads(threads)
     model = load_run(run)
     dataset = load_for(model, data, label, labels)
     with writing(out):
@@ -162,10 +175,10 @@ def evaluate(
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.training.run import RunFolder
 
-    _set_threads(threads)
+    set_threads(threads)
     model = load_run(run)
     dataset = load_for(model, data, label, labels)
-    result = compare(model, dataset, umap=umap, protocols=_names(protocols) if protocols else None)
+    result = compare(model, dataset, umap=umap, protocols=names(protocols) if protocols else None)
     with writing(RunFolder(run).evaluation):
         write_json_atomic(RunFolder(run).evaluation, result)
     if json_:
@@ -185,6 +198,7 @@ def views(
     seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
     label: Label = None,
     labels: Labels = None,
+    image_size: ImageSize = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -204,11 +218,13 @@ def views(
         raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist: make it first")
-    _set_threads(threads)
+    set_threads(threads)
+    shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (bank := ViewBank(run)).exists():
-        refuse_others(context, "for a bank", ("run", "data", "out", "n", "label", "labels", "threads", "debug"))
-        arrays = views_of_bank(bank, data, n, label=label, labels=labels)
+        refuse_others(context, "for a bank", (*shared, "image_size"))
+        arrays = views_of_bank(bank, data, n, label=label, labels=labels, image_size=image_size)
     else:
+        refuse_others(context, "for a run", (*shared, "split", "seed"))
         model = load_run(run)
         arrays = views_of_model(model, load_for(model, data, label, labels), n, split=split, seed=seed)
     with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
@@ -240,6 +256,7 @@ def generate(
     noise: Annotated[
         str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
     ] = None,
+    features: Features = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Part of the job, from 1/N to N/N.")] = "1/1",
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Samples in a block; default: 16 (unclip), 256.")
@@ -248,9 +265,7 @@ def generate(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     label: Label = None,
     labels: Labels = None,
-    image_size: Annotated[
-        int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")
-    ] = None,
+    image_size: ImageSize = None,
     domain: Annotated[str | None, typer.Option(help="vectors, images or dna; default: from the data")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Views of all rows.")] = False,
     threads: Threads = None,
@@ -272,7 +287,7 @@ def generate(
     if len(data) > 1:
         raise InputError(f"{len(data)} names of data are given, expected one; to join banks of shards add --merge")
     part = parse_shard(shard)
-    _set_threads(threads)
+    set_threads(threads)
     dataset = load_dataset(data[0], label=label, labels=labels, domain=domain, image_size=image_size)
     with writing(out):
         bank = generate_bank(
@@ -286,6 +301,7 @@ def generate(
             guidance=guidance,
             scheduler=scheduler,
             noise=noise,
+            features=features or "encoder",
             shard=part,
             batch_size=batch_size,
             epochs=epochs,
@@ -330,7 +346,7 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Write RUN/report.html: curves, diagnostics, comparison, maps."""
-    _set_threads(threads)
+    set_threads(threads)
     typer.echo(str(_write_report(run, data=data, label=label, labels=labels, pictures=True)))
 
 
@@ -361,17 +377,6 @@ def main(arguments: list[str] | None = None) -> None:
         if message:
             print(f"error: {cut(message)}", file=sys.stderr)
     raise SystemExit(code if isinstance(code, int) else 0)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _set_threads(threads: int | None) -> None:
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
 
 
 def _write_report(

@@ -28,6 +28,15 @@ Label = Annotated[
 Labels = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
 ]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NETWORK",
+        help="What sees foreground and quality of images: encoder (the default), or CLIP's network of images, "
+        "clip:FOLDER or clip:OWNER/NAME (extra unclip).",
+    ),
+]
+ImageSize = Annotated[int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -72,6 +81,19 @@ def refuse_others(context: typer.Context, why: str, allowed: Sequence[str]) -> N
             continue
         flag = option.rstrip("_").replace("_", "-")
         raise InputError(f"--{flag} is given {why}, which takes no such option: leave it out")
+
+
+def names(text: str) -> list[str]:
+    """Names in a comma-separated text."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def set_threads(threads: int | None) -> None:
+    """Let torch compute on so many threads; None: on as many as it does."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:

@@ -18,13 +18,14 @@ from viewsmith.estimators import pictures, settings, strength
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
-    "fit": "method out bank framework encoder views epochs minutes batch-size preset seed device precision config set "
-    "resume label labels layer image-size domain drop one-hot impute transductive threads checkpoint-every debug",
+    "fit": "method out bank features framework encoder views epochs minutes batch-size preset seed device precision "
+    "config set resume label labels layer image-size domain drop one-hot impute transductive threads "
+    "checkpoint-every debug",
     "embed": "out output label labels threads debug",
     "evaluate": "json umap protocols label labels threads debug",
-    "views": "n out split seed label labels threads debug",
-    "generate": "out merge generator run seed views-per-sample steps guidance scheduler noise shard batch-size epochs "
-    "device label labels image-size domain transductive threads debug",
+    "views": "n out split seed label labels image-size threads debug",
+    "generate": "out merge generator run seed views-per-sample steps guidance scheduler noise features shard "
+    "batch-size epochs device label labels image-size domain transductive threads debug",
     "export": "out format debug",
     "report": "data label labels threads debug",
     "methods": "json debug",

@@ -11,6 +11,7 @@ import pytest
 from cli_tools import call, files, good
 from PIL import Image
 
+from clip_toys import save_clip
 from viewsmith.training import bank as banks
 from viewsmith.training.bank import ViewBank
 
@@ -183,6 +184,47 @@ def test_an_unreadable_view_leaves_the_rest(pictures):
     good(*command)
     after = files(pictures / "bank")
     assert "manifest.csv" in after and all(after[name] == there[name] for name in there)
+
+
+def test_views_and_a_training_seen_by_clip(pictures):
+    save_clip(pictures / "clip")
+    features = ("--features", f"clip:{pictures / 'clip'}")
+    generator = ("--generator", f"folder:{pictures / 'given'}")
+    command = ("generate", pictures / "images", "--out", pictures / "bank", *generator)
+    assert good(*command, *features).err == ""
+    assert call(*command).refused() and call(*command, "--features", "clip").refused("features of clip need weights")
+    run, genview = pictures / "run", ("--method", "genview", "--bank", pictures / "bank", "--epochs", 2)
+    fit = ("fit", pictures / "images", *genview, *features, "--out", run)
+    good(*fit, "--minutes", 1e-9)
+    assert good(*fit, "--resume").out.splitlines() == [str(run)]
+    out = ("--out", pictures / "views.npz")
+    good("views", run, pictures / "images", *out)
+    with np.load(pictures / "views.npz") as shown:
+        assert np.isfinite(shown["quality"]).all()
+    shutil.rmtree(pictures / "clip")
+    good("embed", run, pictures / "images", "--out", pictures / "h.npz")
+    assert call("views", run, pictures / "images", *out).refused("no CLIP at")
+    assert call(*fit[:-1], pictures / "new").refused("no CLIP at") and not (pictures / "new").exists()
+    assert call("fit", pictures / "images", *features, "--out", pictures / "new").refused("no option 'features'")
+
+
+def test_views_of_a_bank_of_resized_images(pictures):
+    for number, name in enumerate("abcdef"):
+        image = np.random.default_rng(number).integers(0, 256, (20 + number, 24, 3), dtype=np.uint8)
+        Image.fromarray(image).save(pictures / "images" / f"{name}.png")
+    command = (pictures / "images", "--image-size", 16)
+    bank = ("generate", *command, "--out", pictures / "bank", "--generator", f"folder:{pictures / 'given'}")
+    good(*bank)
+    out = ("--out", pictures / "views.npz")
+    good("views", pictures / "bank", *command, *out)
+    with np.load(pictures / "views.npz") as shown:
+        assert shown["samples"].shape == (6, 16, 16, 3) and shown["views"].shape == (6, 1, 16, 16, 3)
+    (pictures / "views.npz").unlink()
+    assert call("views", pictures / "bank", pictures / "images", "--image-size", 20, *out).refused("of other rows")
+    assert call("views", pictures / "bank", pictures / "images", *out).refused("--image-size")
+    good("fit", *command, "--epochs", 1, "--out", pictures / "run")
+    assert call("views", pictures / "run", *command, *out).refused("--image-size is given for a run")
+    good("views", pictures / "run", pictures / "images", *out)
 
 
 def test_export(data, tmp_path, runs):

@@ -10,7 +10,9 @@ import torch
 from refusals import refusal
 from viewsmith import DiffAug, PiNDA
 from viewsmith.data import load_dataset
-from viewsmith.estimators.banks import EmbeddedGenerator, GivenViews, generate_bank
+from viewsmith.estimators.banks import generate_bank
+from viewsmith.estimators.embedded import EmbeddedGenerator
+from viewsmith.estimators.given_views import GivenViews
 from viewsmith.training.bank import ViewBank
 from viewsmith.views.adaptive import adaptive_levels, density_share, level_of, noise_shares, strength_of
 

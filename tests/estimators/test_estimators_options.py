@@ -197,6 +197,7 @@ REFUSED_BY_GENVIEW = [
     ("bank", 3, "string"),
     ("alpha", 2, "less than or equal to 1"),
     ("quality", "perhaps", "boolean"),
+    ("features", 3, "string"),
     ("quality_features", "clip", "'views', 'encoder' or 'cached'"),
     ("gamma", -1, "greater than or equal to 0"),
     ("noise", "loud", "adaptive"),

@@ -11,6 +11,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods import ContrastiveMethod, GenViewMethod
 from viewsmith.networks import MLP
+from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import GaussianNoise, Identity, ViewPair
@@ -235,6 +236,43 @@ def test_release_lets_go_of_all_rows():
     method = with_bank()
     method.release()
     assert method.bank == [] and method.rows is None
+
+
+def genview_of_images(**options):
+    """A method on small images whose quality is seen by a network of its own, and the images."""
+    torch.manual_seed(0)
+    x = torch.randn(24, 3, 8, 8)
+    network = nn.Conv2d(3, 5, 2, 2)
+    maps = FrozenMaps(lambda: network, "Conv2d", x=x)
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(192, M))
+    method = genview(generated=False, on_top=True, **options)
+    method.framework = SimCLR(encoder, MLP(M, [3]))
+    method.quality = ViewQuality(encoder, x, maps=maps)
+    return method, x
+
+
+def test_a_network_of_its_own_weighs_from_the_first_step():
+    method, x = genview_of_images()
+    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("train", 4)]
+    rows = []
+
+    class Keep(Callback):
+        def epoch(self, trainer, row):
+            rows.append(row)
+
+    Trainer(method, batch_size=12, callbacks=[Keep()]).fit(x)
+    assert len(rows) == 4 and all("quality" in row for row in rows)
+    # With a generator trained in between it still does, and the axis stays as it was found.
+    method, x = genview_of_images()
+    method.generated = genview().generated
+    first, _, train = method.phases()
+    method.rows = x
+    first.start(0)
+    assert method.quality.ready
+    axis, method.quality.kept = method.quality.axis.clone(), [x]
+    method.generated = None
+    train.start(0)
+    assert torch.equal(method.quality.axis, axis) and method.quality.kept == []  # maps of new views have to be kept
 
 
 class Stop(Callback):

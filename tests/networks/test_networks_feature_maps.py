@@ -1,12 +1,15 @@
 """The feature map inside encoders of images: the layer, its values, and that nothing is left behind."""
 
+import copy
+import re
+
 import pytest
 import torch
 from torch import nn
 
 from refusals import refusal
 from viewsmith.networks.cnn import SmallCNN
-from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.networks.resnet import resnet18
 
 
@@ -69,3 +72,49 @@ def test_patches_of_a_transformer():
 def test_an_encoder_without_maps_is_refused():
     flat = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 4))
     assert "no feature map" in refusal(FeatureMap, flat, images())
+
+
+def strided(channels=3):
+    """A network that gives maps, of a quarter of the side."""
+    return nn.Sequential(nn.Conv2d(channels, 6, 4, 4), nn.BatchNorm2d(6), nn.Dropout(0.5))
+
+
+def test_maps_of_a_network_of_its_own():
+    network, x = strided(), images(70)
+    network(x)  # moves the statistics of BatchNorm
+    maps = FrozenMaps(lambda: network.train(), "Sequential", x=x)
+    assert maps.shape == (8, 8, 6)
+    found = maps.train()(x)
+    with torch.no_grad():
+        expected = network.eval()(x).movedim(1, 3)
+    torch.testing.assert_close(found, expected)
+    assert not found.requires_grad and not any(weights.requires_grad for weights in network.parameters())
+    # It is no part of what holds it.
+    holder = nn.ModuleList([maps]).train()
+    assert not holder.state_dict() and not list(holder.parameters()) and not network.training
+    assert copy.deepcopy(holder)[0] is maps
+
+
+def test_a_network_is_found_when_it_is_needed():
+    asked = []
+
+    def find():
+        asked.append(1)
+        return strided()
+
+    maps = FrozenMaps(find, "Sequential", shape=(8, 8, 6))
+    assert asked == [] and maps.shape == (8, 8, 6)
+    assert torch.equal(maps(images()), maps(images())) and asked == [1]
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (nn.Flatten(), r"makes \(1, 3072\) of images \(1, 3, 32, 32\), expected maps \(1, features, h, w\)"),
+        (nn.Conv2d(3, 4, 16, 16), r"makes \(1, 4, 2, 2\)"),
+        (nn.Conv2d(1, 4, 3), "fails on images .*RuntimeError"),
+        (nn.GRU(32, 4), "network GRU"),
+    ],
+)
+def test_networks_that_give_no_maps_are_refused(network, said):
+    assert re.search(said, refusal(FrozenMaps, lambda: network, type(network).__name__, x=images()))

@@ -46,6 +46,22 @@ def test_axis_and_shares_are_those_of_the_plain_way(sign, dtype):
     assert torch.corrcoef(torch.stack([shares, inside.flatten(1).double().mean(1)]))[0, 1] > 0.9
 
 
+def test_an_axis_found_before_keeps_its_sign():
+    maps, direction, inside = scene(width=3)
+    first = find_foreground(blocks(maps))
+    # The same features of images whose objects lie at the border: the border rule alone turns the axis round.
+    other = maps + (~inside)[..., None] * direction - inside[..., None] * direction
+    assert float(first.axis @ find_foreground(blocks(other)).axis) < -0.9
+    again = find_foreground(blocks(other), former=first.axis.float())
+    assert float(first.axis @ again.axis) > 0.9
+    assert float(again.share(other).mean()) == pytest.approx(0.4, abs=0.01)  # the threshold is that of this sign
+    assert float(find_foreground(blocks(maps), former=-first.axis).axis @ first.axis) < -0.9
+    # One on which patches do not vary with the new one, or not at all, says nothing.
+    across = torch.linalg.cross(first.axis, torch.eye(3, dtype=torch.float64)[0])
+    for former in (across / across.norm(), torch.zeros(3)):
+        assert float(find_foreground(blocks(other), former=former).axis @ first.axis) < -0.9
+
+
 def test_blocks_do_not_matter():
     maps, _, _ = scene()
     one, other = find_foreground(blocks(maps, 60)), find_foreground(blocks(maps, 1))

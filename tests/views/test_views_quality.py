@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
+from viewsmith.losses.quality import attention_pools, foreground_map, map_pools, pair_quality
 from viewsmith.networks.cnn import SmallCNN
-from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.networks.mlp import MLP
 from viewsmith.views import GaussianNoise, image_recipe
 from viewsmith.views.adaptive import find_foreground
@@ -79,6 +79,48 @@ def test_a_state_dict_brings_it_back():
     other.load_state_dict(quality.state_dict())
     assert other.ready and torch.equal(other(x, x.flip(0)), quality(x, x.flip(0)))
     assert torch.equal(copy.deepcopy(other)(x, x.flip(0)), quality(x, x.flip(0)))
+
+
+def own_maps(x):
+    """Maps of a network of its own, and the network."""
+    torch.manual_seed(3)
+    network = nn.Conv2d(3, 5, 3, 2)
+    return FrozenMaps(lambda: network, "Conv2d", x=x), network
+
+
+def test_foreground_and_background_do_not_change_places():
+    x = 0.1 * images()
+    x[:, :, 4:-4, 4:-4] += 1.0
+    maps = FrozenMaps(nn.Identity, "Identity", x=x)
+    quality = ViewQuality(SmallCNN(), x, maps=maps)
+    quality.follow(SmallCNN(), x)
+    axis = quality.axis.clone()
+    framed = 1.0 - x  # as bright at the border as the others within
+    assert float(find_foreground(lambda: [maps(framed)]).axis.float() @ axis) < -0.9
+    quality.follow(SmallCNN(), framed)
+    assert float(quality.axis @ axis) > 0.9
+
+
+@pytest.mark.parametrize("source", ["views", "cached"])
+def test_a_network_of_its_own(source):
+    encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images()
+    maps, _ = own_maps(x)
+    quality = ViewQuality(encoder, x, source=source, maps=maps)
+    assert not quality.waits and list(quality.state_dict()) == ["ready", "axis"] and not list(quality.parameters())
+    quality.follow(encoder, x)
+    axis = find_foreground(lambda: [maps(x)]).axis.float()
+    torch.testing.assert_close(quality.axis, axis)
+    first, second = images(5, 1), images(5, 2)
+    pools = [map_pools(maps(view), axis) for view in (first, second)]
+    torch.testing.assert_close(quality.train()(first, second), pair_quality(*pools))
+    if source == "cached":
+        quality.keep([x])
+        assert quality.kept[0].shape == (12, 5, 14, 14)
+    other = ViewQuality(encoder, x, source=source, maps=maps)
+    other.load_state_dict(quality.state_dict())
+    assert torch.equal(other(first, second), quality(first, second))
+    with pytest.raises(InputError, match="sees no features of Conv2d"):
+        ViewQuality(encoder, x, source="encoder", maps=maps)
 
 
 def kept():

@@ -25,7 +25,11 @@ __all__ = ["CRLTAC", "ESTIMATORS", "Contrastive", "DiffAug", "GenView", "MetAug"
 
 
 def load(
-    path: str | os.PathLike[str], *, encoder: nn.Module | None = None, family: FamilyOption | None = None
+    path: str | os.PathLike[str],
+    *,
+    encoder: nn.Module | None = None,
+    family: FamilyOption | None = None,
+    features: nn.Module | None = None,
 ) -> ViewsmithEstimator:
     """The fitted model of a run folder. Nothing in it is executed or unpickled.
 
@@ -36,6 +40,9 @@ def load(
         For a model whose encoder was the user's own: a module of the same structure, which takes its weights.
     family : Family or list of callable, optional
         For a model of CRL-TAC whose transformations were the user's own: the same ones.
+    features : torch.nn.Module, optional
+        For a model of GenView whose features were of the user's own network: the same one, with its weights. Without
+        it the model does all but see quality and adaptive noise.
 
     Raises
     ------
@@ -47,7 +54,8 @@ def load(
     cls = ESTIMATORS.get(config.get("method", ""))
     if cls is None or "parameters" not in config or "fitted" not in config:
         raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
-    own = {name: part for name, part in (("encoder", encoder), ("family", family)) if part is not None}
+    given = {"encoder": encoder, "family": family, "features": features}
+    own = {name: part for name, part in given.items() if part is not None}
     for name in own:
         known = str(config["parameters"].get(name))
         if not known.startswith(("module:", OWN)):

@@ -359,8 +359,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """All that rebuilds the model: method, parameters, where the data came from, what fit resolved."""
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_CONFIGURATION}
         parameters["random_state"] = self.fitted_["seed"]
-        if isinstance(self.encoder, nn.Module):
-            parameters["encoder"] = f"module:{type(self.encoder).__name__}"
+        for name, value in parameters.items():
+            if isinstance(value, nn.Module):
+                parameters[name] = f"module:{type(value).__name__}"
         config = {"viewsmith": viewsmith.__version__, "method": self.name, "parameters": parameters}
         if "data" in context:
             config["data"] = context["data"]

@@ -18,8 +18,10 @@ from viewsmith.core.samples import Rows, Samples
 from viewsmith.estimators import generators, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.own_maps import ENCODER, are_own, digest, feature_maps
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
+from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.training.bank import ViewBank
 from viewsmith.training.generation import check_noise
 from viewsmith.views.adaptive import BearableStrength, level_of
@@ -54,6 +56,11 @@ class GenView(ViewsmithEstimator):
         the maps that the encoder makes of the views anyway as it trains. "cached": the copy looks at every image once,
         and what a view shows is cut from its map, blind to the view's colours. What each costs and how well they agree:
         docs, GenView. Vectors and DNA: always views.
+    features : str or torch.nn.Module
+        Of images: the network that sees foreground and quality. "encoder": a copy of the encoder, from after
+        `first_share` of the epochs. Or a network of its own, frozen and never saved: CLIP's of images through
+        transformers (extra `unclip`), "clip:FOLDER" or "clip:OWNER/NAME" on the hub, which is fetched; or a module of
+        yours from scaled images (B, C, H, W) to maps (B, D, h, w). With it pairs are weighed from the first step on.
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str
@@ -86,7 +93,7 @@ class GenView(ViewsmithEstimator):
 
     name = "genview"
     strength_option = "noise_strength"
-    trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False}
+    trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
     resolved_options = GENERATOR
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; give the bank.
@@ -115,6 +122,7 @@ class GenView(ViewsmithEstimator):
     alpha: Share = 1.0
     quality: bool = True
     quality_features: Literal["views", "encoder", "cached"] = "views"
+    features: str | nn.Module = ENCODER
     gamma: Rate = 1.0
     noise: str = "adaptive"
     first_share: Share = 0.5
@@ -174,7 +182,7 @@ class GenView(ViewsmithEstimator):
         if len(x) < 2:
             raise InputError("one row has no others to tell by what noise it can bear: expected at least two")
         generated: Any = self.method_.generated
-        strength = BearableStrength(self.options_.noise)(generated.encoder, x, seed).to(x.device)
+        strength = generated.strengths(generated.encoder, x, seed).to(x.device)
         views = self._drawn(X, x, lambda part, rng: generated.make(x[part], None, rng, strength[part]), n_views, seed)
         return views, np.repeat(level_of(strength).cpu().numpy()[:, None], n_views, axis=1)
 
@@ -192,7 +200,12 @@ class GenView(ViewsmithEstimator):
 
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         check_noise(options.noise)
-        return generators.usual_settings(options, resolved, GENERATOR)
+        found = generators.usual_settings(options, resolved, GENERATOR)
+        if are_own(options.features, resolved["domain"]):
+            self._maps = feature_maps(options.features, *_scaling(resolved), x=x[:1])
+            found["feature_shape"] = list(self._maps.shape)
+            found["feature_weights"] = digest(self._maps.network().state_dict())
+        return found
 
     def _rows(self, X: Any, domain: str, row_shape: list[int] | None) -> Any:
         rows = super()._rows(X, domain, row_shape)
@@ -234,14 +247,15 @@ class GenView(ViewsmithEstimator):
 
     def _build(self, settings: SimpleNamespace) -> Method:
         framework, views = parts.make_model(settings)
+        maps = self._own_maps(settings)
         generated = None
         if settings.bank is None and settings.alpha > 0:
-            generated = _generated(settings, framework.encoder)
+            generated = _generated(settings, framework.encoder, maps)
         return GenViewMethod(
             framework,
             views,
             generated,
-            _quality(settings, framework.encoder) if settings.quality and settings.gamma else None,
+            _quality(settings, framework.encoder, maps) if settings.quality and settings.gamma else None,
             alpha=settings.alpha,
             gamma=settings.gamma,
             on_top=settings.domain != "vectors",
@@ -252,9 +266,24 @@ class GenView(ViewsmithEstimator):
             generator_optimizer=generators.make_generator_optimizer(settings),
         )
 
+    def _own_maps(self, settings: SimpleNamespace) -> FrozenMaps | None:
+        """Of a network of their own; in a model that is loaded it is found when somebody looks."""
+        if not are_own(settings.features, settings.domain):
+            return None
+        if settings.fresh:
+            return self._maps
+        height, width, n = settings.feature_shape
+        known = {"shape": (height, width, n), "weights": settings.feature_weights}
+        return feature_maps(settings.features, *_scaling(vars(settings)), **known)
 
-def _quality(settings: SimpleNamespace, encoder: nn.Module) -> ViewQuality:
-    return ViewQuality(encoder, _one(settings), source=settings.quality_features)
+
+def _quality(settings: SimpleNamespace, encoder: nn.Module, maps: FrozenMaps | None) -> ViewQuality:
+    return ViewQuality(encoder, _one(settings), source=settings.quality_features, maps=maps)
+
+
+def _scaling(fitted: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """How images are scaled: what is taken from pixels, and what they are divided by, (C,) both."""
+    return torch.tensor(fitted["pixel_mean"]), torch.tensor(fitted["pixel_scale"])
 
 
 def _one(settings: SimpleNamespace) -> Tensor:
@@ -264,7 +293,7 @@ def _one(settings: SimpleNamespace) -> Tensor:
     return torch.zeros(1, parts.channels_of(settings), *settings.row_shape[:2])
 
 
-def _generated(settings: SimpleNamespace, encoder: nn.Module) -> GeneratedViews:
+def _generated(settings: SimpleNamespace, encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
     """The domain's diffusion model, with the strength that each row can bear."""
     settings = copy.copy(settings)
     settings.denoiser = "fast"
@@ -285,5 +314,5 @@ def _generated(settings: SimpleNamespace, encoder: nn.Module) -> GeneratedViews:
         nn.Identity(),
         n_components=settings.n_components,
         n_views=settings.bank_views,
-        strengths=BearableStrength(settings.noise),
+        strengths=BearableStrength(settings.noise, maps),
     )

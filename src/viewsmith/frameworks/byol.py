@@ -5,16 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from viewsmith.frameworks.parts import (
-    full_precision,
-    refuse_crops,
-    require_momentum,
-    require_predictor,
-    updates_state,
-)
+from viewsmith.frameworks.parts import predictions_and_targets, require_momentum
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
-from viewsmith.networks.momentum import cosine_momentum, momentum_copy, update_copy
+from viewsmith.networks.momentum import momentum_copy
 from viewsmith.views.pair import Pair
 
 
@@ -76,17 +70,7 @@ class BYOL(nn.Module):
         InputError
             The pair has local views, or the predictor's width is not the head's.
         """
-        refuse_crops(pair, "byol")
-        momentum = cosine_momentum(self.momentum, progress)
-        if updates_state(self):
-            update_copy(self.encoder_copy, self.encoder, momentum)
-            update_copy(self.head_copy, self.head, momentum)
-        # One forward for both views: they share their BatchNorm statistics.
-        views = torch.cat([pair.first, pair.second])
-        p = full_precision(self.predictor(self.head(self.encoder(views))))
-        with torch.no_grad():
-            z = full_precision(self.head_copy(self.encoder_copy(views)))
-        require_predictor(p, z)
+        p, z = predictions_and_targets(self, "byol", pair, progress)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
         with torch.autocast(p.device.type, enabled=False):
             return 2 + negative_cosine(p0, z1) + negative_cosine(p1, z0)

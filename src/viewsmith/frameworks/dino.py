@@ -10,16 +10,16 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.frameworks.parts import (
     head_width,
+    move_copies,
     prototype_scores,
     represent_views,
     require,
     require_momentum,
     require_temperature,
-    updates_state,
 )
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.mlp import MLP
-from viewsmith.networks.momentum import cosine_momentum, momentum_copy, update_copy
+from viewsmith.networks.momentum import cosine_momentum, momentum_copy
 from viewsmith.views.pair import Pair
 
 
@@ -114,11 +114,7 @@ class DINO(nn.Module):
             Share of training done, 0 to 1.
         """
         momentum = cosine_momentum(self.momentum, progress)
-        moves = updates_state(self)
-        if moves:
-            update_copy(self.encoder_copy, self.encoder, momentum)
-            update_copy(self.head_copy, self.head, momentum)
-            update_copy(self.prototypes_copy, self.prototypes, momentum)
+        moves = move_copies(self, momentum, ("encoder", "head", "prototypes"))
         batch = len(pair.first)
         student = prototype_scores(self.head(represent_views(self.encoder, pair)), self.prototypes)
         with torch.no_grad():

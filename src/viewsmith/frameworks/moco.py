@@ -10,15 +10,15 @@ from viewsmith.core.errors import InputError
 from viewsmith.frameworks.parts import (
     full_precision,
     head_width,
+    move_copies,
     refuse_crops,
     require,
     require_momentum,
     require_temperature,
-    updates_state,
 )
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.mlp import MLP
-from viewsmith.networks.momentum import momentum_copy, update_copy
+from viewsmith.networks.momentum import momentum_copy
 from viewsmith.views.pair import Pair
 
 
@@ -105,10 +105,7 @@ class MoCo(nn.Module):
             The batch of all processes is larger than the queue, or the pair has local views.
         """
         refuse_crops(pair, "moco")
-        moves = updates_state(self)
-        if moves:
-            update_copy(self.encoder_copy, self.encoder, self.momentum)
-            update_copy(self.head_copy, self.head, self.momentum)
+        moves = move_copies(self, self.momentum)
         queries = full_precision(self.head(self.encoder(pair.first)))
         with torch.no_grad():
             keys = unit(full_precision(self.head_copy(self.encoder_copy(pair.second))))

@@ -6,17 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
-from viewsmith.frameworks.parts import (
-    full_precision,
-    refuse_crops,
-    require_momentum,
-    require_predictor,
-    require_temperature,
-    updates_state,
-)
+from viewsmith.frameworks.parts import predictions_and_targets, require_momentum, require_temperature
 from viewsmith.losses.nt_xent import nt_xent
 from viewsmith.networks.mlp import MLP
-from viewsmith.networks.momentum import cosine_momentum, momentum_copy, update_copy
+from viewsmith.networks.momentum import momentum_copy
 from viewsmith.views.pair import Pair
 
 
@@ -90,16 +83,7 @@ class MoCoV3(nn.Module):
         InputError
             The pair has local views, or the predictor's width is not the head's.
         """
-        refuse_crops(pair, "moco-v3")
-        momentum = cosine_momentum(self.momentum, progress)
-        if updates_state(self):
-            update_copy(self.encoder_copy, self.encoder, momentum)
-            update_copy(self.head_copy, self.head, momentum)
-        views = torch.cat([pair.first, pair.second])
-        queries = full_precision(self.predictor(self.head(self.encoder(views))))
-        with torch.no_grad():
-            keys = full_precision(self.head_copy(self.encoder_copy(views)))
-        require_predictor(queries, keys)
+        queries, keys = predictions_and_targets(self, "moco-v3", pair, progress)
         q, k = queries.chunk(2), keys.chunk(2)
         everywhere = gather(k[0]), gather(k[1])
         ids = pair.ids

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.losses.nt_xent import unit
+from viewsmith.networks.momentum import cosine_momentum, update_copy
 from viewsmith.views.pair import Pair
 
 
@@ -60,6 +64,46 @@ def head_width(head: nn.Module, width: int | None) -> int:
 def updates_state(framework: nn.Module) -> bool:
     """Whether a forward is a training step; all others leave copies, queues and centres as they are."""
     return framework.training and torch.is_grad_enabled()
+
+
+def move_copies(framework: Any, momentum: float, names: Sequence[str] = ("encoder", "head")) -> bool:
+    """In a training step, let the copies ``NAME_copy`` follow; returns whether it is one (`updates_state`)."""
+    moves = updates_state(framework)
+    if moves:
+        for name in names:
+            update_copy(getattr(framework, f"{name}_copy"), getattr(framework, name), momentum)
+    return moves
+
+
+def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: float) -> tuple[Tensor, Tensor]:
+    """What an online network predicts of the first and the second views, and what its copies say of them, (2 B, d).
+
+    The copies move before, in a training step, by a momentum that rises to 1.
+
+    Parameters
+    ----------
+    framework : nn.Module
+        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy`` and ``momentum``.
+    name : str
+        Its name, in messages.
+    pair : Pair
+    progress : float
+        Share of training done, 0 to 1.
+
+    Raises
+    ------
+    InputError
+        The pair has local views, or the predictor's width is not the head's.
+    """
+    refuse_crops(pair, name)
+    move_copies(framework, cosine_momentum(framework.momentum, progress))
+    # One forward for both views: they share their BatchNorm statistics.
+    views = torch.cat([pair.first, pair.second])
+    p = full_precision(framework.predictor(framework.head(framework.encoder(views))))
+    with torch.no_grad():
+        z = full_precision(framework.head_copy(framework.encoder_copy(views)))
+    require_predictor(p, z)
+    return p, z
 
 
 def full_precision(z: Tensor) -> Tensor:

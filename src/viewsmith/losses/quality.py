@@ -55,6 +55,12 @@ def attention_pools(features: Tensor, foreground: Tensor) -> Pools:
     return z_f, features.sum(1) - z_f
 
 
+def map_pools(maps: Tensor, axis: Tensor) -> Pools:
+    """z_f and z_b, (B, D) each, of feature maps (B, h, w, D) along the axis of the foreground, (D,)."""
+    features = maps.flatten(1, 2)
+    return attention_pools(features, foreground_map(features, axis.to(features)))
+
+
 def pair_quality(first: Pools, second: Pools) -> Tensor:
     """``q = cos(z_f, z_f') - cos(z_b, z_b')`` of each pair of views (equations 11 and 12).
 

@@ -52,7 +52,8 @@ class GenViewMethod(Method):
     on_top : bool
         Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
     first_share : float
-        Share of the epochs before anything is made of the encoder: the copy that sees quality, the generator.
+        Share of the epochs before anything is made of the encoder: the copy that sees quality, the generator. A
+        network of its own sees quality from the first step on.
     epochs, generator_epochs : int
     optimizer, generator_optimizer : Optimizer
         The encoder's schedule runs once over all its phases.
@@ -90,18 +91,22 @@ class GenViewMethod(Method):
         views.bind(framework)
 
     def phases(self) -> list[Phase]:
-        later = self.quality is not None or self.generated is not None
+        later = self.generated is not None or (self.quality is not None and self.quality.waits)
         first = round(self.first_share * self.epochs) if later else 0
-        phases = [self._encoder_phase("first", 0, first, None)] if first else []
+        phases = [self._encoder_phase("first", 0, first, self._begin_first)] if first else []
         if self.generated is not None:
             step = Update("generator", GeneratorStep(self.generated), optimizer=self.generator_optimizer)
             phases.append(Phase("generator", self.generator_epochs, [step], start=self._begin_generator))
-        return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training if later else None)]
+        return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training)]
 
-    def _encoder_phase(self, name: str, begin: int, end: int, start: Start | None) -> Phase:
+    def _encoder_phase(self, name: str, begin: int, end: int, start: Start) -> Phase:
         span = begin / self.epochs, end / self.epochs
         step = Update("encoder", _EncoderStep(self, span), optimizer=replace(self.optimizer, span=span))
         return Phase(name, end - begin, [step], start=start)
+
+    def _begin_first(self, seed: int) -> None:
+        if self.quality is not None and not self.quality.waits:
+            self._see()
 
     def _begin_generator(self, seed: int) -> None:
         assert self.generated is not None
@@ -113,8 +118,14 @@ class GenViewMethod(Method):
             self.generated.forget_bank()
             self.generated.judge()
         if self.quality is not None:
-            assert self.rows is not None
+            self._see()
+
+    def _see(self) -> None:
+        """Let quality be seen: by the encoder as it is now, or by a network that stays as it is."""
+        assert self.quality is not None and self.rows is not None
+        if self.quality.waits or not self.quality.ready:
             self.quality.follow(self.framework.encoder, self.rows)
+        self.quality.release()  # there may be views now that no maps are kept of
 
     def pair(self, batch: Batch, progress: float) -> tuple[Pair, Sources | None]:
         """Two views of each sample, one of them perhaps of a generated one (equation 6), and where both come from."""

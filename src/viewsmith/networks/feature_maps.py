@@ -1,9 +1,10 @@
-"""The feature map inside an encoder of images, whatever its class: what tells foreground from background."""
+"""Feature maps of images, from inside an encoder or by a network of their own: what shows foreground."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from viewsmith.core.errors import InputError
 
 PATCHES = 7  # a side of the map, as of the published network on 224 pixels
 FEWEST = 3
+BLOCK = 64  # images that a network of its own looks at in one go
 
 
 class _Caught(Exception):
@@ -109,6 +111,83 @@ class FeatureMap(nn.Module):
             encoder.train(training)
             for hook in hooks:
                 hook.remove()
+
+
+class FrozenMaps(nn.Module):
+    """Images (B, C, H, W) to maps of patch features (B, h, w, D) by a network that gives maps; no gradient.
+
+    The network does not learn, stays in evaluation mode, and is no part of what holds it: it is neither saved nor
+    copied with it.
+
+    Parameters
+    ----------
+    find : callable
+        Gives the network, from scaled images to (B, D, h, w), when it is first needed.
+    name : str
+        Of the network, in messages.
+    x : Tensor, shape (B, C, H, W), optional
+        Scaled images to try it with at once.
+    shape : (int, int, int), optional
+        h, w, D where they are known already.
+
+    Raises
+    ------
+    InputError
+        It cannot be found, fails, or gives something else than maps of 3 x 3 patches or more.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], nn.Module],
+        name: str,
+        *,
+        x: Tensor | None = None,
+        shape: tuple[int, int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        self.find, self.name = find, name
+        self.found: list[nn.Module] = []  # in a list, for it is no part of this one
+        if x is not None:
+            map_ = self._tried(x[:1])
+            shape = (map_.shape[1], map_.shape[2], map_.shape[3])
+        assert shape is not None
+        self.shape = shape
+
+    def network(self) -> nn.Module:
+        """The network, in evaluation mode."""
+        if not self.found:
+            self.found.append(self.find().requires_grad_(False).eval())
+        return self.found[0]
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        network = self.network().to(x.device)
+        maps = [network(part) for part in x.split(BLOCK)]
+        for map_, part in zip(maps, x.split(BLOCK), strict=True):
+            if not isinstance(map_, Tensor) or map_.ndim != 4 or len(map_) != len(part) or min(map_.shape[2:]) < FEWEST:
+                given = tuple(map_.shape) if isinstance(map_, Tensor) else type(map_).__name__
+                raise InputError(
+                    f"the network {self.name} that gives features makes {given} of images {tuple(part.shape)}, "
+                    f"expected maps ({len(part)}, features, h, w) with h and w at least {FEWEST}"
+                )
+        return torch.cat(maps).movedim(1, 3)
+
+    def _tried(self, x: Tensor) -> Tensor:
+        """The maps of images that the network has not seen the like of yet."""
+        self.network()
+        try:
+            maps: Tensor = self(x)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"the network {self.name} that gives features fails on images {tuple(x.shape)}: "
+                f"{type(error).__name__}: {' '.join(str(error).split())}"
+            ) from error
+        return maps
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FrozenMaps:
+        return self  # nothing in it changes
 
 
 def _as_map(output: Any) -> Tensor | None:

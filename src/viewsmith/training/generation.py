@@ -32,7 +32,10 @@ class ViewGenerator(Protocol):
     def device(self) -> torch.device: ...
 
     def describe(self) -> dict[str, Any]:
-        """What it is, in plain JSON values, with ``name`` and ``version``; it tells banks apart."""
+        """What it is, in plain JSON values, with ``name`` and ``version``; it tells banks apart.
+
+        With ``features`` where shares and quality are seen whatever the noise.
+        """
         ...
 
     def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +78,7 @@ def generate(
         bank.write_levels(*find_levels(record, rows, generator))
     known, axis = bank.read_levels(), bank.read_axis()
     assert known is not None
-    part, parts = shard
+    (part, parts), seen = shard, _seen(record)
     todo = [number for number in bank.missing() if number % parts == part - 1]
     for number in _shown(todo) if progress else todo:
         index = bank.rows_of(number)
@@ -84,8 +87,7 @@ def generate(
         for view in range(record["views_per_sample"]):
             streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
             views.append(generator.generate(block, index, view, level[:, view], streams))
-            asked = record["noise"] == "adaptive"
-            q = generator.quality(block, views[-1], axis) if asked else torch.full((len(block),), UNKNOWN)
+            q = generator.quality(block, views[-1], axis) if seen else torch.full((len(block),), UNKNOWN)
             quality.append(q.float().cpu())
         bank.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
     if not bank.missing():
@@ -96,17 +98,23 @@ def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) 
     """Shares, float64 (n,), noise levels, int64 (n, K), and axis, (D,), of the noise that a bank's record names.
 
     ``adaptive``: by the share, all views of a sample alike; ``random``: one of the five levels for each view;
-    ``constant:L``: L; ``none``: views that are there already, of unknown level (-1). All but the first do not ask for
-    shares (NaN), and have no axis.
+    ``constant:L``: L; ``none``: views that are there already, of unknown level (-1). All but the first ask for shares
+    where the generator was given features alone; else these are unknown (NaN), and there is no axis.
     """
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
-    share = torch.full((n,), UNKNOWN, dtype=torch.float64)
+    share, axis = torch.full((n,), UNKNOWN, dtype=torch.float64), torch.zeros(0)
+    if _seen(record):
+        share, axis = (found.cpu() for found in generator.shares(rows))
     if noise == "adaptive":
-        share, axis = generator.shares(rows)
-        return share.cpu(), adaptive_levels(share.cpu())[:, None].repeat(1, k), axis.cpu()
+        return share, adaptive_levels(share)[:, None].repeat(1, k), axis
     if noise == "random":
-        return share, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), torch.zeros(0)
-    return share, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), torch.zeros(0)
+        return share, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
+    return share, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), axis
+
+
+def _seen(record: dict[str, Any]) -> bool:
+    """Whether shares and quality are looked at."""
+    return record["noise"] == "adaptive" or "features" in record["generator"]
 
 
 def check_noise(noise: str) -> str:

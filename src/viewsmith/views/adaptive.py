@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.neighbours import nearest_neighbours
 
 #: Noise levels, in steps of the generator's 1,000, of the five fifths of the share.
@@ -23,6 +23,8 @@ LEVELS = (0, 100, 200, 300, 400)
 #: Share of all patches that is taken for foreground (the paper's "approximately 40 %").
 FOREGROUND = 0.4
 BINS = 1 << 16
+#: Correlation of patches on two axes from which on these are one axis, perhaps turned round.
+SAME_AXIS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +48,17 @@ class Foreground:
         return inside.double().mean(1)
 
 
-def find_foreground(maps: Callable[[], Iterable[Tensor]], foreground: float = FOREGROUND) -> Foreground:
+def find_foreground(
+    maps: Callable[[], Iterable[Tensor]], foreground: float = FOREGROUND, *, former: Tensor | None = None
+) -> Foreground:
     """The axis of the foreground and its threshold, from feature maps that pass by twice.
 
     The first pass adds up the covariance of the patches, the second a histogram of their projections: memory does not
     grow with the number of images. The sign of the axis is fixed by the border rule: in most photographs the border is
-    background, so that the patches there must have the smaller mean projection. The threshold is the first of the
-    histogram's edges with at most the wanted share of the patches above it.
+    background, so that the patches there must have the smaller mean projection. The rule is a close call where borders
+    hardly differ, and may turn as a network trains; an axis that was found before decides instead, if the projections
+    of the patches on it and on the new one have a correlation of `SAME_AXIS` or more in size. The threshold is the
+    first of the histogram's edges with at most the wanted share of the patches above it.
 
     Parameters
     ----------
@@ -60,6 +66,8 @@ def find_foreground(maps: Callable[[], Iterable[Tensor]], foreground: float = FO
         Gives the same maps each time it is called, in blocks (B, h, w, D), h and w at least 3.
     foreground : float
         Wanted share of all patches, above 0 and below 1.
+    former : Tensor, shape (D,), optional
+        The axis found before in features of the same network, earlier in its training.
 
     Raises
     ------
@@ -68,7 +76,8 @@ def find_foreground(maps: Callable[[], Iterable[Tensor]], foreground: float = FO
     """
     if not 0 < foreground < 1:
         raise InputError(f"the share of foreground is {foreground}, expected a number above 0 and below 1")
-    axis, reach = _first_component(_checked(maps()))
+    axis, covariance, reach = _first_component(_checked(maps()))
+    kept = 0.0 if former is None else _correlation(covariance, axis, former.to(axis))
     counts = torch.zeros(BINS, dtype=torch.int64, device=axis.device)
     border = inner = 0.0
     n_border = n_inner = 0
@@ -78,7 +87,8 @@ def find_foreground(maps: Callable[[], Iterable[Tensor]], foreground: float = FO
         inner, n_inner = inner + float(middle.sum()), n_inner + middle.numel()
         border, n_border = border + float(s.sum() - middle.sum()), n_border + s.numel() - middle.numel()
         counts += torch.bincount(((s.flatten() / reach + 1) / 2 * BINS).long().clamp(0, BINS - 1), minlength=BINS)
-    if border / n_border > inner / n_inner:
+    turned = kept < 0 if abs(kept) >= SAME_AXIS else border / n_border > inner / n_inner
+    if turned:
         axis, counts = -axis, counts.flip(0)
     below = counts.cumsum(0).double() / counts.sum()
     edge = int((below < 1 - foreground).sum()) + 1
@@ -105,8 +115,8 @@ def foreground_shares(
     return torch.cat([found.share(look(part)).cpu() for part in torch.arange(n).split(block)]), found.axis.cpu()
 
 
-def _first_component(maps: Iterable[Tensor]) -> tuple[Tensor, float]:
-    """First eigenvector of the patches' covariance, float64 (D,), and the length of the longest patch."""
+def _first_component(maps: Iterable[Tensor]) -> tuple[Tensor, Tensor, float]:
+    """First eigenvector of the patches' covariance, float64 (D,), this, (D, D), and the length of the longest patch."""
     reach, count = 0.0, 0
     origin = total = moments = None
     for block in maps:
@@ -124,7 +134,13 @@ def _first_component(maps: Iterable[Tensor]) -> tuple[Tensor, float]:
         raise InputError("no images were given to find the foreground of: expected at least one")
     covariance = moments / count - torch.outer(total, total) / count**2
     axis = torch.linalg.eigh(covariance).eigenvectors[:, -1]
-    return axis, max(reach, 1e-12) * (1 + 1e-6)
+    return axis, covariance, max(reach, 1e-12) * (1 + 1e-6)
+
+
+def _correlation(covariance: Tensor, axis: Tensor, former: Tensor) -> float:
+    """Of the projections of patches of this covariance on two axes; 0 where they do not differ along one of them."""
+    scale = (axis @ covariance @ axis) * (former @ covariance @ former)
+    return float(axis @ covariance @ former / scale.sqrt()) if scale > 0 else 0.0
 
 
 def _checked(maps: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -158,11 +174,11 @@ def density_share(places: Tensor, k: int = 10) -> Tensor:
 
 
 @torch.no_grad()
-def noise_shares(encoder: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
+def noise_shares(encoder: nn.Module, rows: Rows, maps: FrozenMaps | None = None) -> tuple[Tensor, Tensor]:
     """How much noise each sample can bear, float64 (n,) on the CPU, by what an encoder makes of it; and the axis.
 
-    Images: the share of foreground in the encoder's feature map (`foreground_shares`). Vectors and DNA, which have no
-    border: the density around the representation (`density_share`), and the axis has width 0.
+    Images: the share of foreground in the encoder's feature map, or in the maps given (`foreground_shares`). Vectors
+    and DNA, which have no border: the density around the representation (`density_share`), and the axis has width 0.
 
     Parameters
     ----------
@@ -170,10 +186,16 @@ def noise_shares(encoder: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
         In evaluation mode.
     rows : Tensor or Samples, n rows
         Scaled samples: images (C, H, W), others of fewer dimensions.
+    maps : FrozenMaps, optional
+        Of images, by a network of their own.
     """
     if rows[:1].ndim < 4:
         return density_share(in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu(), torch.zeros(0)
-    maps = FeatureMap(encoder, rows[:1])
+    return image_shares(FeatureMap(encoder, rows[:1]) if maps is None else maps, rows)
+
+
+def image_shares(maps: FeatureMap | FrozenMaps, rows: Rows) -> tuple[Tensor, Tensor]:
+    """`foreground_shares` of scaled images in their maps."""
     device = rows.device
     return foreground_shares(lambda index: maps(rows[index.to(device)]).float(), len(rows))
 
@@ -215,14 +237,17 @@ class BearableStrength:
     ----------
     noise : str
         ``adaptive``: by what the row can bear; ``random``: of one of the five levels; ``constant:L``: of the level L.
+    maps : FrozenMaps, optional
+        In which the foreground of images is found, in place of the encoder's.
     """
 
     noise: str
+    maps: FrozenMaps | None = None
 
     def __call__(self, encoder: nn.Module, rows: Rows, seed: int) -> Tensor:
         """Strengths, float64 (n,), by an encoder in evaluation mode."""
         if self.noise == "adaptive":
-            return strength_of(adaptive_levels(noise_shares(encoder, rows)[0]))
+            return strength_of(adaptive_levels(noise_shares(encoder, rows, self.maps)[0]))
         if self.noise == "random":
             return strength_of(random_levels(len(rows), stream(seed, "levels")))
         return strength_of(torch.full((len(rows),), int(self.noise.partition(":")[2])))

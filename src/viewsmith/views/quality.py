@@ -1,4 +1,4 @@
-"""The quality of pairs of views, seen by a frozen copy of an encoder (GenView: Li et al. 2024, section 3.4)."""
+"""The quality of pairs of views, seen by a frozen network or a copy of the encoder (GenView: Li et al. 2024, 3.4)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.losses.quality import Pools, attention_pools, foreground_map, pair_quality
-from viewsmith.networks.feature_maps import FeatureMap
+from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map_pools, pair_quality
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.adaptive import find_foreground
 from viewsmith.views.fixed.resampling import crop
 from viewsmith.views.maker import CropBoxes
@@ -33,7 +33,7 @@ class ViewQuality(nn.Module):
     Parameters
     ----------
     encoder : nn.Module
-        Copied, and the copy stays as it is until `follow`.
+        Copied, and the copy stays as it is until `follow`. Not looked at where there are `maps`.
     x : Tensor, shape (B, ...)
         A scaled sample or more, which tells what the encoder is for.
     source : {"views", "encoder", "cached"}
@@ -41,6 +41,13 @@ class ViewQuality(nn.Module):
         that the encoder makes of the views anyway as it trains (`watch`, `passed`); it has moved since it was copied.
         ``cached``: the copy looks at every image once (`keep`), and what a view shows is cut from its map (`cached`);
         colours of views are not seen. Vectors and DNA: always ``views``.
+    maps : FrozenMaps, optional
+        A network that gives maps of images, such as CLIP, in place of the copy; it is not saved.
+
+    Raises
+    ------
+    InputError
+        The encoder has no feature map; maps of a network of their own are wanted from the encoder's pass.
 
     Attributes
     ----------
@@ -55,24 +62,46 @@ class ViewQuality(nn.Module):
     ready: Tensor
     axis: Tensor
 
-    def __init__(self, encoder: nn.Module, x: Tensor, *, source: Source = "views") -> None:
+    def __init__(
+        self, encoder: nn.Module, x: Tensor, *, source: Source = "views", maps: FrozenMaps | None = None
+    ) -> None:
         super().__init__()
-        self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
-        self.maps = FeatureMap(self.encoder, x) if x.ndim == 4 else None
+        if maps is not None and source == "encoder":
+            raise InputError(
+                f"quality_features is 'encoder', which sees no features of {maps.name}: take 'views' or 'cached'"
+            )
+        self.encoder: nn.Module | None = None
+        self.maps: FeatureMap | FrozenMaps | None = maps
+        if maps is None:
+            self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
+            self.maps = FeatureMap(self.encoder, x) if x.ndim == 4 else None
         self.source: Source = "views" if self.maps is None else source
         self.kept: list[Tensor] = []
         self.register_buffer("ready", torch.tensor(0))
         self.register_buffer("axis", torch.zeros(0 if self.maps is None else self.maps.shape[2]))
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has to wait for an encoder that learned something."""
+        return self.encoder is not None
+
     @torch.no_grad()
     def follow(self, encoder: nn.Module, rows: Rows) -> None:
-        """Copy the weights of the encoder, and find what is foreground in scaled training rows."""
-        self.encoder.load_state_dict(encoder.state_dict())
+        """Copy the weights of the encoder, and find what is foreground in scaled training rows.
+
+        May be called again as the encoder trains: foreground and background do not change places then
+        (`viewsmith.views.adaptive.find_foreground`).
+        """
+        if self.encoder is not None:
+            self.encoder.load_state_dict(encoder.state_dict())
         self.kept = []
         if self.maps is not None:
             maps, device = self.maps, rows.device
             chosen = torch.linspace(0, len(rows) - 1, min(len(rows), MOST), dtype=torch.float64).long()
-            found = find_foreground(lambda: (maps(rows[part.to(device)]).float() for part in chosen.split(BLOCK)))
+            found = find_foreground(
+                lambda: (maps(rows[part.to(device)]).float() for part in chosen.split(BLOCK)),
+                former=self.axis if self.ready else None,
+            )
             self.axis.copy_(found.axis)
         self.ready.fill_(1)
 
@@ -84,7 +113,7 @@ class ViewQuality(nn.Module):
     @contextlib.contextmanager
     def watch(self, framework: nn.Module) -> Iterator[Passes]:
         """Catch the maps that a framework's encoder, and its ``encoder_copy``, make of pairs meanwhile."""
-        assert self.maps is not None
+        assert isinstance(self.maps, FeatureMap)
         encoders = [getattr(framework, name) for name in ("encoder", "encoder_copy") if hasattr(framework, name)]
         passes: Passes = [[] for _ in encoders]
         hooks = [self.maps.listen(*each) for each in zip(encoders, passes, strict=True)]
@@ -113,8 +142,7 @@ class ViewQuality(nn.Module):
                 f"the encoder sees {len(both)} views in a pass, expected both of each of {n} pairs: "
                 "take quality_features='views' with this framework"
             )
-        features = both[: 2 * n].float().flatten(1, 2)
-        z_f, z_b = attention_pools(features, foreground_map(features, self.axis))
+        z_f, z_b = map_pools(both[: 2 * n].float(), self.axis)
         return pair_quality((z_f[:n], z_b[:n]), (z_f[n:], z_b[n:]))
 
     @torch.no_grad()
@@ -165,16 +193,17 @@ class ViewQuality(nn.Module):
         self.kept = []
 
     def _pools(self, view: Tensor) -> Pools:
-        if self.maps is None:
-            h = self.encoder(view).float()
-            return h, torch.zeros_like(h)  # all foreground
-        features = self.maps(view).float().flatten(1, 2)
-        return attention_pools(features, foreground_map(features, self.axis))
+        if self.maps is not None:
+            return map_pools(self.maps(view).float(), self.axis)
+        assert self.encoder is not None
+        h = self.encoder(view).float()
+        return h, torch.zeros_like(h)  # all foreground
 
     def train(self, mode: bool = True) -> ViewQuality:
         """The copied encoder stays in evaluation mode."""
         super().train(mode)
-        self.encoder.eval()
+        if self.encoder is not None:
+            self.encoder.eval()
         return self
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
+from viewsmith.losses.quality import map_pools, pair_quality
+from viewsmith.networks.clip import is_local, see
 from viewsmith.views.adaptive import foreground_shares
 from viewsmith.views.maker import randn
 
@@ -104,12 +104,7 @@ class StableUnCLIP:
             importlib.import_module("transformers")
         except ImportError as error:
             raise MissingExtra(error.name or "diffusers", "unclip", "the generator 'unclip'") from error
-        local = Path(where).is_dir()
-        if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
-            raise InputError(
-                f"no weights of Stable unCLIP at {where!r}: expected a folder in the layout of diffusers, or "
-                "OWNER/NAME on the hub"
-            )
+        local = is_local(where, "weights of Stable unCLIP", "diffusers")
         device = torch.device(device)
         try:
             pipeline = diffusers.StableUnCLIPImg2ImgPipeline.from_pretrained(
@@ -163,17 +158,11 @@ class StableUnCLIP:
             Features of the patches after the last norm, for the share of foreground.
         """
         settings = self.pipeline.feature_extractor
-        pixels = _colour(rows).to(self.device)
         crop = settings.crop_size
-        height, width = (crop, crop) if isinstance(crop, int) else (crop["height"], crop["width"])
-        pixels = _middle(_resized(pixels, max(height, width), shorter=True), height, width)
-        statistics = settings.image_mean, settings.image_std
-        mean, std = (torch.tensor(values, device=self.device)[:, None, None] for values in statistics)
-        encoder = self.pipeline.image_encoder
-        output = encoder(((pixels - mean) / std).to(next(encoder.parameters()).dtype))
-        patches = encoder.vision_model.post_layernorm(output.last_hidden_state[:, 1:])
-        patch = encoder.config.patch_size
-        return output.image_embeds, patches.unflatten(1, (height // patch, width // patch))
+        size = (crop, crop) if isinstance(crop, int) else (crop["height"], crop["width"])
+        pixels = _colour(rows).to(self.device)
+        output, maps = see(self.pipeline.image_encoder, pixels, size, settings.image_mean, settings.image_std)
+        return output.image_embeds, maps
 
     @torch.no_grad()
     def noisy(self, embedding: Tensor, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
@@ -196,8 +185,8 @@ class StableUnCLIP:
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         """q of images and a view of each, float32 (B,), by the patches of CLIP."""
-        features = (self.look(each)[1].float().flatten(1, 2) for each in (rows, views))
-        return pair_quality(*(attention_pools(each, foreground_map(each, axis.to(each))) for each in features)).cpu()
+        pools = (map_pools(self.look(each)[1].float(), axis.to(self.device)) for each in (rows, views))
+        return pair_quality(*pools).cpu()
 
     @torch.no_grad()
     def generate(
@@ -268,19 +257,6 @@ def _colour(rows: Tensor) -> Tensor:
     """Pixels from 0 to 1, (B, 3, H, W), of uint8 images (B, H, W) or (B, H, W, C)."""
     x = rows[:, None] if rows.ndim == 3 else rows.movedim(3, 1)
     return (x / 255).expand(-1, 3, -1, -1)
-
-
-def _resized(x: Tensor, side: int, *, shorter: bool = False) -> Tensor:
-    """Images (B, C, H, W) resized with a smooth filter: to a square, or until the shorter side has `side` pixels."""
-    height, width = x.shape[2:]
-    scale = side / min(height, width)
-    size = (max(side, int(height * scale)), max(side, int(width * scale))) if shorter else (side, side)
-    return F.interpolate(x, size, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
-
-
-def _middle(x: Tensor, height: int, width: int) -> Tensor:
-    top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
-    return x[:, :, top : top + height, left : left + width]
 
 
 def _like(x: Tensor, rows: Tensor) -> Tensor:

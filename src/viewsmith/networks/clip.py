@@ -1,0 +1,160 @@
+"""CLIP's network of images through transformers (extra ``unclip``), as a network that gives maps of patch features."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, MissingExtra
+
+KINDS = ("clip_vision_model", "clip")  # of config.json: the network of images alone, and with that of texts
+STATISTICS = ("image_mean", "image_std")
+
+
+class ClipMaps(nn.Module):
+    """Scaled images (B, C, H, W) to the features of their patches, (B, D, h, w), after the last norm.
+
+    Images are unscaled, grey ones repeated to three channels, resized and cropped to the network's size and normalised
+    as it was trained.
+
+    Parameters
+    ----------
+    model : transformers.CLIPVisionModel or CLIPVisionModelWithProjection
+    mean, std : sequence of float
+        Of the three colours, which the network was trained with.
+    center, scale : Tensor, shape (C,)
+        What makes pixels from 0 to 1 of scaled images: ``x * scale + center``.
+    """
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(
+        self, model: nn.Module, mean: Sequence[float], std: Sequence[float], center: Tensor, scale: Tensor
+    ) -> None:
+        super().__init__()
+        config: Any = model.config
+        self.model, self.size = model, int(config.image_size)
+        self.mean, self.std = list(mean), list(std)
+        self.register_buffer("center", center.detach().clone()[:, None, None])
+        self.register_buffer("scale", scale.detach().clone()[:, None, None])
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = (x.float() * self.scale + self.center).clamp(0, 1).expand(-1, 3, -1, -1)
+        _, maps = see(self.model, pixels, (self.size, self.size), self.mean, self.std)
+        return maps.movedim(3, 1)
+
+
+def see(
+    model: Any, pixels: Tensor, size: tuple[int, int], mean: Sequence[float], std: Sequence[float]
+) -> tuple[Any, Tensor]:
+    """What CLIP makes of pixels from 0 to 1, (B, 3, H, W): its output, and the maps of its patches, (B, h, w, D).
+
+    Maps are without the class token and after the last norm, as published for GenView.
+    """
+    pixels = _middle(_resized(pixels, max(size)), *size)
+    centre, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
+    output = model(((pixels - centre) / spread).to(next(model.parameters()).dtype))
+    patches = getattr(model, "vision_model", model).post_layernorm(output.last_hidden_state[:, 1:])
+    patch = model.config.patch_size
+    return output, patches.unflatten(1, (size[0] // patch, size[1] // patch))
+
+
+def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
+    """CLIP's network of images from a folder, or from the hub, from which it is fetched.
+
+    Parameters
+    ----------
+    where : str
+        Folder in the layout of transformers, with safetensors and the settings of its image processor; or the hub's
+        OWNER/NAME.
+    center, scale : Tensor, shape (C,)
+        As of `ClipMaps`.
+
+    Raises
+    ------
+    InputError
+        There is no such network, or transformers (extra ``unclip``) is not installed.
+    """
+    try:
+        transformers: Any = importlib.import_module("transformers")
+    except ImportError as error:
+        raise MissingExtra(error.name or "transformers", "unclip", "features of CLIP") from error
+    local = is_local(where, "CLIP", "transformers")
+    processors: Any = importlib.import_module("transformers.image_processing_base")
+    try:
+        with _quiet(transformers, local):
+            settings, _ = processors.ImageProcessingMixin.get_image_processor_dict(where, local_files_only=local)
+            kind = transformers.PreTrainedConfig.get_config_dict(where, local_files_only=local)[0].get("model_type")
+            if kind not in KINDS:
+                raise InputError(f"it holds a model of the type {kind!r}")
+            model, report = transformers.CLIPVisionModel.from_pretrained(
+                where, local_files_only=local, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+            )
+        if report["missing_keys"]:
+            raise InputError(f"it lacks the weights {sorted(report['missing_keys'])[0]}")
+        if not all(len(settings[name]) == 3 for name in STATISTICS):
+            raise InputError("its preprocessor_config.json has other than three colours")
+    except Exception as error:
+        detail = " ".join(str(error).split())[:200] if isinstance(error, InputError | OSError) else _named(error)
+        raise InputError(
+            f"cannot load CLIP from {where!r} ({detail}): give the folder of a CLIP vision model, complete, with "
+            "config.json, model.safetensors and preprocessor_config.json"
+        ) from error
+    return ClipMaps(model, settings["image_mean"], settings["image_std"], center, scale)
+
+
+def is_local(where: str, what: str, layout: str) -> bool:
+    """Whether weights lie in a folder, and are not named as a model on the hub.
+
+    Raises
+    ------
+    InputError
+        They are neither.
+    """
+    local = Path(where).is_dir()
+    if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
+        raise InputError(
+            f"no {what} at {where!r}: expected a folder in the layout of {layout}, or OWNER/NAME on the hub"
+        )
+    return local
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+@contextlib.contextmanager
+def _quiet(transformers: Any, local: bool) -> Iterator[None]:
+    """Without what transformers prints of weights that are not wanted; what is fetched keeps its bar."""
+    logs = transformers.utils.logging
+    level, bar = logs.get_verbosity(), logs.is_progress_bar_enabled()
+    logs.set_verbosity_error()
+    if local:
+        logs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logs.set_verbosity(level)
+        if bar:
+            logs.enable_progress_bar()
+
+
+def _resized(x: Tensor, side: int) -> Tensor:
+    """Images (B, C, H, W) resized with a smooth filter until their shorter side has `side` pixels."""
+    height, width = x.shape[2:]
+    scale = side / min(height, width)
+    size = max(side, int(height * scale)), max(side, int(width * scale))
+    return F.interpolate(x, size, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+
+
+def _middle(x: Tensor, height: int, width: int) -> Tensor:
+    top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
+    return x[:, :, top : top + height, left : left + width]

@@ -1,0 +1,212 @@
+"""Foreground and quality seen by CLIP or by a module of the user's: banks, trainings, and models loaded again."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import viewsmith
+from clip_toys import save_clip
+from refusals import refusal
+from viewsmith import DiffAug, GenView
+from viewsmith.data import load_dataset
+from viewsmith.estimators.banks import generate_bank
+from viewsmith.losses.quality import map_pools, pair_quality
+from viewsmith.networks.clip import load_clip
+from viewsmith.training.bank import ViewBank
+from viewsmith.training.checkpoint import load_tensors
+from viewsmith.views.adaptive import adaptive_levels, foreground_shares
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+N = 24
+TINY = {"epochs": 2, "n_components": 8, "batch_size": 12, "random_state": 0}
+
+
+def images():
+    return np.random.default_rng(0).integers(0, 256, (N, 16, 16, 3), dtype=np.uint8)
+
+
+def stripes():
+    """A module of the user's own that gives maps."""
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Conv2d(3, 5, 3, 2), nn.BatchNorm2d(5), nn.ReLU())
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clip") / "clip"
+    save_clip(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data set of images, and a run with a generator on it."""
+    folder = tmp_path_factory.mktemp("data")
+    np.savez(folder / "x.npz", X=images())
+    np.savez(folder / "views.npz", views=(255 - images())[:, None])
+    DiffAug(phases="AB", **TINY).fit(images(), run=folder / "run")
+    return load_dataset(folder / "x.npz"), folder / "run", folder / "views.npz"
+
+
+def seen(network, rows, views):
+    """Shares, axis and quality in maps of rows from 0 to 1, by the plain way."""
+    maps, other = (network(torch.from_numpy(each).movedim(3, 1) / 255).movedim(1, 3) for each in (rows, views))
+    share, axis = foreground_shares(lambda index: maps[index], len(maps))
+    return share, axis, pair_quality(map_pools(maps, axis), map_pools(other, axis))
+
+
+@pytest.mark.parametrize("noise", ["adaptive", "random"])
+@torch.no_grad()
+def test_a_bank_of_the_own_generator_is_seen_by_clip(data, clip, tmp_path, noise):
+    dataset, run, _ = data
+    bank = generate_bank(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
+    share, _, q = seen(
+        load_clip(str(clip), torch.zeros(3), torch.ones(3)), dataset.x_train, bank.read_views()[:, 0].numpy()
+    )
+    found, level = bank.read_levels()
+    torch.testing.assert_close(found, share, atol=1 / 16, rtol=0)  # a patch on the threshold
+    assert float((found - share).abs().mean()) < 0.01
+    assert torch.equal(level[:, 0], adaptive_levels(found)) == (noise == "adaptive")
+    torch.testing.assert_close(bank.read("quality")[:, 0], q, atol=1e-3, rtol=0)
+    kept = bank.read_record()["generator"]["features"]
+    assert kept["name"] == f"clip:{clip}" and len(kept["weights"]) == 16
+    # It goes on with the same features alone.
+    bank.block(0).unlink()
+    again = generate_bank(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
+    torch.testing.assert_close(again.read("quality")[:, 0], q, atol=1e-3, rtol=0)
+    assert "holds another bank" in refusal(generate_bank, dataset, tmp_path / "bank", run=run, noise=noise)
+    save_clip(tmp_path / "clip", seed=1)
+    shutil.copytree(tmp_path / "bank", tmp_path / "other")
+    said = refusal(generate_bank, dataset, tmp_path / "other", run=run, noise=noise, features=f"clip:{tmp_path}/clip")
+    assert "features" in said
+
+
+@pytest.mark.parametrize("own", [False, True])
+@torch.no_grad()
+def test_a_folder_of_views_is_seen(data, clip, tmp_path, own):
+    dataset, _, views = data
+    module = stripes()
+    bank = generate_bank(
+        dataset, tmp_path / "bank", generator=f"folder:{views}", features=module if own else f"clip:{clip}"
+    )
+    share, level = bank.read_levels()
+    assert (level == -1).all() and torch.isfinite(bank.read("quality")).all() and len(share.unique()) > 2
+    if own:  # it sees images as they are scaled for an encoder
+        x = torch.from_numpy(dataset.x_train).double().flatten(0, 2) / 255
+        center, scale = x.mean(0).float(), x.std(0, correction=0).float()
+        scaled = ((torch.from_numpy(each) / 255 - center) / scale for each in (dataset.x_train, 255 - images()))
+        maps, other = (module.eval()(each.movedim(3, 1)).movedim(1, 3) for each in scaled)
+        expected, axis = foreground_shares(lambda index: maps[index], N)
+        torch.testing.assert_close(share, expected)
+        torch.testing.assert_close(
+            bank.read("quality")[:, 0], pair_quality(map_pools(maps, axis), map_pools(other, axis))
+        )
+        assert bank.read_record()["generator"]["features"]["name"] == "module:Sequential"
+    line = (tmp_path / "bank" / "manifest.csv").read_text().splitlines()[1].split(",")
+    assert "" not in line
+
+
+def test_quality_of_a_training_is_seen_by_clip(data, clip, tmp_path):
+    dataset, _, views = data
+    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{views}")
+    options = {**TINY, "bank": str(bank.path), "features": f"clip:{clip}", "colour_strength": 0.0}
+    model = GenView(**options).fit(images(), run=tmp_path / "run")
+    assert [row["phase"] for row in model.metrics_] == ["train"] * 2 and "quality" in model.metrics_[0]
+    # It is seen in the images in their own units, and nothing of CLIP is kept.
+    network = load_clip(str(clip), torch.zeros(3), torch.ones(3)).eval()
+    with torch.no_grad():
+        _, axis, q = seen(network, images(), 255 - images())
+    torch.testing.assert_close(model.method_.quality.axis.double(), axis, atol=1e-3, rtol=0)
+    np.testing.assert_allclose(model.generated_views(images())["quality"][:, 0], q, atol=1e-3)
+    names = load_tensors(tmp_path / "run" / "model.safetensors").keys()
+    assert {name for name in names if "quality" in name} == {"method.quality.ready", "method.quality.axis"}
+    # Stopped and gone on with, the same.
+    for _ in range(2):
+        GenView(**options, minutes=1e-9).fit(images(), run=tmp_path / "parts", resume=(tmp_path / "parts").exists())
+    again = GenView(**options).fit(images(), run=tmp_path / "parts", resume=True)
+    assert np.array_equal(again.transform(images()), model.transform(images()))
+    assert not np.array_equal(
+        GenView(**options | {"features": "encoder"}).fit(images()).transform(images()), model.transform(images())
+    )
+
+
+def test_a_loaded_model_finds_clip_by_its_name(data, clip, tmp_path):
+    dataset, _, views = data
+    here = shutil.copytree(clip, tmp_path / "clip")
+    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{views}")
+    GenView(**TINY, bank=str(bank.path), features=f"clip:{here}").fit(images(), run=tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run")
+    quality = loaded.generated_views(images())["quality"]
+    shutil.move(here, tmp_path / "away")
+    loaded = viewsmith.load(tmp_path / "run")
+    assert loaded.transform(images()).shape == (N, 8)  # which needs no CLIP
+    assert f"no CLIP at '{here}'" in refusal(loaded.generated_views, images())
+    refused = GenView(**TINY, bank=str(bank.path), features=f"clip:{here}").fit
+    assert f"no CLIP at '{here}'" in refusal(refused, images(), run=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    save_clip(here, seed=1)  # another one under the same name
+    assert "not those that the model was fitted with" in refusal(loaded.generated_views, images())
+    shutil.rmtree(here)
+    shutil.move(tmp_path / "away", here)
+    assert np.array_equal(loaded.generated_views(images())["quality"], quality)
+
+
+def test_a_module_of_the_users(tmp_path):
+    module = stripes()
+    module.train()
+    model = GenView(**TINY, features=module, quality_features="cached").fit(images(), run=tmp_path / "run")
+    assert module.training and next(module.parameters()).requires_grad  # it was copied
+    assert model.generates and [row["phase"] for row in model.metrics_] == ["first", "generator", "train"]
+    assert "quality" in model.metrics_[0]
+    found = model.generated_views(images(), 2)
+    module.eval()
+    x = model._samples(images())[:]
+    with torch.no_grad():
+        maps = module(x).movedim(1, 3)
+    share, _ = foreground_shares(lambda index: maps[index], N)
+    assert np.array_equal(found["level"][:, 0], adaptive_levels(share))  # the noise is told by the module, too
+    loaded = viewsmith.load(tmp_path / "run", features=module)
+    assert np.array_equal(loaded.generated_views(images(), 2)["quality"], found["quality"])
+    without = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(without.transform(images()), model.transform(images()))
+    assert "of the user's own Sequential" in refusal(without.generated_views, images(), 2)
+    other = viewsmith.load(tmp_path / "run", features=nn.Sequential(nn.Conv2d(3, 5, 3, 2)))
+    assert "not those that the model was fitted with" in refusal(other.generated_views, images(), 2)
+    untrained = model.untrained(images())
+    assert untrained.method_.quality.maps is model.method_.quality.maps
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"features": "resnet"}, "expected encoder, clip:FOLDER or clip:OWNER/NAME"),
+        ({"features": "clip"}, "features of clip need weights"),
+        ({"features": "clip:"}, "features of clip need weights"),
+        ({"features": "clip:nowhere"}, "no CLIP at 'nowhere'"),
+        ({"features": nn.Flatten()}, "expected maps"),
+        ({"features": stripes(), "quality_features": "encoder"}, "sees no features of Sequential"),
+    ],
+)
+def test_features_that_are_refused(options, said):
+    assert said in refusal(GenView(**TINY, **options).fit, images())
+
+
+def test_vectors_and_dna_have_no_maps(clip, data, tmp_path):
+    x = np.random.default_rng(0).normal(size=(N, 5)).astype(np.float32)
+    dna = np.random.default_rng(0).choice(np.frombuffer(b"ACGT", np.uint8), (N, 40))
+    for rows, domain in ((x, "vectors"), (dna, "dna")):
+        assert f"the data are {domain}" in refusal(GenView(**TINY, features=f"clip:{clip}").fit, rows)
+        np.savez(tmp_path / "x.npz", X=rows)
+        dataset = load_dataset(tmp_path / "x.npz")
+        said = refusal(generate_bank, dataset, tmp_path / "bank", features=f"clip:{clip}")
+        assert f"the data are {domain}" in said and not ViewBank(tmp_path / "bank").path.exists()
+    said = refusal(generate_bank, data[0], tmp_path / "bank", generator="unclip:nowhere", features=f"clip:{clip}")
+    assert "'unclip' takes no features" in said
+    said = refusal(generate_bank, data[0], tmp_path / "bank", features="clip:nowhere")
+    assert "no CLIP at" in said and not (tmp_path / "bank").exists()
+    said = refusal(generate_bank, data[0], tmp_path / "bank", run=data[1], features="clip:nowhere")
+    assert "no CLIP at" in said and not (tmp_path / "bank").exists()
