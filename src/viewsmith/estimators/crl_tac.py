@@ -19,7 +19,7 @@ from viewsmith.estimators import channels, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.fitting import find_device
-from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, look_at
+from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, like_samples, look_at
 from viewsmith.estimators.settings import check_crops, crop_of, probe
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
@@ -233,6 +233,22 @@ class CRLTAC(ViewsmithEstimator):
             optimizer=parts.make_optimizer(settings),
             channel_optimizer=Optimizer("adam", settings.channel_learning_rate, schedule=settings.schedule),
         )
+
+    @property
+    def views_like_samples(self) -> bool:
+        """Whether views have the features or channels of samples: those of functions of the user's own may not."""
+        known = self.fitted_.get("own_family")
+        return known is None or like_samples(known["sample"], known["view"], self.fitted_["domain"])
+
+    def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        check_is_fitted(self)
+        if not self.views_like_samples:
+            shapes = self.fitted_["own_family"]
+            raise InputError(
+                f"views of the family have shape {tuple(shapes['view'])} and samples {tuple(shapes['sample'])}, so "
+                "that they have no units of the data: take method_.channel.family.every(torch.tensor(scaled(X)))"
+            )
+        return super().views(X, n_views, random_state=random_state, pool=pool)
 
     def distribution(self, X: Any) -> np.ndarray:
         """P(T|x), float32 (n, M): the probability of each transformation of each sample.

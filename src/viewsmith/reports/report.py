@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
+from viewsmith.reports.choices import draw_choices
 from viewsmith.reports.content import ReportContent
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.diagnostics import READINGS, collapse_warnings, drift_warnings
@@ -89,6 +90,7 @@ def _page(content: ReportContent) -> dict[str, Any]:
         "label_free": _label_free(evaluation),
         "profiles": [draw_profile(profile) for profile in content.profiles],
         "galleries": [draw_gallery(gallery) for gallery in content.galleries],
+        "choices": [draw_choices(item) for item in content.choices],
         "violins": [draw_violins(violins) for violins in content.violins],
         "histograms": [draw_histogram(histogram) for histogram in content.histograms],
         "orders": [draw_sorted(item) for item in content.orders],

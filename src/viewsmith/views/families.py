@@ -24,10 +24,13 @@ class Family(nn.Module):
         M.
     shapes : (tuple of int, tuple of int), optional
         Of a sample and of its views, where samples have one shape.
+    names : sequence of str, optional
+        What reports call the transformations.
     """
 
     size: int
     shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    names: Sequence[str] | None = None
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         """Views T_t(x), (B, m, ...), for samples (B, ...) and numbers `t`, int64 (B, m), from 0 to M - 1."""
@@ -173,6 +176,7 @@ class Masks(Family):
         if n_features < 2:
             raise InputError(f"the rows have {n_features} feature, expected at least 2: a view keeps a part of them")
         self.size = self._checked(count, "masks of features")
+        self.names = [f"mask {number}" for number in range(count)]
         kept = min(max(1, round(keep * n_features)), n_features - 1)
         order = torch.rand(count, n_features, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
         self.register_buffer("masks", (order < kept).to(torch.get_default_dtype()))
@@ -197,6 +201,8 @@ class Windows(Family):
     def __init__(self, *, share: float = 0.5, count: int = 16) -> None:
         super().__init__()
         self.share, self.size = share, self._checked(count, "windows")
+        first = torch.linspace(0, 1 - share, count).tolist()
+        self.names = [f"{start:.0%} to {start + share:.0%}" for start in first]
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """First bases of all windows, int64 (B, M), and their lengths, (B,)."""
