@@ -17,6 +17,7 @@ import viewsmith
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
 from viewsmith.data.folders import SUFFIXES, read_images
+from viewsmith.data.images import same_shape
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.rows import fingerprint
@@ -94,7 +95,7 @@ class EmbeddedGenerator:
         x = self.model._scaled(rows)
         made = self.generated.make(x, None, streams, strength_of(level).to(self.device))
         views: Tensor = self.model.scaler_.inverse(made)
-        return views.cpu()
+        return views.cpu().reshape(rows.shape)
 
 
 class GivenViews:
@@ -175,12 +176,12 @@ def _array(path: Path, rows: np.ndarray) -> np.ndarray:
         raise InputError(
             f"cannot read {path} as an .npz file with views ({type(error).__name__}): write it with numpy"
         ) from error
-    if views.ndim != rows.ndim + 1 or len(views) != len(rows) or views.shape[2:] != rows.shape[1:]:
+    if views.ndim < 2 or len(views) != len(rows) or not same_shape(views.shape[2:], rows.shape[1:]):
         expected = f"({len(rows)}, K, {', '.join(map(str, rows.shape[1:]))})"
         raise InputError(f"the views of {path} have shape {views.shape}, expected {expected} for these data")
     if views.dtype != rows.dtype:
         raise InputError(f"the views of {path} are {views.dtype}, expected {rows.dtype} as the data")
-    return views
+    return views.reshape(*views.shape[:2], *rows.shape[1:])
 
 
 def generate_bank(
@@ -290,7 +291,7 @@ def _given(path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool) -
 def _fitting(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
     """The model of a run on such rows."""
     model = load_run(run)
-    if model.fitted_["domain"] != domain or list(rows.shape[1:]) != list(model.fitted_["row_shape"]):
+    if model.fitted_["domain"] != domain or not same_shape(rows.shape[1:], model.fitted_["row_shape"]):
         raise InputError(
             f"the run {run} is of {model.fitted_['domain']} of shape {tuple(model.fitted_['row_shape'])}, and the data "
             f"are {domain} of shape {rows.shape[1:]}: give a run on such data"

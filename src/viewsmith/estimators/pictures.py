@@ -96,7 +96,11 @@ def _bank_gallery(model: GenView, dataset: Dataset) -> Gallery | None:
         for row, *found in zip(index.tolist(), level[index].tolist(), share[index].tolist(), q.tolist(), strict=True)
     )
     return Gallery(
-        "Generated views", "Training rows and their views in the bank; " + "; ".join(lines), rows[index], shown, kind
+        "Generated views",
+        "Training rows and their views in the bank; " + "; ".join(lines),
+        rows[index],
+        shown.reshape(*shown.shape[:2], *rows.shape[1:]),
+        kind,
     )
 
 
