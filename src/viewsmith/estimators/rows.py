@@ -96,9 +96,12 @@ def block_size(x: Tensor) -> int:
     return max(1, min(BLOCK, BLOCK_VALUES // values))
 
 
-def blocks(x: Tensor) -> Iterator[tuple[Tensor, int]]:
-    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike."""
-    size = block_size(x)
+def blocks(x: Tensor, views: int = 1) -> Iterator[tuple[Tensor, int]]:
+    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike.
+
+    The more `views` of each row are looked at, the smaller they are.
+    """
+    size = max(1, block_size(x) // views)
     for start in range(0, len(x), size):
         block = x[start : start + size]
         count = len(block)

@@ -99,6 +99,7 @@ class Crops(Family):
         flip: bool = False,
     ) -> None:
         super().__init__()
+        self.given = height, width
         self.crop, self.stride, self.scales, self.flip = crop, stride, tuple(scales), flip
         self.sizes = [(round(height * scale), round(width * scale)) for scale in self.scales]
         for scale, size in zip(self.scales, self.sizes, strict=True):
@@ -116,6 +117,11 @@ class Crops(Family):
 
     def layers(self, x: Tensor) -> list[Tensor]:
         """The images as they are cut, each (B, C, h, w): at every scale, as they are and mirrored."""
+        if tuple(x.shape[2:]) != self.given:
+            given, own = (" x ".join(map(str, size)) for size in (x.shape[2:], self.given))
+            raise InputError(
+                f"the images have {given} pixels, and the crops are of images of {own}: make them for these"
+            )
         found = []
         for size in self.sizes:
             same = size == tuple(x.shape[2:])
@@ -148,7 +154,7 @@ class Crops(Family):
         return torch.cat([network(image, grid).flatten(1) for image, grid in layers], dim=1)
 
     def is_view(self, x: Tensor) -> bool:
-        return tuple(x.shape[2:]) == (self.crop, self.crop) not in self.sizes
+        return tuple(x.shape[2:]) == (self.crop, self.crop) != self.given
 
     def is_dense(self, encoder: nn.Module) -> bool:
         """Whether the encoder embeds all crops of an image in one pass: those of its own size and distance."""
