@@ -8,8 +8,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
+    from viewsmith.estimators.sessions import report
 
-__all__ = ["CRLTAC", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "__version__", "load"]
+__all__ = ["CRLTAC", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "__version__", "load", "report"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,6 +19,10 @@ def __getattr__(name: str) -> Any:
         from viewsmith import estimators
 
         return getattr(estimators, name)
+    if name == "report":
+        from viewsmith.estimators.sessions import report
+
+        return report
     if name in ("core", "losses", "networks", "views", "frameworks", "methods", "data", "training", "evaluation"):
         import importlib
 

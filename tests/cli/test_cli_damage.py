@@ -41,6 +41,13 @@ def test_a_damaged_run(tmp_path, data, runs, name, change, parts):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.parametrize("content", ["{", "[1]", "3", '{"embeddings": 3}', '{"embeddings": {"raw": 1}}'])
+def test_a_damaged_evaluation(tmp_path, runs, content):
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    (run / "evaluation.json").write_text(content)
+    assert call("report", run).refused("evaluation.json is damaged", "delete it")
+
+
 def test_a_run_that_is_none(tmp_path, data, runs):
     given = (data / "x.npy", "--out", tmp_path / "h.npz")
     assert call("embed", tmp_path / "nowhere", *given).refused("no run at", "is no folder", "viewsmith fit")

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -100,6 +101,14 @@ def test_embed_with_a_model_saved_from_python(tmp_path, data, table):
     good("embed", tmp_path / "run", data / "x.npy", "--out", tmp_path / "same.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "same.npy"), np.load(tmp_path / "h.npy"))
     assert call("embed", tmp_path / "run", "wine", "--out", tmp_path / "w.npy").refused("13 features", "fitted on 4")
+
+
+def test_commands_take_a_run_that_python_made(tmp_path, data):
+    x = np.load(data / "x.npy")
+    model = PiNDA(epochs=2, random_state=0).fit(x, run=tmp_path / "run")
+    good("embed", tmp_path / "run", data / "x.npy", "--out", tmp_path / "h.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "h.npy"), model.transform(x))
+    assert "t-SNE of 40" in Path(good("report", tmp_path / "run", "--data", data / "x.npy").out.strip()).read_text()
 
 
 def test_embed_replaces_a_file_and_follows_links(tmp_path, data, runs, expected):

@@ -2,17 +2,19 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from refusals import refusal
-from viewsmith import DiffAug, PiNDA
+from viewsmith import DiffAug, GenView, PiNDA
 from viewsmith.data import load_dataset
 from viewsmith.estimators.banks import generate_bank
 from viewsmith.estimators.embedded import EmbeddedGenerator
 from viewsmith.estimators.given_views import GivenViews
+from viewsmith.estimators.pictures import pictures
 from viewsmith.training.bank import ViewBank
 from viewsmith.views.adaptive import adaptive_levels, density_share, level_of, noise_shares, strength_of
 
@@ -191,3 +193,21 @@ def test_runs_that_do_not_fit(runs, tmp_path):
     assert "is of dna" in said and not (tmp_path / "bank").exists()
     plain = DiffAug(phases="A", **SMALL).fit(dataset.x_train)
     assert "no generator" in refusal(EmbeddedGenerator, plain)
+
+
+def test_grey_images_with_and_without_their_channel_are_the_same_to_banks(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (24, 16, 16), dtype=np.uint8)
+    np.savez(tmp_path / "x.npz", X=x[..., None])
+    np.savez(tmp_path / "views.npz", views=x[:, None, ::-1])
+    dataset = load_dataset(tmp_path / "x.npz")
+    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
+    for given in (x, x[..., None]):
+        model = GenView(epochs=1, batch_size=8, bank=str(tmp_path / "bank"), random_state=0).fit(given)
+        assert np.array_equal(model.generated_views(given)["views"], given[:, None, ::-1])
+        rows = SimpleNamespace(
+            domain="images", x_train=given, test_index=None, y_train=None, fit_rows=lambda _, x=given: x
+        )
+        assert len(pictures(model, rows)["galleries"]) == 2
+    DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
+    made = generate_bank(dataset, tmp_path / "made", run=tmp_path / "run")
+    assert bank.read_views().shape == made.read_views().shape == (24, 1, 16, 16, 1)

@@ -286,6 +286,14 @@ def test_a_trained_channel_serves_other_methods(cls, domain, runs, tmp_path):
     assert np.array_equal(loaded.views(x, 2), model.views(x, 2))
 
 
+def test_grey_images_with_and_without_their_channel_are_the_same_to_a_channel(runs):
+    x, options = images(), {"epochs": 1, "batch_size": 8, "random_state": 0, "view_maker": f"channel:{runs / 'images'}"}
+    plain, grey = Contrastive(**options).fit(x), Contrastive(**options).fit(x[..., None])
+    views = grey.views(x[..., None], 2)
+    assert views.shape == (16, 2, 20, 20, 1) and np.array_equal(views[..., 0], plain.views(x, 2))
+    assert np.array_equal(grey.transform(x), plain.transform(x[..., None]))
+
+
 def test_the_run_of_a_channel_is_read_once(runs, monkeypatch):
     read = []
     for name in ("read_config", "read_weights"):
@@ -337,6 +345,8 @@ def test_channels_that_do_not_fit_are_refused(runs):
     )
     assert "was trained with 'none': leave scaling out" in said(images(), scaling="standard")
     assert "nowhere" in said(images(), "nowhere")
+    assert "expected channel:RUN, the folder of a run" in said(images(), maker="channel:")
+    assert "unknown view maker 'chanel:" in (typo := said(images(), maker="chanel:{}")) and "channel:RUN" in typo
     assert "changes the shape of a sample, put it last" in said(images(), maker="channel:{}+noise")
     assert "grid-crop changes the shape of a sample" in said(images(), maker="grid-crop+mixup")
     assert "the crops of grid-crop have 7 x 7 pixels" in said(np.zeros((8, 10, 10), np.uint8), maker="grid-crop")

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from crl_tac_toys import DATA, TINY, images
+from crl_tac_toys import DATA, TINY, images, vectors
 from torch import nn
 
 from refusals import refusal
 from viewsmith import CRLTAC
+from viewsmith.views import Crops
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -36,7 +37,8 @@ def test_all_black_images_have_a_uniform_channel_and_say_nothing(shape, step):
     ids=["one grey", "one image", "zeros", "constant columns", "unknown bases", "two features"],
 )
 def test_data_with_little_to_tell_give_finite_results(x):
-    model = CRLTAC(**TINY | {"epochs": 2}, hidden=(8,), n_components=8, masks=6).fit(x)
+    fewer = {"masks": 6} if x.dtype == np.float32 else {}
+    model = CRLTAC(**TINY | {"epochs": 2}, hidden=(8,), n_components=8, **fewer).fit(x)
     for found in (model.transform(x), model.transform(x, output="projection"), model.distribution(x)):
         assert np.isfinite(found).all()
     np.testing.assert_allclose(model.distribution(x).sum(1), 1, rtol=1e-5)
@@ -72,6 +74,59 @@ def test_the_channel_of_small_images_tells_crops_apart():
 )
 def test_what_cannot_be_learned_from_is_refused(x, options, said):
     assert said in refusal(CRLTAC(**TINY, **options).fit, x)
+
+
+@pytest.mark.parametrize(
+    ("domain", "options", "said"),
+    [
+        ("vectors", {"crop_size": 9}, "crop_size is of the crops of images, and has no use with vectors: leave it out"),
+        ("images", {"masks": 9}, "masks is of the masks of vectors, and has no use with images"),
+        ("dna", {"mask_share": 0.2}, "mask_share is of the masks of vectors, and has no use with dna"),
+        ("vectors", {"window_share": 0.2}, "window_share is of the windows of DNA, and has no use with vectors"),
+        ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "has no use with a family of your own"),
+        ("vectors", {"temperature": 0.2}, "crl-tac has beta, one over a temperature"),
+        (
+            "images",
+            {"nonempty": lambda views: views.any_of()},
+            "nonempty fails on views (",
+        ),
+        (
+            "images",
+            {"crop_size": 6, "crop_stride": 2},
+            "6 x 6 pixels, and the encoder cnn takes 8 x 8 pixels or more: take",
+        ),
+        ("images", {"encoder": "crl-cnn", "crop_size": 9}, "take larger crops (crop_size), or another encoder"),
+        ("images", {"family": Crops(40, 40)}, "have 28 x 32 pixels, and the crops are of images of 40 x 40"),
+    ],
+)
+def test_options_that_would_have_no_effect_or_fail_are_refused(domain, options, said, tmp_path):
+    x = DATA[domain]()
+    assert said in refusal(lambda: CRLTAC(**TINY).set_params(**options).fit(x, run=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_small_images_are_told_what_helps():
+    said = refusal(CRLTAC(**TINY).fit, np.zeros((4, 8, 8), np.uint8))
+    assert said.endswith(
+        "take larger crops (crop_size), enlarge the images, or take rows as vectors (--domain vectors)"
+    )
+
+
+def test_a_number_of_views_that_is_none_and_a_function_that_fails_are_refused():
+    x = images()
+    model = CRLTAC(**TINY).fit(x)
+    assert "n_views is 2.5, expected a whole number of at least 1" in refusal(model.views, x, 2.5)
+    said = refusal(model.nonempty_mass, x, lambda views: views.some())
+    assert said.startswith("nonempty fails on views (") and "AttributeError" in said
+
+
+def test_blocks_of_vectors_are_smaller_the_more_masks_there_are(monkeypatch):
+    x = vectors()
+    model = CRLTAC(**TINY).fit(x)
+    seen, every = [], model.method_.channel.family.every
+    monkeypatch.setattr(model.method_.channel.family, "every", lambda rows: (seen.append(len(rows)), every(rows))[1])
+    h = model.transform(x)
+    assert seen == [1024 // 64] and np.allclose(model.transform(x[:1]), h[:1], atol=0)
 
 
 @pytest.mark.parametrize(("view", "domain"), [("crops", "images"), ("windows", "dna")])

@@ -295,6 +295,11 @@ def test_defaults_pass_their_own_check_and_are_filled_in():
         assert list(schema(cls).model_fields) == list(inspect.signature(cls).parameters)
 
 
+def test_an_unknown_option_names_close_ones():
+    with pytest.raises(InputError, match=r"CRLTAC has no option 'mask': did you mean masks\?"):
+        check_options(CRLTAC, {"mask": 3})
+
+
 def test_unknown_options_are_refused_with_the_known_ones():
     with pytest.raises(InputError, match="Contrastive has no option 'lr': its options are domain, framework, view"):
         check_options(Contrastive, {"lr": 1})

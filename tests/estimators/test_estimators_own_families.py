@@ -1,5 +1,8 @@
 """CRL-TAC with transformations of the user's own: a list of functions, or a Family."""
 
+import functools
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, PiNDA
 from viewsmith.cli import main
 from viewsmith.estimators import sessions
+from viewsmith.estimators.channel_pictures import channel_pictures
 from viewsmith.networks import ImageScores, MaskScores, SequenceScores
 from viewsmith.views import Crops, Family, Functions
 
@@ -161,6 +165,45 @@ def test_a_grid_of_crops_given_as_a_family(tmp_path):
     assert model.views(x, 1).shape == (16, 1, 12, 12)
 
 
+# ---- reports -------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
+    x = images()
+    family = [same, mirrored, functools.partial(torch.roll, shifts=2, dims=-1), nn.ReLU()]
+    model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
+    with pytest.warns(UserWarning, match=r"viewsmith.report\('.*run', X, family=family\) draws them"):
+        viewsmith.report(tmp_path / "run", x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        html = viewsmith.report(tmp_path / "run", x, np.arange(16) % 2, family=family).read_text()
+    assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
+    p = model.distribution(x)[0]
+    assert f"Sample 1: effectively {np.exp(-(p * np.log(p)).sum()):.3g} of 4" in html
+    shown = channel_pictures(model, x, x[:2])["choices"][0]
+    most = p.argsort()[::-1][:3]
+    views = [[x[0], x[0, :, ::-1], np.roll(x[0], 2, -1), x[0]][k] for k in most]
+    assert np.array_equal(shown.views[0], views)
+
+
+def test_a_report_of_a_family_without_names_and_one_with(tmp_path):
+    x = vectors()
+    for names, said in ((None, ">transformation 2<"), (["linear", "square", "cube"], ">square<")):
+        family = Powers()
+        family.names = names
+        CRLTAC(family=family, **TINY).fit(x, run=tmp_path / said[1:-1])
+        np.save(tmp_path / "x.npy", x)
+        assert said in viewsmith.report(tmp_path / said[1:-1], tmp_path / "x.npy", family=family).read_text()
+
+
+def test_views_unlike_samples_have_no_units_and_no_pictures(tmp_path):
+    own = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
+    model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")
+    assert "views of the family have shape (4,) and samples (9,)" in refusal(model.views, vectors())
+    html = viewsmith.report(tmp_path / "run", vectors(), **own).read_text()
+    assert ">0 left<" in html and "six views of each" not in html
+
+
 # ---- without the family -------------------------------------------------------------------------------------------
 
 
@@ -207,6 +250,12 @@ class Wrong(Powers):
         return super().take(x, t)[:, :1]
 
 
+class Named(Powers):
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+
+
 class Random(Powers):
     def take(self, x, t):
         views = super().take(x, t)
@@ -237,6 +286,8 @@ class Sizeless(Family):
         ("family:Powers", "give it, as in viewsmith.load(run, family=family)"),
         (3, "expected string or an instance of Family or an instance of Sequence"),
         (same, "instance of Family"),
+        (Named("three"), "the family Named has the names 'three', expected 3 texts, or None"),
+        (Named(["one", "two"]), "the family Named has the names ['one', 'two'], expected 3 texts"),
         (Powers(1), "the family Powers has size 1, expected at least 2"),
         (Sizeless(), "the family Sizeless has size None, expected at least 2"),
         (Wrong(), "the family Wrong gives (16, 1, 9), expected (16, 3, ...)"),

@@ -67,3 +67,10 @@ def test_missing_umap_names_its_extra(wine, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     with pytest.raises(MissingExtra, match=r"UMAP baseline needs the package 'umap-learn'.*viewsmith\[viz\]"):
         umap(wine[:20], wine[20:])
+
+
+def test_rows_that_are_all_alike_have_no_axes_and_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train, test = pca(np.ones((6, 3), np.float32), np.ones((2, 3), np.float32))
+    assert not train.any() and not test.any()

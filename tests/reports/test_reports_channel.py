@@ -5,12 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.channel_pictures import heat_maps
-from viewsmith.estimators.pictures import as_large, pictures
-from viewsmith.reports import ReportContent, SortedSimilarities, render_report
+from viewsmith.estimators.pictures import pictures
+from viewsmith.estimators.placing import as_large
+from viewsmith.reports import Choices, Gallery, ReportContent, SortedSimilarities, render_report
+from viewsmith.reports.choices import draw_choices
 from viewsmith.reports.curves import draw_curves
+from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.sorted_similarities import draw_sorted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -78,7 +82,6 @@ def test_sorted_similarities_are_told_and_checked():
 def test_smaller_views_are_shown_in_the_middle():
     made = as_large(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
     assert made.shape == (2, 3, 5, 4) and (made[:, :, 1:3] == 1).all() and (made[:, :, [0, 3, 4]] == 128).all()
-    assert as_large(np.ones((2, 3, 4), np.uint8), np.zeros((2, 6), np.uint8))[0, 0].tolist() == [1] * 4 + [0] * 2
     views = np.ones((2, 3, 7))
     assert as_large(views, np.zeros((2, 7))) is views
 
@@ -97,7 +100,81 @@ def test_pictures_of_every_domain(domain):
     assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
     assert shown["galleries"][0].views.shape[2:] == x.shape[1:]
     assert list(shown["orders"][0].similarities) == ["trained", "before training"]
+    assert ("choices" in shown) == (domain != "images")
     if domain == "vectors":
-        kept = shown["profiles"][0].values
-        assert kept.shape == (9,) and abs(kept.mean() - 4 / 9) < 1e-3  # masks of 4 of 9 features
+        p, masks = model.distribution(x).mean(0), model.method_.channel.family.masks.numpy()
+        np.testing.assert_allclose(shown["profiles"][0].values, (p - 1 / 64) @ masks, atol=1e-6)
+    if domain == "dna":
+        covered = [bytes(view).strip(b".") for view in shown["galleries"][0].views[0]]
+        assert all(len(piece) == 15 and piece in bytes(x[0]) for piece in covered)
+        assert shown["choices"][0].names[0] == "0% to 50%" and shown["choices"][0].names[-1] == "50% to 100%"
     assert "Similarity of different samples" in render_report(ReportContent("t", "m", **shown))
+
+
+def letters(*texts):
+    return np.array([list(text.encode()) for text in texts], np.uint8)
+
+
+def test_pieces_of_sequences_stand_where_they_lie():
+    views = np.stack([letters("GT\0", "CGT"), letters("ACG", "TTT")])
+    placed = as_large(views, letters("aacgtn", "ACG\0\0\0"))
+    assert [bytes(view) for view in placed.reshape(-1, 6)] == [
+        b"...GT.",
+        b"..CGT.",
+        b"ACG\0\0\0",
+        b"TTT\0\0\0",  # not in the sample
+    ]
+    drawn = draw_gallery(Gallery("t", "c", letters("aacgtn"), placed[:1], "dna"))
+    assert "Dots" in drawn.note
+    assert [strand.name for strand in drawn.alignments[0].strands] == ["sample", "view 1, 0%", "view 2, 0%"]
+    assert not any(differs for strand in drawn.alignments[0].strands for _, differs in strand.letters)
+
+
+def test_larger_views_lose_rows_and_columns_evenly():
+    views = np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4)
+    assert as_large(views, np.zeros((1, 2, 4), np.uint8)).tolist() == [[[[0, 1, 2, 3], [8, 9, 10, 11]]]]
+    assert as_large(views, np.zeros((1, 2, 6), np.uint8))[0, 0, 0].tolist() == [128, 0, 1, 2, 3, 128]
+
+
+def choices(m=3, **options):
+    p = np.eye(m)[[1, 0]] * 0.7 + 0.3 / m
+    return Choices("choice", "cap", [f"name {k}" for k in range(m)], p, p.mean(axis=0), **options)
+
+
+def test_bars_have_the_names_in_order_and_tell_the_most_probable():
+    drawn = draw_choices(choices())
+    assert drawn.note == "Dotted line: all alike, 0.33." and len(drawn.pictures) == 3
+    assert drawn.pictures[1].alt == (
+        "Sample 1: effectively 1.89 of 3 transformations; most probable name 1 0.80, name 0 0.10, name 2 0.10."
+    )
+    assert drawn.pictures[1].svg.index("name 0") < drawn.pictures[1].svg.index("name 1")
+    html = render_report(ReportContent("t", "m", choices=[choices()]))
+    assert '<a href="#views">' in html and html.count('class="plot"') == 3
+
+
+def test_of_many_transformations_the_most_probable_have_bars():
+    drawn = draw_choices(choices(40))
+    assert "the 12 most probable of 40" in drawn.note
+    assert drawn.pictures[1].svg.count(">name ") == 12 and "28 others together 0.21" in drawn.pictures[1].svg
+
+
+def test_images_stand_beside_their_bars():
+    samples = np.zeros((2, 6, 5), np.uint8)
+    html = render_report(ReportContent("t", "m", choices=[choices(samples=samples, views=samples[:, None][:, [0, 0]])]))
+    assert html.count("data:image/png;base64,") == 6  # two samples, two views of each
+    assert "its 2 most probable views" in html
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"mean": np.ones(2) / 2}, r"of shape (2, 3) and their mean of shape (2,) for 3 names; give (n, 3) and (3,)"),
+        ({"mean": np.ones(3)}, "not all rows are probabilities"),
+        ({"samples": np.zeros((2, 4, 4), np.uint8)}, "give both or none"),
+        ({"samples": np.zeros((2, 4, 4)), "views": np.zeros((2, 4, 4, 4))}, "at most 3 views of each"),
+        ({"samples": np.zeros((2, 4, 4)), "views": np.zeros((2, 2, 4, 3))}, "give (n, ...) samples and (n, k, ...)"),
+    ],
+)
+def test_choices_are_checked(changed, said):
+    given = vars(choices()) | changed
+    assert said in refusal(Choices, **given)

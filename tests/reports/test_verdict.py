@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viewsmith.reports.verdict import comparison, verdict
+from viewsmith.reports.verdict import caveat, comparison, verdict
 
 BEATS, TIES, LOSES = "beats", "ties", "loses"
 
@@ -47,6 +47,16 @@ def test_tie_widths(protocol: str, ours: float, best: float, outcome: str) -> No
     assert [word for word in (BEATS, TIES, LOSES) if f"{word} " in sentence] == [outcome]
     judged = comparison(embeddings).outcomes[0]
     assert judged is not None and judged[0] == outcome and judged[1] == pytest.approx(ours - best)
+
+
+def test_a_difference_of_one_test_row_is_a_tie_and_a_small_test_part_is_told() -> None:
+    embeddings = {"raw": {"knn": 22 / 24}, "representation": {"knn": 23 / 24}}
+    assert verdict(embeddings) == "Representation beats raw on kNN (0.96 vs 0.92)."
+    assert verdict(embeddings, 24) == "Representation ties on kNN (0.96 vs 0.92 for raw)."
+    assert comparison(embeddings, 24).outcomes == ((TIES, pytest.approx(1 / 24)),)
+    assert verdict(embeddings, 48).startswith("Representation beats")
+    assert caveat(25).endswith("The standard error of an accuracy on 25 test rows is up to 0.1.")
+    assert caveat(10_000) == caveat(None) == "This is one run: it shows no spread over seeds, so it is not yet a claim."
 
 
 def test_a_missing_baseline_score_is_a_dash_and_the_others_still_count() -> None:

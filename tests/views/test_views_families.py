@@ -162,6 +162,8 @@ def test_crops_are_told_from_images():
     family = Crops(84, 84)
     assert family.is_view(torch.zeros(1, 1, 20, 20)) and not family.is_view(torch.zeros(1, 1, 84, 84))
     # An image of the size of a crop, with other sizes to choose from.
+    # A crop as large as the image at half its size is a crop.
+    assert Crops(40, 40, scales=(1.0, 0.5)).is_view(torch.zeros(1, 1, 20, 20))
     assert not Crops(20, 20, scales=(1.0, 1.5)).is_view(torch.zeros(1, 1, 20, 20))
     assert not Masks(4).is_view(torch.zeros(1, 4)) and not Windows().is_view(torch.zeros(1, 4, 9))
 

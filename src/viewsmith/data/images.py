@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ def image_rows(X: Any, what: str = "the data") -> np.ndarray:
         raise InputError(f"{what}: no images, shape {rows.shape}; expected uint8 (n, H, W) or (n, H, W, 1 or 3)")
     refuse_arrays(rows, what)
     return np.ascontiguousarray(rows if rows.ndim == 4 else rows[..., None])
+
+
+def same_shape(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether samples have one shape: an image with one channel of grey, (H, W, 1), and one without are the same."""
+    plain = [tuple(shape)[:2] if tuple(shape)[2:] == (1,) else tuple(shape) for shape in (one, other)]
+    return plain[0] == plain[1]
 
 
 def is_images(x: np.ndarray) -> bool:

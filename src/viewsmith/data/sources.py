@@ -18,7 +18,7 @@ from viewsmith.data.dataset import Dataset, Impute, Split, split_indices
 from viewsmith.data.fasta import read_fasta
 from viewsmith.data.folders import read_folder
 from viewsmith.data.h5ad import read_h5ad
-from viewsmith.data.images import SMALLEST_SIDE
+from viewsmith.data.images import SMALLEST_SIDE, same_shape
 from viewsmith.data.messages import counted, known_names, name_list, one_line
 from viewsmith.data.reading import Found, Reader, Request
 from viewsmith.data.tables import read_csv, read_parquet, read_tsv
@@ -221,9 +221,7 @@ def _refuse_options_of_others(name: str, request: Request, reader: Reader | None
 def _check_schema(x: np.ndarray, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
     """Refuse rows of another shape than the run was fitted on, and columns of other names."""
     expected = tuple(schema["row_shape"])
-    # One channel of grey and none are the same image.
-    plain = [shape[:2] if shape[2:] == (1,) else shape for shape in (x.shape[1:], expected)]
-    if schema["domain"] != "dna" and plain[0] != plain[1]:
+    if schema["domain"] != "dna" and not same_shape(x.shape[1:], expected):
         if len(expected) == 1:
             raise InputError(
                 f"{what} has {counted(x.shape[1], 'feature')} a row, but the run was fitted on {expected[0]}"

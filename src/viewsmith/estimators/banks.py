@@ -13,6 +13,7 @@ import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
+from viewsmith.data.images import same_shape
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.embedded import EmbeddedGenerator
@@ -157,7 +158,7 @@ def _images_seen(features: FeaturesOption, rows: np.ndarray, device: str) -> Giv
 def _fitting(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
     """The model of a run on such rows."""
     model = load_run(run)
-    if model.fitted_["domain"] != domain or list(rows.shape[1:]) != list(model.fitted_["row_shape"]):
+    if model.fitted_["domain"] != domain or not same_shape(rows.shape[1:], model.fitted_["row_shape"]):
         raise InputError(
             f"the run {run} is of {model.fitted_['domain']} of shape {tuple(model.fitted_['row_shape'])}, and the data "
             f"are {domain} of shape {rows.shape[1:]}: give a run on such data"

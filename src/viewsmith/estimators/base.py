@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import numbers
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -179,7 +180,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         with torch.no_grad():
             parts = [
                 self.method_.represent(self._scaled(block), output).float()[:count].cpu().numpy()
-                for block, count in blocks(torch.from_numpy(rows))
+                for block, count in blocks(torch.from_numpy(rows), self._views_a_row)
             ]
         return np.concatenate(parts)
 
@@ -236,6 +237,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     @property
     def _n_features_out(self) -> int:
         return int(self.fitted_["n_components"])
+
+    @property
+    def _views_a_row(self) -> int:
+        """Views that a row of `transform` is taken over."""
+        return 1
 
     # ---- saving ---------------------------------------------------------------------------------------------------
 
@@ -322,8 +328,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         self, X: Any, n_views: int, random_state: int | None, pool: Any
     ) -> Iterator[tuple[Rows, Tensor | None, int]]:
         """Scaled samples, their positions in the pool and the seed, while the method has the rows it borrows from."""
-        if n_views < 1:
-            raise InputError(f"n_views is {n_views}, expected at least 1")
+        if not isinstance(n_views, numbers.Integral) or n_views < 1:
+            raise InputError(f"n_views is {n_views!r}, expected a whole number of at least 1")
         x = self._samples(X)
         borrowed = x if pool is None else self._samples(pool)
         seed = self.fitted_["seed"] if random_state is None else random_state

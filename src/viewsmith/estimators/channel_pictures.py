@@ -5,27 +5,66 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.crl_tac import CRLTAC
-from viewsmith.reports import FeatureProfile, Gallery, SortedSimilarities
+from viewsmith.estimators.placing import as_large
+from viewsmith.reports import Choices, FeatureProfile, Gallery, SortedSimilarities
 from viewsmith.views.families import Crops, Masks
 
-PAIRS = 400  # samples whose pairs are compared
+PAIRS = 400  # samples whose pairs are compared, and whose P(T|x) is averaged
+BARS = 4  # of these have bars of their own
+MOST = 3  # most probable views beside each
 
 
-def channel_pictures(model: CRLTAC, x: np.ndarray, samples: np.ndarray, galleries: list[Gallery]) -> dict[str, Any]:
-    """Heat maps (images) or a profile (vectors) of P(T|x), and sorted similarities of pairs."""
-    shown: dict[str, Any] = {"orders": [_sorted(model, x[:PAIRS])]}
-    family = model._channel().family
+def channel_pictures(model: CRLTAC, x: np.ndarray, samples: np.ndarray) -> dict[str, list[Any]]:
+    """P(T|x) as heat maps (crops of images) or bars, the features that masks keep, sorted similarities of pairs."""
+    family, some = model._channel().family, x[:PAIRS]
+    shown: dict[str, list[Any]] = {"orders": [_sorted(model, some)]}
     if isinstance(family, Crops):
-        shown["galleries"] = [*galleries, heat_maps(model, samples)]
-    elif isinstance(family, Masks):
-        kept = model.distribution(x[:PAIRS]).mean(axis=0) @ family.masks.cpu().numpy()
-        unit, caption = "probability", "Probability that a view keeps the feature, mean over rows"
-        names = model.fitted_["feature_names"] or None
-        shown["profiles"] = [FeatureProfile("Features that the channel keeps", kept, names, caption, unit)]
+        return shown | {"galleries": [heat_maps(model, samples)]}
+    p = model.distribution(some)
+    shown["choices"] = [_choices(model, p, samples[:BARS])]
+    if isinstance(family, Masks):
+        shown["profiles"] = [_kept(model, family, p)]
     return shown
+
+
+def _choices(model: CRLTAC, p: np.ndarray, samples: np.ndarray) -> Choices:
+    """Bars of P(T|x), (n, M), of the first rows, beside the images that they are, and of all rows."""
+    family = model._channel().family
+    names = family.names or [f"transformation {number}" for number in range(family.size)]
+    each, all_rows = (float(np.exp(-(q * np.log(np.maximum(q, 1e-30))).sum(-1)).mean()) for q in (p, p.mean(axis=0)))
+    caption = (
+        f"P(T|x) of {len(p)} rows and of {len(samples)} of them; a row draws from {each:.3g} of {family.size} "
+        f"transformations (mean effective number), all rows together from {all_rows:.3g}"
+    )
+    images = model.fitted_["domain"] == "images" and model.views_like_samples
+    views = as_large(_most_probable(model, p[: len(samples)], samples), samples) if images else None
+    of = p[: len(samples)]
+    return Choices("What the channel chooses", caption, names, of, p.mean(axis=0), samples if images else None, views)
+
+
+@torch.no_grad()
+def _most_probable(model: CRLTAC, p: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """The most probable views of images, the most probable first: uint8 (n, k, ...)."""
+    x = model._samples(samples)[:]
+    most = np.argsort(-p, axis=1, kind="stable")[:, :MOST].copy()
+    views = model._channel().family.take(x, torch.from_numpy(most).to(x.device))
+    made = model.scaler_.inverse(views.flatten(0, 1)).cpu().numpy()
+    return made.reshape(*most.shape, *made.shape[1:3], *samples.shape[3:])
+
+
+def _kept(model: CRLTAC, family: Masks, p: np.ndarray) -> FeatureProfile:
+    """How much more often the channel keeps a feature than masks drawn alike do, which keep some more than others."""
+    masks = family.masks.cpu().numpy()
+    more = p.mean(axis=0) @ masks - masks.mean(axis=0)
+    unit = "probability above that of masks drawn alike"
+    caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its share of all masks"
+    return FeatureProfile(
+        "Features that the channel keeps", more, model.fitted_["feature_names"] or None, caption, unit
+    )
 
 
 def heat_maps(model: CRLTAC, samples: np.ndarray) -> Gallery:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.data.images import same_shape
 from viewsmith.estimators.own_families import OWN, is_own, rebuilt
 from viewsmith.estimators.parts import channels_of
 from viewsmith.estimators.settings import CHANNEL, crop_of, view_names
@@ -113,7 +114,7 @@ def follow_channel(options: SimpleNamespace, domain: str, row_shape: Sequence[in
     """
     run = _run(view_names(options.view_maker, domain)[-1])
     known = _described(run)
-    if known["domain"] != domain or (domain != "dna" and list(known["row_shape"]) != list(row_shape)):
+    if known["domain"] != domain or (domain != "dna" and not same_shape(known["row_shape"], row_shape)):
         raise InputError(
             f"the channel of {run.path} was trained on {known['domain']} of shape {tuple(known['row_shape'])}, and "
             f"these are {domain} of shape {tuple(row_shape)}: give samples like those it was trained on"

@@ -19,7 +19,7 @@ from viewsmith.estimators import channels, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.fitting import find_device
-from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, look_at
+from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, like_samples, look_at
 from viewsmith.estimators.settings import check_crops, crop_of, probe
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
@@ -29,6 +29,13 @@ from viewsmith.views.channel import AugmentationChannel, Counts
 Draws = Annotated[int, Field(ge=2)]
 Part = Annotated[float, Field(gt=0, lt=1)]
 Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+#: Options of the families of "auto", by domain.
+FAMILY_OPTIONS = {
+    "images": ("crop_size", "crop_stride", "crop_scales", "crop_flips"),
+    "vectors": ("masks", "mask_share"),
+    "dna": ("windows", "window_share"),
+}
+FAMILIES = {"images": "crops of images", "vectors": "masks of vectors", "dna": "windows of DNA"}
 Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
 
 
@@ -174,6 +181,7 @@ class CRLTAC(ViewsmithEstimator):
         if options.nonempty == "function":
             raise InputError("nonempty is 'function', expected 'auto' or None, or in Python a function of views")
         own = is_own(options.family)
+        self._refuse_idle(options, domain, own)
         if domain != "images":
             return
         grid = crop_of(row_shape, options.crop_size, options.crop_stride)
@@ -184,6 +192,19 @@ class CRLTAC(ViewsmithEstimator):
         if options.scaling == "auto":
             options.scaling = "none"  # so that black stays zero: an empty crop
 
+    def _refuse_idle(self, options: SimpleNamespace, domain: str, own: bool) -> None:
+        """Refuse options that would have no effect here."""
+        for kind, names in FAMILY_OPTIONS.items():
+            for name in names:
+                if getattr(options, name) == getattr(type(self), name) or (kind == domain and not own):
+                    continue
+                where = "a family of your own" if own else domain
+                raise InputError(f"{name} is of the {FAMILIES[kind]}, and has no use with {where}: leave it out")
+        if options.temperature is not None:
+            raise InputError(
+                f"temperature is {options.temperature:g}, and crl-tac has beta, one over a temperature: give that"
+            )
+
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         crop, stride = crop_of(resolved["row_shape"], options.crop_size, options.crop_stride)
         own: dict[str, Any] = {}
@@ -191,7 +212,8 @@ class CRLTAC(ViewsmithEstimator):
         if is_own(options.family):
             own = look_at(options, resolved, x, device)
         elif resolved["domain"] == "images":
-            check_crops("crops", (crop, crop), resolved["encoder"], resolved["row_shape"][:2])
+            size = resolved["row_shape"][:2]
+            check_crops("crops", (crop, crop), resolved["encoder"], size, "take larger crops (crop_size)")
         known = own | {"crop_size": crop, "crop_stride": stride}
         family = channels.make_family(SimpleNamespace(**{**vars(options), **resolved, **known})).to(device)
         two = x[:2].to(device)
@@ -233,6 +255,27 @@ class CRLTAC(ViewsmithEstimator):
             optimizer=parts.make_optimizer(settings),
             channel_optimizer=Optimizer("adam", settings.channel_learning_rate, schedule=settings.schedule),
         )
+
+    @property
+    def views_like_samples(self) -> bool:
+        """Whether views have the features or channels of samples: those of functions of the user's own may not."""
+        known = self.fitted_.get("own_family")
+        return known is None or like_samples(known["sample"], known["view"], self.fitted_["domain"])
+
+    def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        check_is_fitted(self)
+        if not self.views_like_samples:
+            shapes = self.fitted_["own_family"]
+            raise InputError(
+                f"views of the family have shape {tuple(shapes['view'])} and samples {tuple(shapes['sample'])}, so "
+                "that they have no units of the data: take method_.channel.family.every(torch.tensor(scaled(X)))"
+            )
+        return super().views(X, n_views, random_state=random_state, pool=pool)
+
+    @property
+    def _views_a_row(self) -> int:
+        # Of images and DNA the blocks are small, and the views of an image may come from one pass.
+        return self._channel().family.size if self.fitted_["domain"] == "vectors" else 1
 
     def distribution(self, X: Any) -> np.ndarray:
         """P(T|x), float32 (n, M): the probability of each transformation of each sample.

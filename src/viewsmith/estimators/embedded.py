@@ -88,4 +88,4 @@ class EmbeddedGenerator:
         x = self.model._scaled(rows)
         made = self.generated.make(x, None, streams, strength_of(level).to(self.device))
         views: Tensor = self.model.scaler_.inverse(made)
-        return views.cpu()
+        return views.cpu().reshape(rows.shape)

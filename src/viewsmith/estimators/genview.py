@@ -171,6 +171,7 @@ class GenView(ViewsmithEstimator):
             if not bank.exists() or bank.read_record()["data"]["fingerprint"] != fingerprint(self._known_rows(X)):
                 return None
             views, level = bank.read_first(n_views)
+            views = views.reshape(*views.shape[:2], *self._known_rows(X).shape[1:])
         elif self.generates:
             views, level = self._made(X, x, n_views or 4, seed)
         else:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.data.folders import SUFFIXES, read_images
+from viewsmith.data.images import same_shape
 from viewsmith.estimators.own_maps import GivenFeatures, described
 
 
@@ -101,9 +102,9 @@ def _array(path: Path, rows: np.ndarray) -> np.ndarray:
         raise InputError(
             f"cannot read {path} as an .npz file with views ({type(error).__name__}): write it with numpy"
         ) from error
-    if views.ndim != rows.ndim + 1 or len(views) != len(rows) or views.shape[2:] != rows.shape[1:]:
+    if views.ndim < 2 or len(views) != len(rows) or not same_shape(views.shape[2:], rows.shape[1:]):
         expected = f"({len(rows)}, K, {', '.join(map(str, rows.shape[1:]))})"
         raise InputError(f"the views of {path} have shape {views.shape}, expected {expected} for these data")
     if views.dtype != rows.dtype:
         raise InputError(f"the views of {path} are {views.dtype}, expected {rows.dtype} as the data")
-    return views
+    return views.reshape(*views.shape[:2], *rows.shape[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import re
 import types
@@ -36,8 +37,9 @@ def check_options(cls: type, given: dict[str, Any]) -> types.SimpleNamespace:
     model = schema(cls)
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
-        known = ", ".join(model.model_fields)
-        raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: its options are {known}")
+        close = difflib.get_close_matches(unknown[0], model.model_fields, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"its options are {', '.join(model.model_fields)}"
+        raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: {hint}")
     try:
         value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
     except pydantic.ValidationError as error:

@@ -73,6 +73,9 @@ def look_at(options: SimpleNamespace, resolved: dict[str, Any], x: Rows, device:
     name, size = type(family).__name__, getattr(family, "size", None)
     if not isinstance(size, int) or size < 2:
         raise InputError(f"the family {name} has size {size}, expected at least 2 transformations to choose from")
+    names = getattr(family, "names", None)
+    if names is not None and (isinstance(names, str) or [*map(str, names)] != [*names] or len(names) != size):
+        raise InputError(f"the family {name} has the names {names!r}, expected {size} texts, or None")
     some = x[: max(2, min(64, block_size(x[:1]) // size))].to(device)
     with torch.no_grad():
         try:
@@ -106,15 +109,19 @@ def _check_encoder(
     domain, encoder = resolved["domain"], resolved["encoder"]
     if isinstance(options.encoder, nn.Module):
         return  # tried out with the views of any family
-    # Images and sequences may shrink, but not lose channels.
-    fixed = 1 if domain != "vectors" else len(shapes[0])
-    if len(shapes[1]) != len(shapes[0]) or shapes[1][:fixed] != shapes[0][:fixed]:
+    if not like_samples(*shapes, domain):
         raise InputError(
             f"samples have shape {shapes[0]} and the views of the family {shapes[1]}, which the encoder {encoder} does "
             "not take: keep the number of features or channels, or give an encoder of your own"
         )
     if domain == "images":
         check_crops("views", shapes[1][1:], encoder, shapes[0][1:])
+
+
+def like_samples(sample: Sequence[int], view: Sequence[int], domain: str) -> bool:
+    """Whether views have the features or channels of samples; images and sequences may shrink."""
+    fixed = 1 if domain != "vectors" else len(sample)
+    return len(view) == len(sample) and list(view)[:fixed] == list(sample)[:fixed]
 
 
 def rebuilt(family: FamilyOption, known: dict[str, Any], domain: str) -> Family:

@@ -18,6 +18,7 @@ from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.metaug import MetAug
 from viewsmith.estimators.pinda import PiNDA
+from viewsmith.estimators.placing import as_large
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.losses.nt_xent import unit
 from viewsmith.methods.genview import GenViewMethod
@@ -44,20 +45,13 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
     assert x is not None
     side, kind = "test" if held else "training", dataset.domain
     samples = x[: 8 if kind == "images" else 4]
-    # Of MetAug those that are embedded: augmented features cannot be drawn.
-    views = model.input_views if isinstance(model, MetAug) else model.views
-    shown: dict[str, Any] = {
-        "maps": _maps(model, x, y, side),
-        "galleries": [
-            Gallery(
-                "Views",
-                f"{len(samples)} {side} rows and six views of each",
-                samples,
-                as_large(views(samples, 6, pool=dataset.x_train), samples),
-                kind,
-            )
-        ],
-    }
+    shown: dict[str, Any] = {"maps": _maps(model, x, y, side), "galleries": []}
+    if not isinstance(model, CRLTAC) or model.views_like_samples:
+        # Of MetAug those that are embedded: augmented features cannot be drawn.
+        draw = model.input_views if isinstance(model, MetAug) else model.views
+        views = as_large(draw(samples, 6, pool=dataset.x_train), samples)
+        caption = f"{len(samples)} {side} rows and six views of each"
+        shown["galleries"].append(Gallery("Views", caption, samples, views, kind))
     if isinstance(model, PiNDA) and kind == "vectors":
         shown["profiles"] = [_noise_profile(model, dataset)]
     elif isinstance(model, PiNDA) and kind == "images":
@@ -70,21 +64,11 @@ def pictures(model: ViewsmithEstimator, dataset: Dataset) -> dict[str, Any]:
             shown["violins"] = [_violins(model, dataset, x)]
         shown["histograms"] = [_similarities(model, dataset, x)]
     if isinstance(model, CRLTAC):
-        shown |= channel_pictures(model, x, samples, shown["galleries"])
+        for name, items in channel_pictures(model, x, samples).items():
+            shown[name] = shown.get(name, []) + items
     if isinstance(model, MetAug) and model.options_.meta != "none":
         shown["histograms"] = [_feature_similarities(model, dataset, x)]
     return shown
-
-
-def as_large(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Views (n, k, ...) that are smaller than their samples (n, ...), such as crops: in the middle of grey."""
-    missing = [large - small for large, small in zip(samples.shape[1:], views.shape[2:], strict=True)]
-    if not any(missing):
-        return views
-    if samples.ndim == 2:  # windows of sequences
-        return np.pad(views, [(0, 0), (0, 0), (0, missing[0])])
-    sides = [(part // 2, part - part // 2) for part in missing]
-    return np.pad(views, [(0, 0), (0, 0), *sides], constant_values=128)
 
 
 def _bank_gallery(model: GenView, dataset: Dataset) -> Gallery | None:
@@ -112,7 +96,11 @@ def _bank_gallery(model: GenView, dataset: Dataset) -> Gallery | None:
         for row, *found in zip(index.tolist(), level[index].tolist(), share[index].tolist(), q.tolist(), strict=True)
     )
     return Gallery(
-        "Generated views", "Training rows and their views in the bank; " + "; ".join(lines), rows[index], shown, kind
+        "Generated views",
+        "Training rows and their views in the bank; " + "; ".join(lines),
+        rows[index],
+        shown.reshape(*shown.shape[:2], *rows.shape[1:]),
+        kind,
     )
 
 

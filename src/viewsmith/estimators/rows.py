@@ -16,7 +16,7 @@ from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows
 from viewsmith.data.check import find_domain, to_rows
 from viewsmith.data.dna import dna_rows, kmer_frequencies
-from viewsmith.data.images import image_rows
+from viewsmith.data.images import image_rows, same_shape
 from viewsmith.networks.nucleotides import Nucleotides
 from viewsmith.networks.pixels import Pixels
 from viewsmith.networks.scaling import Scaler
@@ -71,7 +71,7 @@ def array_rows(X: Any, domain: str, row_shape: Sequence[int] | None) -> np.ndarr
     rows = image_rows(X)  # (n, H, W, C)
     given = np.shape(X)[1:]
     shape = given if row_shape is None else tuple(row_shape)
-    if rows.shape[1:] != (*shape, 1)[:3]:
+    if not same_shape(rows.shape[1:], shape):
         raise InputError(f"the images have shape {given}, but the model was fitted on {shape}")
     return rows.reshape(-1, *shape)
 
@@ -96,9 +96,12 @@ def block_size(x: Tensor) -> int:
     return max(1, min(BLOCK, BLOCK_VALUES // values))
 
 
-def blocks(x: Tensor) -> Iterator[tuple[Tensor, int]]:
-    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike."""
-    size = block_size(x)
+def blocks(x: Tensor, views: int = 1) -> Iterator[tuple[Tensor, int]]:
+    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike.
+
+    The more `views` of each row are looked at, the smaller they are.
+    """
+    size = max(1, block_size(x) // views)
     for start in range(0, len(x), size):
         block = x[start : start + size]
         count = len(block)

@@ -7,22 +7,25 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import clone
+from torch import nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset, load_dataset
+from viewsmith.data.check import check_labels
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.own_families import OWN
+from viewsmith.estimators.own_families import OWN, FamilyOption
 from viewsmith.estimators.pictures import pictures as make_pictures
 from viewsmith.estimators.rows import fingerprint
-from viewsmith.reports import ReportContent
+from viewsmith.reports import ReportContent, write_report
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
 
@@ -91,18 +94,18 @@ def already_finished(model: ViewsmithEstimator, run: Path, context: dict[str, An
     return True
 
 
-def load_run(run: Path) -> ViewsmithEstimator:
-    """The model of a run; whatever keeps it from being rebuilt is an InputError."""
+def load_run(run: Path, own: Mapping[str, Any] = MappingProxyType({})) -> ViewsmithEstimator:
+    """The model of a run, with the parts of the user's `own`; whatever keeps it from being rebuilt is an InputError."""
     from viewsmith.estimators import load
 
     with rebuilding(run):
-        if own := _own_part(RunFolder(run).read_config()):
-            name, kind = own
+        if not own and (missing := _own_part(RunFolder(run).read_config())):
+            name, kind = missing
             raise InputError(
                 f"the {name} of the run {run} is {kind} of the user's own, which commands cannot make: use Python, "
                 f"viewsmith.load({str(run)!r}, {name}={kind.split()[-1]})"
             )
-        return load(run)
+        return load(run, **own)
 
 
 def _own_part(config: dict[str, Any]) -> tuple[str, str] | None:
@@ -169,7 +172,8 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
         "row_shape": [None] if model.fitted_["domain"] == "dna" else model.fitted_["row_shape"],
         "feature_names": named,
     }
-    if "data" not in model.context_:
+    # Of rows that were given in Python a run keeps a fingerprint alone.
+    if "source" not in model.context_.get("data", {}):
         return schema
     try:
         kept: dict[str, Any] = json.loads(model.context_["data"]["schema"])
@@ -195,12 +199,17 @@ def part(dataset: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
 def report_content(
     folder: RunFolder,
     *,
-    data: str | None = None,
+    data: Any = None,
+    y: Any = None,
     label: str | None = None,
     labels: Path | None = None,
     pictures: bool = False,
+    own: Mapping[str, Any] = MappingProxyType({}),
 ) -> ReportContent:
-    """Everything a report shows of a run; maps, profiles and galleries need its data and are made on request."""
+    """Everything a report shows of a run; maps, profiles and galleries need its data and are made on request.
+
+    See `report`; `own` are the parts of the model that no text describes, by argument of `viewsmith.load`.
+    """
     with rebuilding(folder.path):
         config, summary = folder.read_config(), folder.read_summary()
         source = config.get("data", {}).get("source")
@@ -215,15 +224,71 @@ def report_content(
         }
     if pictures and not folder.model.exists():
         warnings.warn("no maps and galleries: the training has not ended yet", UserWarning, stacklevel=2)
-    elif pictures and (own := _own_part(config)):
-        line = f"no maps and galleries: the {own[0]} is {own[1]} of the user's own"
+    elif pictures and not own and (missing := _own_part(config)):
+        line = (
+            f"no maps and galleries: the {missing[0]} is {missing[1]} of the user's own; in Python, "
+            f"viewsmith.report({str(folder.path)!r}, X, {missing[0]}={missing[1].split()[-1]}) draws them"
+        )
         warnings.warn(line, UserWarning, stacklevel=2)
     elif pictures:
-        model = load_run(folder.path)
+        model = load_run(folder.path, own)
         try:
             if data is None and source is None:
                 raise InputError("the run names no data; give --data")
-            content |= make_pictures(model, load_for(model, str(data or source), label, labels))
+            given = data is not None and not isinstance(data, str | Path)
+            rows = _arrays(model, data, y) if given else load_for(model, str(data or source), label, labels)
+            content |= make_pictures(model, rows)
         except InputError as error:
             warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
     return ReportContent(**content)
+
+
+def report(
+    run: str | os.PathLike[str],
+    data: Any = None,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    labels: Path | None = None,
+    encoder: nn.Module | None = None,
+    family: FamilyOption | None = None,
+) -> Path:
+    """Write ``report.html`` of a run, as the command does, also of models with parts that commands cannot make.
+
+    Parameters
+    ----------
+    run : path
+    data : str, path or array-like, optional
+        What maps and views are drawn from; default: the data that the run names.
+    y : array-like, optional
+        Labels of an array, the colours of maps.
+    label, labels : str, path, optional
+        Of a file, see `viewsmith.data.load_dataset`.
+    encoder, family : optional
+        As in `viewsmith.load`.
+
+    Returns
+    -------
+    Path
+        Of the report.
+
+    Raises
+    ------
+    InputError
+        There is no run, or it is damaged, or not of that encoder or family.
+    """
+    own = {name: part for name, part in (("encoder", encoder), ("family", family)) if part is not None}
+    folder = RunFolder(run)
+    folder.require()
+    content = report_content(folder, data=data, y=y, label=label, labels=labels, pictures=True, own=own)
+    write_report(folder.report, content)
+    return folder.report
+
+
+def _arrays(model: ViewsmithEstimator, X: Any, y: Any) -> Dataset:
+    """Samples that are at hand as a data set without a split."""
+    x = model._known_rows(X)
+    labels = None if y is None else check_labels(np.asarray(y), len(x), "y")
+    rows = np.arange(len(x))
+    domain, names = model.fitted_["domain"], model.fitted_["feature_names"] or None
+    return Dataset(x, labels, rows, None, "none", domain, "arrays", names, {}, None)

@@ -176,7 +176,11 @@ def view_names(view_maker: str, domain: str) -> list[str]:
     names = view_maker.split("+")
     for name in names:
         if name not in VIEWS[domain] and not name.startswith(CHANNEL):
-            raise InputError(f"unknown view maker {name!r}: for {domain} there are {', '.join(VIEWS[domain])}")
+            raise InputError(
+                f"unknown view maker {name!r}: for {domain} there are {', '.join(VIEWS[domain])}, {CHANNEL}RUN"
+            )
+        if name == CHANNEL:
+            raise InputError(f"view_maker is {view_maker!r}, expected {CHANNEL}RUN, the folder of a run of crl-tac")
     for name in names[:-1]:
         if name == "grid-crop" or name.startswith(CHANNEL):
             raise InputError(f"view_maker is {view_maker!r}: {name} changes the shape of a sample, put it last")
@@ -285,14 +289,23 @@ def _check_pixels(resolved: dict[str, Any], x: Tensor, names: Sequence[str], opt
             probe(options.encoder, resolved["encoder"], x.new_zeros(*x.shape[:2], *pixels))
 
 
-def check_crops(what: str, pixels: Sequence[int], encoder: str, size: Sequence[int]) -> None:
-    """Refuse crops of images of `size` that are too small for the encoder."""
+def check_crops(
+    what: str, pixels: Sequence[int], encoder: str, size: Sequence[int], todo: str = "take other views"
+) -> None:
+    """Refuse crops of images of `size` that are too small for the encoder; `todo` is what to do about the crops."""
     fewest = FEWEST_PIXELS.get(encoder, 1)
     if min(pixels) < fewest:
         raise InputError(
             f"of images of {_pixels(size)} the {what} have {_pixels(pixels)}, and the encoder {encoder} takes "
-            f"{_pixels((fewest, fewest))} or more: take another encoder or other views"
+            f"{_pixels((fewest, fewest))} or more: {_instead(todo, encoder, pixels, size)}"
         )
+
+
+def _instead(todo: str, encoder: str, pixels: Sequence[int], size: Sequence[int]) -> str:
+    """What to do about crops that are too small: only what can help."""
+    others = min(pixels) >= cnn.SMALLEST and FEWEST_PIXELS.get(encoder, 1) > cnn.SMALLEST
+    enlarge = "" if min(size) > cnn.SMALLEST else ", enlarge the images, or take rows as vectors (--domain vectors)"
+    return f"{todo}{', or another encoder' if others else ''}{enlarge}"
 
 
 def _pixels(size: Sequence[int]) -> str:

@@ -28,7 +28,8 @@ def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows
     from sklearn.decomposition import PCA
 
     rows, test_rows = np.asarray(train, dtype=np.float32), np.asarray(test, dtype=np.float32)
-    model = PCA(max(1, min(n_components, len(rows) - 1, rows.shape[1])), random_state=0).fit(rows)
+    with np.errstate(invalid="ignore"):  # scikit-learn divides by the variance, which rows that are all alike lack
+        model = PCA(max(1, min(n_components, len(rows) - 1, rows.shape[1])), random_state=0).fit(rows)
     return model.transform(rows), model.transform(test_rows)
 
 

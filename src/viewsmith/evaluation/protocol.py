@@ -96,7 +96,7 @@ def evaluate_embedding(
     for suffix in ("", "_l2"):
         names = [measure + suffix for measure in ("kmeans_accuracy", "nmi", "ari")]
         if any(measure in wanted for measure in names):
-            clustered = _cluster_scores(_at_length_one(test_rows) if suffix else test_rows, test_codes, n_classes, name)
+            clustered = _cluster_scores(_at_length_one(test_rows) if suffix else test_rows, test_codes, n_classes)
             scores |= dict(zip(names, clustered, strict=True))
     return {protocol: scores[protocol] for protocol in wanted}
 
@@ -150,7 +150,7 @@ def _linear_scores(
     return scores
 
 
-def _cluster_scores(rows: Rows, codes: Codes, n_classes: int, name: str) -> tuple[float, float, float]:
+def _cluster_scores(rows: Rows, codes: Codes, n_classes: int) -> tuple[float, float, float]:
     """Matched accuracy, NMI and ARI of k-means on test rows; `n_classes` counts those of train."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -158,7 +158,7 @@ def _cluster_scores(rows: Rows, codes: Codes, n_classes: int, name: str) -> tupl
     n_known = max(n_classes, int(codes.max()) + 1)
     if len(rows) < n_known:
         warnings.warn(
-            f"{name}: {len(rows)} test rows are fewer than the {n_known} classes; k-means scores are nan",
+            f"{len(rows)} test rows are fewer than the {n_known} classes; k-means scores are nan",
             UserWarning,
             stacklevel=3,
         )

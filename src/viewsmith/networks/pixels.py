@@ -19,7 +19,7 @@ def pixel_by_pixel(x: Tensor) -> Tensor:
 
 
 class Pixels(nn.Module):
-    """Scaled images (n, C, H, W) from uint8 images (n, H, W) or (n, H, W, C), and back.
+    """Scaled images (n, C, H, W) from uint8 images (n, H, W) or (n, H, W, C), and back to `row_shape`'s form.
 
     ``standard``: every channel of pixel / 255 centred and divided by its standard deviation over the training images;
     ``global``: one mean and one standard deviation for all channels; ``none``: pixel / 255 alone.
@@ -60,7 +60,8 @@ class Pixels(nn.Module):
         return scaling
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x[:, None] if self.flat else x.movedim(3, 1)
+        # Grey images come with and without their one channel.
+        x = x.reshape(len(x), 1, *x.shape[1:3]) if self.channels == 1 else x.movedim(3, 1)
         return ((x / 255 - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
 
     def inverse(self, x: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The report of a run: one self-contained HTML file made from plain data."""
 
 from viewsmith.reports.content import (
+    Choices,
     EmbeddingMap,
     FeatureProfile,
     FeatureViolins,
@@ -13,6 +14,7 @@ from viewsmith.reports.layout import two_dimensional_map
 from viewsmith.reports.report import render_report, write_report
 
 __all__ = [
+    "Choices",
     "EmbeddingMap",
     "FeatureProfile",
     "FeatureViolins",

@@ -210,6 +210,55 @@ class SortedSimilarities:
 
 
 @dataclass(frozen=True, eq=False)
+class Choices:
+    """How probable the transformations of a finite family are, for samples and on average.
+
+    Parameters
+    ----------
+    title, caption : str
+        Heading and one line under it.
+    names : sequence of length M
+        Names of the transformations.
+    probabilities : (n, M) array
+        Of each of some samples; rows sum to one.
+    mean : (M,) array
+        The mean over all rows.
+    samples, views : (n, ...) and (n, k, ...) arrays, optional
+        Of images, the samples and the k most probable views of each, the most probable first, k at most M; as in
+        `Gallery`.
+    """
+
+    title: str
+    caption: str
+    names: Sequence[str]
+    probabilities: np.ndarray
+    mean: np.ndarray
+    samples: np.ndarray | None = None
+    views: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        m = len(self.names)
+        given, mean = np.shape(self.probabilities), np.shape(self.mean)
+        if len(given) != 2 or given[1] != m or mean != (m,):
+            raise InputError(
+                f"choices {self.title!r}: probabilities of shape {given} and their mean of shape {mean} for {m} names; "
+                f"give (n, {m}) and ({m},)"
+            )
+        for p in (self.probabilities, self.mean):
+            if not (np.asarray(p) >= 0).all() or not np.allclose(np.sum(p, axis=-1), 1, atol=1e-3):
+                raise InputError(f"choices {self.title!r}: not all rows are probabilities that sum to one")
+        if (self.samples is None) != (self.views is None):
+            raise InputError(f"choices {self.title!r}: samples or views alone; give both or none")
+        if self.samples is not None and self.views is not None:
+            Gallery(self.title, self.caption, self.samples, self.views, "images")
+            if len(self.samples) != len(self.probabilities) or np.shape(self.views)[1] > m:
+                raise InputError(
+                    f"choices {self.title!r}: views of shape {np.shape(self.views)} for probabilities of shape "
+                    f"{given}; give at most {m} views of each sample"
+                )
+
+
+@dataclass(frozen=True, eq=False)
 class ReportContent:
     """Everything `render_report` needs; each part but title and method may be empty.
 
@@ -226,7 +275,7 @@ class ReportContent:
     evaluation : mapping, optional
         ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
         "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.
-    maps, profiles, galleries, violins, histograms, orders : sequence
+    maps, profiles, galleries, choices, violins, histograms, orders : sequence
         Pictures.
     """
 
@@ -240,6 +289,7 @@ class ReportContent:
     maps: Sequence[EmbeddingMap] = ()
     profiles: Sequence[FeatureProfile] = ()
     galleries: Sequence[Gallery] = ()
+    choices: Sequence[Choices] = ()
     violins: Sequence[FeatureViolins] = ()
     histograms: Sequence[SimilarityHistogram] = ()
     orders: Sequence[SortedSimilarities] = ()

@@ -154,6 +154,8 @@ def _inline_svg(document: bytes, inches: float) -> str:
 
 def _prefixed(name: str, value: str, prefix: str) -> str:
     if name == "href":
+        if value.startswith("data:image/png;base64,"):
+            return value  # a picture within the picture
         return f"#{prefix}{value[1:]}" if value.startswith("#") else value
     return value.replace("url(#", f"url(#{prefix}")
 

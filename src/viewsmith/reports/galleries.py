@@ -14,6 +14,7 @@ _MAX_VIEWS = 6
 _MAX_FEATURES = 200
 _TILE = 96
 _LETTERS = 90
+OUTSIDE = ord(".")  # a letter of a sample that its view does not cover
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,7 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
 
 
 def _images(gallery: Gallery) -> DrawnGallery:
-    samples, views = gallery.samples[:_IMAGE_SAMPLES], gallery.views[:_IMAGE_SAMPLES, :_MAX_VIEWS]
-    rows = np.concatenate([np.asarray(samples)[:, None], np.asarray(views)], axis=1)
-    rows = rows[..., None] if rows.ndim == 4 else rows
-    tiles = _as_bytes(_reduced(rows), rows.dtype, np.asarray(samples))
+    tiles = image_tiles(gallery.samples[:_IMAGE_SAMPLES], gallery.views[:_IMAGE_SAMPLES, :_MAX_VIEWS])
     n, k, height, width, _ = tiles.shape
     gap, first = max(1, height // 16), max(2, height // 6)  # a wider gap parts the samples from their views
     page = np.full((n * (height + gap) - gap, k * (width + gap) - gap + first, 3), 255, dtype=np.uint8)
@@ -99,6 +97,13 @@ def _images(gallery: Gallery) -> DrawnGallery:
     return DrawnGallery(
         gallery.title, gallery.caption, "Left: the sample. Right: its views.", (pixels_as_png(page, alt),)
     )
+
+
+def image_tiles(samples: np.ndarray, views: np.ndarray) -> np.ndarray:
+    """Images (n, ...) and k views of each as tiles of at most 96 pixels a side: uint8 (n, 1 + k, h, w, 3)."""
+    rows = np.concatenate([np.asarray(samples)[:, None], np.asarray(views)], axis=1)
+    rows = rows[..., None] if rows.ndim == 4 else rows
+    return _as_bytes(_reduced(rows), rows.dtype, np.asarray(samples))
 
 
 def _reduced(rows: np.ndarray) -> np.ndarray:
@@ -123,7 +128,7 @@ def _dna(gallery: Gallery) -> DrawnGallery:
     samples, views = _upper(gallery.samples), _upper(gallery.views)
     for i in range(min(len(samples), _DNA_SAMPLES)):
         sample, sample_views = samples[i], views[i, :_MAX_VIEWS]
-        changed = sample_views != sample
+        changed = _differ(sample_views, sample)
         length = _length(np.concatenate([sample[None], sample_views]))
         start = _busiest(changed[:, :length].sum(axis=0), _LETTERS)
         window = slice(start, min(start + _LETTERS, length))
@@ -136,6 +141,8 @@ def _dna(gallery: Gallery) -> DrawnGallery:
         "Letters of a view that differ from the sample stand out on a filled ground; those that agree are pale. "
         "Beside a view: the share of all its letters that differ."
     )
+    if (views == _outside(views)).any():
+        note += " Dots: what a view does not cover."
     if any(alignment.length > _LETTERS for alignment in alignments):
         note += f" Shown: the {_LETTERS} letters of each sample where most has changed."
     return DrawnGallery(gallery.title, gallery.caption, note, alignments=tuple(alignments))
@@ -161,8 +168,17 @@ def _busiest(changed: np.ndarray, width: int) -> int:
     return int(np.argmax(inside)) if len(inside) else 0
 
 
+def _differ(views: np.ndarray, sample: np.ndarray) -> np.ndarray:
+    """Which letters of views are others than the sample's; those it has no view of are not."""
+    return (views != sample) & (views != _outside(views))
+
+
+def _outside(letters: np.ndarray) -> int | str:
+    return OUTSIDE if letters.dtype == np.uint8 else chr(OUTSIDE)
+
+
 def _strand(name: str, letters: np.ndarray, sample: np.ndarray) -> Strand:
-    pairs = zip(letters.tolist(), (letters != sample).tolist(), strict=True)
+    pairs = zip(letters.tolist(), _differ(letters, sample).tolist(), strict=True)
     return Strand(name, tuple((_letter(letter), differs) for letter, differs in pairs))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
+from viewsmith.reports.choices import draw_choices
 from viewsmith.reports.content import ReportContent
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.diagnostics import READINGS, collapse_warnings, drift_warnings
@@ -18,7 +19,7 @@ from viewsmith.reports.maps import draw_map
 from viewsmith.reports.profiles import draw_profile
 from viewsmith.reports.similarities import draw_histogram
 from viewsmith.reports.sorted_similarities import draw_sorted
-from viewsmith.reports.verdict import CAVEAT, comparison, protocol_title, score, verdict
+from viewsmith.reports.verdict import caveat, comparison, protocol_title, score, verdict
 from viewsmith.reports.violins import draw_violins
 
 __all__ = ["ReportContent", "render_report", "write_report"]
@@ -89,6 +90,7 @@ def _page(content: ReportContent) -> dict[str, Any]:
         "label_free": _label_free(evaluation),
         "profiles": [draw_profile(profile) for profile in content.profiles],
         "galleries": [draw_gallery(gallery) for gallery in content.galleries],
+        "choices": [draw_choices(item) for item in content.choices],
         "violins": [draw_violins(violins) for violins in content.violins],
         "histograms": [draw_histogram(histogram) for histogram in content.histograms],
         "orders": [draw_sorted(item) for item in content.orders],
@@ -99,11 +101,12 @@ def _page(content: ReportContent) -> dict[str, Any]:
 
 def _comparison(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     rows = evaluation.get("rows") or {}
+    test_rows = rows.get("test")
     return {
-        "verdict": verdict(evaluation["embeddings"]),
-        "caveat": CAVEAT,
-        "table": comparison(evaluation["embeddings"]),
-        "unit_table": comparison(evaluation["embeddings"], unit_rows=True),
+        "verdict": verdict(evaluation["embeddings"], test_rows),
+        "caveat": caveat(test_rows),
+        "table": comparison(evaluation["embeddings"], test_rows),
+        "unit_table": comparison(evaluation["embeddings"], test_rows, unit_rows=True),
         "protocols": [(protocol_title(key), text) for key, text in (evaluation.get("protocols") or {}).items()],
         "rows": {key: rows[key] for key in ("train", "test", "classes") if rows.get(key) is not None},
         "seconds": list(_flat(evaluation.get("seconds") or {})),

@@ -61,13 +61,23 @@ def score(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def verdict(embeddings: Scores) -> str:
+def caveat(test_rows: int | None) -> str:
+    """What the numbers do not say; of a small test part also how far an accuracy on it may be off."""
+    error = 0.5 / math.sqrt(test_rows) if test_rows else 0.0
+    if error <= PROTOCOLS["linear"][1]:
+        return CAVEAT
+    return f"{CAVEAT} The standard error of an accuracy on {test_rows:,} test rows is up to {error:.2g}."
+
+
+def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
     """What the numbers say in plain words: where the representation beats, ties with or loses to the best baseline.
 
     Parameters
     ----------
     embeddings : mapping
         ``{embedding: {protocol: score}}``; higher is better. All embeddings that are not ours are baselines.
+    test_rows : int, optional
+        How many rows were scored: a difference of one of them is a tie.
     """
     baselines = _baselines(embeddings)
     if _SUBJECT not in embeddings or not baselines:
@@ -75,7 +85,7 @@ def verdict(embeddings: Scores) -> str:
     ours, named = embeddings[_SUBJECT], [_SPOKEN.get(name, name) for name in baselines]
     parts: dict[Outcome, list[str]] = {"beats": [], "ties": [], "loses": []}
     for key in _IN_WORDS:
-        judged = _judge(embeddings, key)
+        judged = _judge(embeddings, key, test_rows)
         if judged is None:
             continue
         outcome, _ = judged
@@ -98,7 +108,7 @@ def verdict(embeddings: Scores) -> str:
     return f"Representation {'; '.join(clauses)}."
 
 
-def comparison(embeddings: Scores, *, unit_rows: bool = False) -> Comparison:
+def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: bool = False) -> Comparison:
     """The comparison table, baselines first; equal scores share the mark of the best in their column.
 
     With `unit_rows` its columns are the clusterings of rows scaled to length 1, without it all other protocols.
@@ -118,7 +128,7 @@ def comparison(embeddings: Scores, *, unit_rows: bool = False) -> Comparison:
     return Comparison(
         columns=tuple(PROTOCOLS[key][0] if key in PROTOCOLS else key for key in keys),
         rows=tuple(rows),
-        outcomes=tuple(_judge(embeddings, key) for key in keys),
+        outcomes=tuple(_judge(embeddings, key, test_rows) for key in keys),
     )
 
 
@@ -129,14 +139,15 @@ def protocol_title(key: str) -> str:
     return PROTOCOLS[key][0] + (", rows of length 1" if key.endswith("_l2") else "")
 
 
-def _judge(embeddings: Scores, key: str) -> tuple[Outcome, float] | None:
+def _judge(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outcome, float] | None:
     """The outcome against the best baseline on one protocol and the difference to it; None without both scores."""
     ours = score(embeddings.get(_SUBJECT, {}).get(key))
     theirs = [s for name in _baselines(embeddings) if (s := score(embeddings[name].get(key))) is not None]
     if key not in PROTOCOLS or ours is None or not theirs:
         return None
     difference = ours - max(theirs)
-    if abs(difference) <= PROTOCOLS[key][1] + 1e-9:  # 0.955 - 0.940 is a tie, though binary floats make it 0.0150...01
+    width = max(PROTOCOLS[key][1], 1 / test_rows if test_rows else 0.0)
+    if abs(difference) <= width + 1e-9:  # 0.955 - 0.940 is a tie, though binary floats make it 0.0150...01
         return "ties", difference
     return ("beats" if difference > 0 else "loses"), difference
 

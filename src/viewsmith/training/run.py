@@ -93,7 +93,10 @@ class RunFolder:
         return self._read_json(self.summary) or {}
 
     def read_evaluation(self) -> dict[str, Any] | None:
-        return self._read_json(self.evaluation)
+        found = self._read_json(self.evaluation)
+        if found is not None and not _is_evaluation(found):
+            raise InputError(f"{self.evaluation} is damaged (it has no tables of scores): delete it")
+        return found
 
     def read_metrics(self) -> list[dict[str, Any]]:
         if not self.metrics.exists():
@@ -208,3 +211,11 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or "unknown"
+
+
+def _is_evaluation(found: Any) -> bool:
+    """Whether what a file holds are tables of scores by row."""
+    parts = ("embeddings", "label_free", "protocols", "rows", "seconds")
+    if not isinstance(found, dict) or not all(isinstance(found.get(part) or {}, dict) for part in parts):
+        return False
+    return all(isinstance(row, dict) for part in parts[:2] for row in (found.get(part) or {}).values())

@@ -75,13 +75,18 @@ class AugmentationChannel(ViewMaker):
         Raises
         ------
         InputError
-            It gives something else.
+            It fails, or gives something else.
         """
         return in_blocks(lambda part: self._mass(part, counts), x, ROWS)
 
     def _mass(self, x: Tensor, counts: Counts) -> Tensor:
         views = self.family.every(x).flatten(0, 1)
-        found = counts(views)
+        try:
+            found = counts(views)
+        except Exception as error:
+            raise InputError(
+                f"nonempty fails on views {tuple(views.shape)}: {type(error).__name__}: {' '.join(str(error).split())}"
+            ) from error
         if not isinstance(found, Tensor) or found.shape != views.shape[:1] or found.dtype != torch.bool:
             given = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
             raise InputError(f"nonempty gives {given} for views {tuple(views.shape)}, expected bool ({len(views)},)")

@@ -24,10 +24,13 @@ class Family(nn.Module):
         M.
     shapes : (tuple of int, tuple of int), optional
         Of a sample and of its views, where samples have one shape.
+    names : sequence of str, optional
+        What reports call the transformations.
     """
 
     size: int
     shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    names: Sequence[str] | None = None
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         """Views T_t(x), (B, m, ...), for samples (B, ...) and numbers `t`, int64 (B, m), from 0 to M - 1."""
@@ -96,6 +99,7 @@ class Crops(Family):
         flip: bool = False,
     ) -> None:
         super().__init__()
+        self.given = height, width
         self.crop, self.stride, self.scales, self.flip = crop, stride, tuple(scales), flip
         self.sizes = [(round(height * scale), round(width * scale)) for scale in self.scales]
         for scale, size in zip(self.scales, self.sizes, strict=True):
@@ -113,6 +117,11 @@ class Crops(Family):
 
     def layers(self, x: Tensor) -> list[Tensor]:
         """The images as they are cut, each (B, C, h, w): at every scale, as they are and mirrored."""
+        if tuple(x.shape[2:]) != self.given:
+            given, own = (" x ".join(map(str, size)) for size in (x.shape[2:], self.given))
+            raise InputError(
+                f"the images have {given} pixels, and the crops are of images of {own}: make them for these"
+            )
         found = []
         for size in self.sizes:
             same = size == tuple(x.shape[2:])
@@ -145,7 +154,7 @@ class Crops(Family):
         return torch.cat([network(image, grid).flatten(1) for image, grid in layers], dim=1)
 
     def is_view(self, x: Tensor) -> bool:
-        return tuple(x.shape[2:]) == (self.crop, self.crop) not in self.sizes
+        return tuple(x.shape[2:]) == (self.crop, self.crop) != self.given
 
     def is_dense(self, encoder: nn.Module) -> bool:
         """Whether the encoder embeds all crops of an image in one pass: those of its own size and distance."""
@@ -173,6 +182,7 @@ class Masks(Family):
         if n_features < 2:
             raise InputError(f"the rows have {n_features} feature, expected at least 2: a view keeps a part of them")
         self.size = self._checked(count, "masks of features")
+        self.names = [f"mask {number}" for number in range(count)]
         kept = min(max(1, round(keep * n_features)), n_features - 1)
         order = torch.rand(count, n_features, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
         self.register_buffer("masks", (order < kept).to(torch.get_default_dtype()))
@@ -197,6 +207,8 @@ class Windows(Family):
     def __init__(self, *, share: float = 0.5, count: int = 16) -> None:
         super().__init__()
         self.share, self.size = share, self._checked(count, "windows")
+        first = torch.linspace(0, 1 - share, count).tolist()
+        self.names = [f"{start:.0%} to {start + share:.0%}" for start in first]
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """First bases of all windows, int64 (B, M), and their lengths, (B,)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -32,6 +33,7 @@ class Functions(Family):
         super().__init__()
         self.size = self._checked(len(functions), "functions")
         self.functions = [copy.deepcopy(f) if isinstance(f, nn.Module) else f for f in functions]
+        self.names = [f"{number} {_name(f)}" for number, f in enumerate(functions)]
         # So that they follow the family to its device, and into its weights.
         self.networks = nn.ModuleList(f for f in self.functions if isinstance(f, nn.Module)).requires_grad_(False)
 
@@ -66,5 +68,11 @@ class Functions(Family):
         return view.to(x.dtype)
 
     def _name(self, k: int) -> str:
-        function = self.functions[k]
-        return f"transformation {k} ({getattr(function, '__name__', type(function).__name__)})"
+        return f"transformation {k} ({_name(self.functions[k])})"
+
+
+def _name(function: Callable[[Tensor], Tensor]) -> str:
+    """Of a function its own, of part of one that one's, of a module its kind."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
