@@ -67,6 +67,11 @@ ARMS: dict[str, dict[str, Any]] = {
     "InfoNCE": {"framework": "simclr"},
     "map condition": {"condition": "map"},
     "guidance 2": {"guidance": 2.0, "condition_drop": 0.1},
+    "strength 0.2": {"strength": 0.2},
+    "refresh 1": {"refresh": 1},
+    "published denoiser": {"denoiser": "published"},
+    "phase A, wide": {"phases": "A", "hidden": (1024, 1024)},
+    "wide": {"hidden": (1024, 1024)},
     "map alone, plain kernel": {"projection": None, "kernel": "plain", "normalise": False, "nu_map": 0.1},
 }
 PEERS: dict[str, dict[str, Any]] = {
@@ -79,7 +84,7 @@ PEERS: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-3,
     },
 }
-ABLATED = ("letter", "sc_citeseq_cbmc", "fashion_mnist")
+ABLATED = ("letter", "sc_citeseq_cbmc", "fashion_mnist", "dna_ienhancer2l")
 
 
 @functools.lru_cache(maxsize=1)
