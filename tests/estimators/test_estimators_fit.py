@@ -201,7 +201,7 @@ def test_views_leave_the_representation_alone(wine):
 
 def test_impossible_views_are_refused(wine):
     model = Contrastive(**TINY).fit(wine)
-    with pytest.raises(InputError, match="n_views is 0, expected at least 1"):
+    with pytest.raises(InputError, match="n_views is 0, expected a whole number of at least 1"):
         model.views(wine, 0)
     with pytest.raises(InputError, match="expected at least two rows, got one; give pool=rows"):
         model.views(wine[:1], 2)
