@@ -180,6 +180,17 @@ def test_a_module_of_the_users(tmp_path):
     assert untrained.method_.quality.maps is model.method_.quality.maps
 
 
+def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
+    dataset, _, views = data
+    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{views}")
+    module = stripes()
+    GenView(**TINY, bank=str(bank.path), features=module).fit(images(), run=tmp_path / "run")
+    with pytest.warns(UserWarning, match="no maps and galleries: .*of the user's own Sequential"):
+        viewsmith.report(tmp_path / "run", images())
+    page = viewsmith.report(tmp_path / "run", images(), features=module)
+    assert "quality -" in page.read_text() or "quality 0" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -252,6 +252,7 @@ def report(
     labels: Path | None = None,
     encoder: nn.Module | None = None,
     family: FamilyOption | None = None,
+    features: nn.Module | None = None,
 ) -> Path:
     """Write ``report.html`` of a run, as the command does, also of models with parts that commands cannot make.
 
@@ -264,7 +265,7 @@ def report(
         Labels of an array, the colours of maps.
     label, labels : str, path, optional
         Of a file, see `viewsmith.data.load_dataset`.
-    encoder, family : optional
+    encoder, family, features : optional
         As in `viewsmith.load`.
 
     Returns
@@ -275,9 +276,10 @@ def report(
     Raises
     ------
     InputError
-        There is no run, or it is damaged, or not of that encoder or family.
+        There is no run, or it is damaged, or not of such parts.
     """
-    own = {name: part for name, part in (("encoder", encoder), ("family", family)) if part is not None}
+    given = {"encoder": encoder, "family": family, "features": features}
+    own = {name: part for name, part in given.items() if part is not None}
     folder = RunFolder(run)
     folder.require()
     content = report_content(folder, data=data, y=y, label=label, labels=labels, pictures=True, own=own)
