@@ -158,6 +158,39 @@ def test_the_dense_pass_equals_cropping_first(bias, size):
         torch.testing.assert_close(weight.grad, expected, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_embedding_some_views_equals_embedding_each(name):
+    family = FAMILIES[name]
+    x = samples(family, 2)
+    t = torch.randint(family.size, (2, 5), generator=torch.Generator().manual_seed(1))
+    h = family.embed_some(Mean(), x, t)
+    for i in range(2):
+        for j in range(5):
+            view = slow_view(family, x[i], int(t[i, j]))
+            torch.testing.assert_close(h[i, j], torch.stack([view.mean(), view.std()]))
+
+
+# A crop has 400 pixels; the four layers 4,590 and 2,444.
+@pytest.mark.parametrize(("size", "draws", "calls"), [((31, 45), 8, ["forward"]), ((24, 28), 8, ["dense"] * 4)])
+def test_some_crops_are_embedded_in_the_way_that_looks_at_fewer_pixels(size, draws, calls):
+    family = Crops(*size, scales=(1.0, 0.8 if size[0] == 31 else 0.9), flip=True)
+    encoder, made = CropCNN(), []
+    for name in ("forward", "dense"):
+        real = getattr(encoder, name)
+        if name in calls:
+            setattr(encoder, name, lambda x, name=name, real=real: made.append(name) or real(x))
+    x = torch.rand(2, 1, *family.given)
+    t = torch.randint(family.size, (2, draws), generator=torch.Generator().manual_seed(0))
+    t[0, 1] = t[0, 0]
+    h = family.embed_some(encoder, x, t)
+    assert made == calls
+    slow = torch.stack([encoder(family.take(x, t[:, j : j + 1])[:, 0]) for j in range(draws)], 1)
+    torch.testing.assert_close(h, slow, atol=1e-5, rtol=1e-5)
+    due = torch.autograd.grad(slow.square().sum(), list(encoder.parameters()))
+    for found, expected in zip(torch.autograd.grad(h.square().sum(), list(encoder.parameters())), due, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3)
+
+
 def test_crops_are_told_from_images():
     family = Crops(84, 84)
     assert family.is_view(torch.zeros(1, 1, 20, 20)) and not family.is_view(torch.zeros(1, 1, 84, 84))

@@ -107,7 +107,8 @@ class CRLTAC(ViewsmithEstimator):
         images that are not scaled, as is usual here, those that are not all black. In Python also a function from
         scaled views (n, ...) to bool (n,).
     projection : tuple of int or "auto"
-        Widths of the head; the last is the embedding's. "auto": 200 and 50.
+        Widths of the head, behind a ReLU; the last is the embedding's. "auto": 128 with "crl-cnn", else 200 and 50,
+        as published.
     [shared]
 
     Attributes
@@ -131,6 +132,7 @@ class CRLTAC(ViewsmithEstimator):
         # Sections 3, 5.2 and 5.3; optimiser, rate, batch and epochs are not given there.
         "paper-images": {
             "encoder": "crl-cnn",
+            "projection": (200, 50),
             "beta": 0.5,
             "channel_beta": 0.5,
             "draws": 8,
@@ -229,7 +231,8 @@ class CRLTAC(ViewsmithEstimator):
         }
 
     def _build(self, settings: SimpleNamespace) -> Method:
-        widths = (200, 50) if settings.projection == "auto" else settings.projection
+        usual = (128,) if settings.encoder == "crl-cnn" else (200, 50)
+        widths = usual if settings.projection == "auto" else settings.projection
         head = MLP(settings.n_components, widths, bias=settings.centred)
         return CRLTACMethod(
             parts.make_encoder(settings),

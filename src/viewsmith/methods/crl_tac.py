@@ -137,6 +137,14 @@ class CRLTACMethod(Method):
             v = v - self.head(self.encoder(torch.zeros_like(one[:, 0])))
         return on_sphere(v).unflatten(0, f.shape[:2])
 
+    def some_embeddings(self, x: Tensor, t: Tensor) -> Tensor:
+        """h of views T_t(x) of samples (B, ...), numbers `t` (B, m): (B, m, d)."""
+        family = self.channel.family
+        if self.centred:
+            return self.embed(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
+        f = family.embed_some(self.encoder, x, t)
+        return on_sphere(self.head(f.flatten(0, 1))).unflatten(0, t.shape)
+
     # ---- Method ---------------------------------------------------------------------------------------------------
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
@@ -192,7 +200,7 @@ class _ThetaStep(nn.Module):
             gain = info_max_bound(z, p, method.beta, _gathered(z, p), distinct=method.distinct)
         else:
             t = method.channel.draw(batch.x, method.draws, batch.generator)
-            z = method.embed(method.channel.family.take(batch.x, t).flatten(0, 1)).unflatten(0, t.shape)
+            z = method.some_embeddings(batch.x, t)
             gain = sampled_info_max(z, method.beta, keys=_gathered(z, torch.ones_like(z[..., 0])))
         return -gain, {"information": gain.mean()}
 
@@ -217,13 +225,13 @@ class _EtaStep(nn.Module):
             order: Literal[2] | None = 2 if beta <= 1 else None
             gain = info_max_bound(z, p, beta, _gathered(z, p), distinct=method.distinct, order=order)
         else:
-            family = self.channel.family
-            t = torch.randint(family.size, (len(x), method.draws), device=x.device, generator=batch.generator)
+            size = self.channel.family.size
+            t = torch.randint(size, (len(x), method.draws), device=x.device, generator=batch.generator)
             with torch.no_grad(), evaluating(method.encoder, method.head):
-                z = method.embed(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
+                z = method.some_embeddings(x, t)
             log_p = self.channel.log_p(x)
             drawn = log_p.gather(1, t)
-            weights = importance_weights(drawn, family.size, normalised=method.weights == "normalised")
+            weights = importance_weights(drawn, size, normalised=method.weights == "normalised")
             gain = sampled_info_max(z, beta, weights, _gathered(z, weights))
         h = entropy(log_p)
         objective = gain + method.entropy_weight * h

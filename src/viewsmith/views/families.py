@@ -45,6 +45,11 @@ class Family(nn.Module):
         h: Tensor = encoder(self.every(x).flatten(0, 1))
         return h.unflatten(0, (len(x), self.size))
 
+    def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
+        """What an encoder makes of views T_t(x), numbers `t` (B, m): (B, m, n_components)."""
+        h: Tensor = encoder(self.take(x, t).flatten(0, 1))
+        return h.unflatten(0, t.shape)
+
     def is_view(self, x: Tensor) -> bool:
         """Whether `x` holds views whose shape no sample has."""
         return self.shapes is not None and tuple(x.shape[1:]) == self.shapes[1] != self.shapes[0]
@@ -147,6 +152,15 @@ class Crops(Family):
             return super().embed(encoder, x)
         maps = [encoder.dense(image).flatten(2) for image in self.layers(x)]  # type: ignore[operator]
         return torch.cat(maps, dim=2).mT
+
+    def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
+        """In one pass over the whole images where that looks at fewer pixels than the crops have."""
+        whole = (1 + self.flip) * sum(height * width for height, width in self.sizes)
+        if not self.is_dense(encoder) or t.shape[1] * self.crop**2 <= whole:
+            return super().embed_some(encoder, x, t)
+        f = self.embed(encoder, x)
+        # A product, not an index: its gradient is summed in one order on every device.
+        return F.one_hot(t, self.size).to(f) @ f
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
         """One score for each crop from `network(image, grid)`, (B, rows, columns), the same for every scale."""
