@@ -154,13 +154,16 @@ class Crops(Family):
         return torch.cat(maps, dim=2).mT
 
     def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
-        """In one pass over the whole images where that looks at fewer pixels than the crops have."""
-        whole = (1 + self.flip) * sum(height * width for height, width in self.sizes)
-        if not self.is_dense(encoder) or t.shape[1] * self.crop**2 <= whole:
+        """Where the encoder is dense: each crop once, or all in one pass where that looks at fewer pixels."""
+        if not self.is_dense(encoder):
             return super().embed_some(encoder, x, t)
-        f = self.embed(encoder, x)
-        # A product, not an index: its gradient is summed in one order on every device.
-        return F.one_hot(t, self.size).to(f) @ f
+        number = t + self.size * torch.arange(len(x), device=x.device)[:, None]
+        distinct, where = number.unique(return_inverse=True)
+        if len(distinct) * self.crop**2 > len(x) * sum(image[0, 0].numel() for image in self.layers(x[:1])):
+            f = self.embed(encoder, x).flatten(0, 1)
+            return F.embedding(number, f)
+        one_of = torch.empty_like(distinct).scatter_(0, where.flatten(), torch.arange(t.numel(), device=x.device))
+        return F.embedding(where, encoder(self.take(x, t).flatten(0, 1)[one_of]))
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
         """One score for each crop from `network(image, grid)`, (B, rows, columns), the same for every scale."""
