@@ -170,7 +170,7 @@ def test_embedding_some_views_equals_embedding_each(name):
             torch.testing.assert_close(h[i, j], torch.stack([view.mean(), view.std()]))
 
 
-# Of 8 crops 6 are distinct: 2,400 pixels. All four layers of an image have 4,590, and its two without the smaller 2,304.
+# Of 8 crops 6 are distinct: 2,400 pixels. All four layers of an image have 4,590, its two without the smaller 2,304.
 @pytest.mark.parametrize(("scales", "calls"), [((1.0, 0.8), [("forward", 12)]), ((1.0,), [("dense", 2)] * 2)])
 def test_some_crops_are_embedded_once_each_or_in_one_pass(scales, calls):
     family = Crops(31, 45, scales=scales, flip=True) if len(scales) > 1 else Crops(36, 32, scales=scales, flip=True)
