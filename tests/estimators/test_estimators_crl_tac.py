@@ -183,7 +183,7 @@ def test_what_is_no_answer_is_refused_before_anything_is_written(tmp_path):
     for nonempty, said in (
         (lambda views: views, "nonempty gives torch.float32 (128, 9) for views (128, 9), expected bool (128,)"),
         ("function", "nonempty is 'function', expected 'auto' or None, or in Python a function of views"),
-        ("bright", "nonempty is 'bright', expected 'auto' or 'function' or callable"),
+        ("bright", "nonempty is 'bright', expected 'auto' or None, or in Python a function of views"),
     ):
         assert said in refusal(CRLTAC(**TINY, nonempty=nonempty).fit, vectors(), run=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -161,7 +161,7 @@ REFUSED_BY_CRLTAC = [
     ("channel_learning_rate", 0, "greater than 0"),
     ("inference", "mode", "'expectation', 'top' or 'uniform'"),
     ("inference_count", 0, "greater than or equal to 1"),
-    ("nonempty", "bright", "'auto' or 'function' or callable"),
+    ("nonempty", "bright", "'auto' or None, or in Python a function of views"),
     ("noise_strength", "strong", "number or 'auto'"),
 ]
 REFUSED_BY_METAUG = [

@@ -175,13 +175,14 @@ class CRLTAC(ViewsmithEstimator):
     channel_learning_rate: Positive = 3e-3
     inference: Literal["expectation", "top", "uniform"] = "expectation"
     inference_count: Count | None = None
-    nonempty: Literal["auto", "function"] | Counts | None = "auto"
+    nonempty: str | Counts | None = "auto"
     projection: Widths | Auto = "auto"
 
     def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
         options.view_maker = "identity"
-        if options.nonempty == "function":
-            raise InputError("nonempty is 'function', expected 'auto' or None, or in Python a function of views")
+        if isinstance(options.nonempty, str) and options.nonempty != "auto":
+            expected = "'auto' or None, or in Python a function of views"
+            raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
         own = is_own(options.family)
         self._refuse_idle(options, domain, own)
         if domain != "images":

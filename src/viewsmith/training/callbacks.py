@@ -190,7 +190,7 @@ def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[
     if last is not None and last["effective_rank"] < min(2, (n_samples - 1) / 2):
         found.append(
             f"the representation has collapsed: its effective rank is {last['effective_rank']:.1f}; "
-            "use stronger views, a larger batch or a lower learning rate"
+            "if the rows are not all alike, use stronger views, a larger batch or a lower learning rate"
         )
     if last is not None and last.get("noise_spread", 0) > 1:
         found.append(
