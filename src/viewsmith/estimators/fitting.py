@@ -14,7 +14,6 @@ from torch import nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
-from viewsmith.core.memory import keep_freed_memory
 from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
 from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 def train(model: ViewsmithEstimator, x: Rows, device: torch.device, folder: RunFolder | None, *, resume: bool) -> None:
     """Train the model's method on scaled rows and keep what happened on the model and in the run folder."""
-    keep_freed_memory()
     options, began = model.options_, datetime.now(UTC)
     history = History(folder.metrics if folder else None)
     callbacks = [Diagnostics(), history, EarlyWarnings(history)]

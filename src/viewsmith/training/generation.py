@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.memory import keep_freed_memory
 from viewsmith.core.random import stream
 from viewsmith.training.bank import ViewBank
 from viewsmith.views.adaptive import LEVELS, adaptive_levels, random_levels
@@ -74,7 +73,6 @@ def generate(
     progress : bool
         Show a bar with the time left on stderr when that is a terminal.
     """
-    keep_freed_memory()
     record = bank.read_record()
     if bank.read_levels() is None:
         bank.write_levels(*find_levels(record, rows, generator))
