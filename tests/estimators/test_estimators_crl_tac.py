@@ -25,13 +25,17 @@ def channel(model):
 
 
 def test_what_auto_means_by_domain():
-    of_images, of_vectors, of_dna = (CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna))
+    models = [CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna)]
+    of_images, of_vectors, of_dna = models
     assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.conv3.bias is None
     assert of_images.fitted_["scaling"] == "none" and not of_images.method_.centred
     assert all(weight.ndim > 1 for weight in of_images.method_.head.parameters())  # no biases
     assert isinstance(channel(of_images).family, Crops) and channel(of_images).family.grids == [(3, 4)]
     assert of_images.fitted_["effective_target"] == 8.0
-    assert of_images.fitted_["learning_rate"] == 5e-4 and of_vectors.fitted_["learning_rate"] == 3e-3
+    rates = [model.fitted_["learning_rate"] for model in models]
+    assert rates == [5e-4, 3e-3, 5e-4]
+    widths = [[m.out_features for m in model.method_.head.modules() if isinstance(m, nn.Linear)] for model in models]
+    assert widths == [[128], [200, 50], [200, 50]]
     assert CRLTAC(**TINY, learning_rate=0.01).fit(images()).fitted_["learning_rate"] == 0.01
     assert of_vectors.method_.centred and isinstance(channel(of_vectors).family, Masks)
     assert isinstance(channel(of_vectors).scores, MaskScores) and of_vectors.fitted_["effective_target"] == 8.0

@@ -97,7 +97,8 @@ class CRLTAC(ViewsmithEstimator):
         Take the embedding of an empty view from every embedding; "auto": where the encoder has biases or norms.
         Without it, or a network without biases, the channel does not leave the uniform distribution.
     channel_learning_rate : float
-        Rate of the channel's own optimiser. The encoder's, `learning_rate`, is 0.0005 for "crl-cnn" unless given.
+        Rate of the channel's own optimiser. The encoder's, `learning_rate`, is 0.0005 for "crl-cnn" and for DNA
+        unless given.
     inference : {"expectation", "top", "uniform"}
         What the representation is taken over: P(T|x), the most probable transformations alike, or all alike.
     inference_count : int or None
@@ -185,14 +186,13 @@ class CRLTAC(ViewsmithEstimator):
             raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
         own = is_own(options.family)
         self._refuse_idle(options, domain, own)
-        if domain != "images":
-            return
-        grid = crop_of(row_shape, options.crop_size, options.crop_stride)
-        if options.encoder == "auto" and not own and grid == (CropCNN.crop, CropCNN.stride):
-            options.encoder = "crl-cnn"
-        if options.encoder == "crl-cnn" and options.learning_rate == "auto":
+        if domain == "images":
+            grid = crop_of(row_shape, options.crop_size, options.crop_stride)
+            if options.encoder == "auto" and not own and grid == (CropCNN.crop, CropCNN.stride):
+                options.encoder = "crl-cnn"
+        if options.learning_rate == "auto" and (options.encoder == "crl-cnn" or domain == "dna"):
             options.learning_rate = 5e-4  # a larger one costs the head most of what it says of classes
-        if options.scaling == "auto":
+        if domain == "images" and options.scaling == "auto":
             options.scaling = "none"  # so that black stays zero: an empty crop
 
     def _refuse_idle(self, options: SimpleNamespace, domain: str, own: bool) -> None:
