@@ -45,6 +45,14 @@ def test_what_auto_means_by_domain():
     assert isinstance(small.method_.encoder, SmallCNN) and channel(small).family.crop == 10
 
 
+def test_as_many_steps_as_were_measured():
+    x, tiny = images(), {name: value for name, value in TINY.items() if name != "epochs"}
+    with pytest.warns(UserWarning, match="training ended early"):
+        auto = [CRLTAC(**tiny, minutes=1e-9).fit(rows).fitted_["epochs"] for rows in (x, x[:, 4:18, :16])]
+    batches = max(1, len(x) // min(len(x), tiny.get("batch_size", 256)))
+    assert auto == [2800 // batches, 1500 // batches]
+
+
 def test_no_limit_and_a_limit_on_the_effective_number():
     assert CRLTAC(**TINY, effective_target=None).fit(vectors()).method_.effective_target is None
     assert CRLTAC(**TINY, effective_target="none").fit(vectors()).method_.effective_target is None

@@ -20,7 +20,7 @@ from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.fitting import find_device
 from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, like_samples, look_at
-from viewsmith.estimators.settings import check_crops, crop_of, probe
+from viewsmith.estimators.settings import check_crops, crop_of, default_epochs, probe
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
 from viewsmith.networks.mlp import MLP
@@ -36,6 +36,8 @@ FAMILY_OPTIONS = {
     "dna": ("windows", "window_share"),
 }
 FAMILIES = {"images": "crops of images", "vectors": "masks of vectors", "dna": "windows of DNA"}
+#: Of the encoder "crl-cnn" on a CPU, where "auto" asks for epochs: ten minutes on two cores (docs, CRL-TAC).
+STEPS = 2800
 Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
 
 
@@ -45,8 +47,8 @@ class CRLTAC(ViewsmithEstimator):
 
     The transformations are a finite family: crops on a grid of images, subsets of the features of vectors, windows of
     sequences. A channel learns which of them say most about each sample, and the representation is the expectation
-    over it of what the encoder makes of them. The defaults are measured (docs, CRL-TAC);
-    ``CRLTAC(**CRLTAC.presets["paper-images"])`` has the published settings.
+    over it of what the encoder makes of them. The defaults are measured (docs, CRL-TAC): on a CPU "auto" epochs of
+    "crl-cnn" are about 2,800 steps. ``CRLTAC(**CRLTAC.presets["paper-images"])`` has the published settings.
 
     Parameters
     ----------
@@ -218,6 +220,8 @@ class CRLTAC(ViewsmithEstimator):
             size = resolved["row_shape"][:2]
             check_crops("crops", (crop, crop), resolved["encoder"], size, "take larger crops (crop_size)")
         known = own | {"crop_size": crop, "crop_stride": stride}
+        if options.epochs == "auto" and resolved["encoder"] == "crl-cnn" and device.type == "cpu":
+            known["epochs"] = default_epochs(len(x), options.batch_size, STEPS)
         family = channels.make_family(SimpleNamespace(**{**vars(options), **resolved, **known})).to(device)
         two = x[:2].to(device)
         # Both refuse what does not answer as it should.
