@@ -1,5 +1,6 @@
 """CRL-TAC as an estimator: what "auto" means, P(T|x), inference, and its channel as the view maker of others."""
 
+import re
 import shutil
 import warnings
 
@@ -50,6 +51,21 @@ def test_as_many_steps_as_were_measured():
     with pytest.warns(UserWarning, match="training ended early"):
         auto = [CRLTAC(**tiny, minutes=1e-9).fit(rows).fitted_["epochs"] for rows in (x, x[:, 4:18, :16])]
     assert auto == [1400, 750]  # of two steps: 2,800 with "crl-cnn", 1,500 with the encoder of small images
+
+
+def test_a_run_of_before_the_heads_widths_were_written_down(tmp_path):
+    x, path = images(), tmp_path / "run"
+    model = CRLTAC(**TINY, projection=(200, 50)).fit(x)
+    model.save(path)
+    config = path / "config.toml"
+    old = re.sub(r"projection = \[[^]]*\]", 'projection = "auto"', config.read_text())
+    assert 'projection = "auto"' in old
+    config.write_text(old)
+    np.testing.assert_array_equal(
+        viewsmith.load(path).transform(x, output="projection"), model.transform(x, output="projection")
+    )
+    CRLTAC(**TINY).fit(x).save(tmp_path / "new")
+    assert viewsmith.load(tmp_path / "new").transform(x, output="projection").shape == (len(x), 128)
 
 
 def test_no_limit_and_a_limit_on_the_effective_number():

@@ -220,6 +220,8 @@ class CRLTAC(ViewsmithEstimator):
             size = resolved["row_shape"][:2]
             check_crops("crops", (crop, crop), resolved["encoder"], size, "take larger crops (crop_size)")
         known = own | {"crop_size": crop, "crop_stride": stride}
+        if options.projection == "auto":
+            known["projection"] = [128] if resolved["encoder"] == "crl-cnn" else [200, 50]
         if options.epochs == "auto" and resolved["encoder"] == "crl-cnn" and device.type == "cpu":
             known["epochs"] = default_epochs(len(x), options.batch_size, STEPS)
         family = channels.make_family(SimpleNamespace(**{**vars(options), **resolved, **known})).to(device)
@@ -236,8 +238,8 @@ class CRLTAC(ViewsmithEstimator):
         }
 
     def _build(self, settings: SimpleNamespace) -> Method:
-        usual = (128,) if settings.encoder == "crl-cnn" else (200, 50)
-        widths = usual if settings.projection == "auto" else settings.projection
+        # "auto" is left in the runs of before its widths were written down.
+        widths = (200, 50) if settings.projection == "auto" else settings.projection
         head = MLP(settings.n_components, widths, bias=settings.centred)
         return CRLTACMethod(
             parts.make_encoder(settings),
