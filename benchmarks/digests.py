@@ -1,0 +1,138 @@
+"""Digests of what every method learns on small data: whether a change of the code changes any number.
+
+    python digests.py              # compare with results/digests.json, exit 1 where they differ
+    python digests.py --record     # write results/digests.json anew
+
+Each cell fits one model on the CPU with one thread and a fixed seed and digests its weights (the values of
+``model.safetensors``; modules may be renamed), its representations and its views. Bits depend on the processor and on
+the versions of torch and numpy, which are recorded beside the digests: compare on the machine that recorded them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import viewsmith
+from safetensors.torch import load_file
+
+RESULTS = Path(__file__).parent / "results" / "digests.json"
+ROWS = 96
+
+
+def samples(domain: str) -> np.ndarray:
+    """Clustered vectors, images with a bright square somewhere, or letters with a motif."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, ROWS)
+    if domain == "vectors":
+        return (rng.normal(size=(4, 20))[labels] * 2 + rng.normal(size=(ROWS, 20))).astype(np.float32)
+    if domain == "dna":
+        letters = rng.choice(np.frombuffer(b"ACGT", np.uint8), (ROWS, 60))
+        letters[:, 10:16] = np.frombuffer(b"TATAAAGCGCGCCATCATTTTTTT", np.uint8).reshape(4, 6)[labels]
+        return letters
+    images = rng.integers(0, 60, (ROWS, 28, 28, 3), dtype=np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        top, left = rng.integers(0, 18, 2)
+        image[top : top + 10, left : left + 10, label % 3] = 250
+    return images
+
+
+def cells() -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """Name of a cell: estimator, domain and options."""
+    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    domains = ("vectors", "images", "dna")
+    own: dict[str, dict[str, Any]] = {
+        "DiffAug": {"epochs": 4, "generator_epochs": 2, "sampler_steps": 3},
+        "GenView": {"epochs": 4, "generator_epochs": 2, "sampler_steps": 3},
+    }
+    for estimator in ("Contrastive", "PiNDA", "DiffAug", "CRLTAC", "MetAug", "GenView"):
+        for domain in domains:
+            found[f"{estimator} {domain}"] = (estimator, domain, own.get(estimator, {}))
+    for framework in ("moco", "moco-v3", "byol", "simsiam", "swav", "dino"):
+        for domain in domains:
+            found[f"{framework} {domain}"] = ("Contrastive", domain, {"framework": framework})
+    for estimator in ("PiNDA", "MetAug", "GenView"):
+        found[f"{estimator} byol"] = (estimator, "vectors", {"framework": "byol"} | own.get(estimator, {}))
+    views = {
+        "vectors": ("noise", "corruption", "mixup", "neighbor-mix", "adversarial", "conditional", "neighbors+noise"),
+        "images": ("byol", "moco", "grid-crop", "neighbors", "noise+mixup", "adversarial"),
+        "dna": ("mutation", "insertion", "deletion", "translocation", "inversion", "reverse-complement", "noise+mixup"),
+    }
+    for domain, names in views.items():
+        for name in names:
+            found[f"views {name} {domain}"] = ("Contrastive", domain, {"view_maker": name})
+    found["multicrop images"] = ("Contrastive", "images", {"view_maker": "multicrop", "framework": "swav"})
+    found["neighbors in h"] = ("Contrastive", "vectors", {"neighbor_space": "encoder", "epochs": 4})
+    found["chosen noise"] = ("Contrastive", "vectors", {"view_maker": "noise", "noise_strength": "auto"})
+    found["resnet18"] = ("Contrastive", "images", {"encoder": "resnet18", "epochs": 1})
+    found["crl-cnn"] = ("CRLTAC", "images", {"encoder": "crl-cnn", "channel_step": "sampled", "inference": "top"})
+    found["hyena"] = ("Contrastive", "dna", {"encoder": "hyena", "epochs": 1})
+    found["PiNDA shared"] = ("PiNDA", "images", {"generator": "shared", "learn_mean": True})
+    found["PiNDA unet"] = ("PiNDA", "images", {"generator": "unet", "level": "free", "penalty": "inverse_norm"})
+    found["DiffAug map"] = ("DiffAug", "vectors", own["DiffAug"] | {"condition": "map", "projection": None})
+    found["MetAug bank"] = ("MetAug", "vectors", {"memory": "bank", "form": "circle", "encoders": "per-view"})
+    found["MetAug color"] = ("MetAug", "images", {"split": "color", "meta": "first-order"})
+    return found
+
+
+def digest(*arrays: np.ndarray) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:16]
+
+
+def run(estimator: str, domain: str, options: dict[str, Any]) -> dict[str, str]:
+    X = samples(domain)
+    options = {"epochs": 2, "batch_size": 32, "random_state": 0, "device": "cpu"} | options
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = getattr(viewsmith, estimator)(**options).fit(X, run=Path(folder) / "run")
+        weights = load_file(Path(folder) / "run" / "model.safetensors")
+        values = sorted(digest(value.numpy()) for value in weights.values())
+        views = model.views(X[:8], 2, pool=X)
+    return {
+        "weights": hashlib.sha256("".join(values).encode()).hexdigest()[:16],
+        "transform": digest(model.transform(X)),
+        "views": digest(views),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--record", action="store_true", help="write the digests instead of comparing")
+    parser.add_argument("--only", default="", help="cells whose name has this text")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    machine = {"torch": torch.__version__, "numpy": np.__version__, "processor": platform.processor() or platform.machine()}
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine, "cells": {}}
+    found: dict[str, dict[str, str]] = {}
+    began = time.perf_counter()
+    for name, cell in cells().items():
+        if arguments.only in name:
+            found[name] = run(*cell)
+            before = known["cells"].get(name)
+            same = "recorded" if arguments.record or before is None else "same" if before == found[name] else "DIFFERENT"
+            print(f"{same:10} {name}", flush=True)
+    print(f"{len(found)} cells in {time.perf_counter() - began:.0f} s")
+    if arguments.record:
+        RESULTS.write_text(json.dumps({"machine": machine, "cells": known["cells"] | found}, indent=1) + "\n")
+    elif wrong := [name for name, cell in found.items() if known["cells"].get(name, cell) != cell]:
+        if known["machine"] != machine:
+            print(f"recorded on another machine: {known['machine']}, this is {machine}")
+        print(f"{len(wrong)} differ: {', '.join(wrong)}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
