@@ -12,7 +12,7 @@ low beta        the encoder's beta as in the paper as well (0.5, and 1 on plain 
 
 Each is scored as encoder output f and as projection h, averaged over P(T|x) ("learned"; uniform for the others), its 8
 most probable crops ("top"), all crops ("uniform"), and, on the large images, the 9 crops that lie in the digit's cell
-("oracle"). Probe: logistic regression, C = 1, on standardised ("std") and on raw features. Also the mass of P(T|x) on
+("oracle"). Probe: logistic regression, C = 1, on standardized ("std") and on raw features. Also the mass of P(T|x) on
 crops that touch the digit, the effective number of crops and the largest probability, means over the test images, and
 the uniformity of h (mean Gaussian potential exp(-2 d^2), all pairs of 5,000 test images).
 

@@ -2,7 +2,7 @@
 
 all: the 289 crops of 84 x 84 images in one dense pass; 32 images. The other side cuts all crops out and embeds them as
 one batch (the plain way). Target: at least 8 times faster.
-drawn, 84 x 84: 8 crops of each of 256 images, drawn with repetition from 8 neighbours: each is embedded once.
+drawn, 84 x 84: 8 crops of each of 256 images, drawn with repetition from 8 neighbors: each is embedded once.
 drawn, 28 x 28: 8 crops of each of 256 images, drawn from all nine: one dense pass.
 
 Forward in evaluation, and forward and backward. Interleaved rounds, medians of CPU seconds and of the ratio; the

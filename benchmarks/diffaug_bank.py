@@ -32,7 +32,7 @@ PATH = RESULTS / "diffaug_bank.jsonl"
 def score(name: str, sampler: str, seed: int) -> dict[str, Any]:
     data = load(name, 3000)
     epochs = math.ceil(600 / max(1, len(data["x"]) // 256))
-    model = DiffAug(**SAMPLERS[sampler], bank_views=1, replacement=0.5, epochs=epochs, random_state=seed)
+    model = DiffAug(**SAMPLERS[sampler], cached_views=1, replacement=0.5, epochs=epochs, random_state=seed)
     started = time.perf_counter()
     model.fit(data["x"])
     seconds = time.perf_counter() - started

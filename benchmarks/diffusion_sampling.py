@@ -19,7 +19,7 @@ from runner import RESULTS, commit
 
 from viewsmith.networks.denoisers.vectors import VectorDenoiser
 from viewsmith.training.run import environment
-from viewsmith.views.diffusion import ConditionalDiffusion, Sampler, VectorCodes
+from viewsmith.views.generated.diffusion import ConditionalDiffusion, Sampler, VectorCodes
 
 ROWS, FEATURES, CONDITION = 1024, 561, 256
 SAMPLERS: dict[str, tuple[Sampler, int]] = {

@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import viewsmith
 from safetensors.torch import load_file
+
+import viewsmith
 
 RESULTS = Path(__file__).parent / "results" / "digests.json"
 ROWS = 96
@@ -114,7 +115,11 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cells whose name has this text")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    machine = {"torch": torch.__version__, "numpy": np.__version__, "processor": platform.processor() or platform.machine()}
+    machine = {
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "processor": platform.processor() or platform.machine(),
+    }
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine, "cells": {}}
     found: dict[str, dict[str, str]] = {}
     began = time.perf_counter()
@@ -122,7 +127,9 @@ def main() -> None:
         if arguments.only in name:
             found[name] = run(*cell)
             before = known["cells"].get(name)
-            same = "recorded" if arguments.record or before is None else "same" if before == found[name] else "DIFFERENT"
+            same = (
+                "recorded" if arguments.record or before is None else "same" if before == found[name] else "DIFFERENT"
+            )
             print(f"{same:10} {name}", flush=True)
     print(f"{len(found)} cells in {time.perf_counter() - began:.0f} s")
     if arguments.record:

@@ -1,6 +1,6 @@
 """DNA views against EvoAug's on a batch of 256 sequences of 200 bases, one-hot, the same parameters.
 
-Every edit of ours and its EvoAug counterpart in turn, medians and medians of the ratio of neighbours. EvoAug's
+Every edit of ours and its EvoAug counterpart in turn, medians and medians of the ratio of neighbors. EvoAug's
 recipe is `RobustModel`'s: per sequence, two of its six augmentations. Target: mutation and deletion 4 times as fast.
 EvoAug is not installed by default: pip install --no-deps evoaug; without it, its column says so.
 

@@ -33,8 +33,8 @@ def synthetic(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Rows (10000, 2000), float32, and their classes."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, CLASSES, ROWS)
-    centres = rng.normal(size=(CLASSES, HIDDEN)) * 0.5
-    hidden = (centres[y] + rng.normal(size=(ROWS, HIDDEN))).astype(np.float32)
+    centers = rng.normal(size=(CLASSES, HIDDEN)) * 0.5
+    hidden = (centers[y] + rng.normal(size=(ROWS, HIDDEN))).astype(np.float32)
     mixing = rng.normal(size=(HIDDEN, FEATURES)).astype(np.float32) / np.float32(np.sqrt(2 * HIDDEN))
     return hidden @ mixing + rng.standard_normal((ROWS, FEATURES), dtype=np.float32), y
 

@@ -40,7 +40,7 @@ def run(*arguments: object) -> None:
 
 
 def reproduce(data: Path, weights: str, out: Path, *, seed: int = 0, device: str = "auto", smoke: bool = False) -> dict:
-    """Bank, run and evaluation in a folder; the scores of the representation."""
+    """ViewCache, run and evaluation in a folder; the scores of the representation."""
     bank, trained = out / "bank", out / "run"
     few = ("--steps", 2) if smoke else ()
     run("generate", data, "--generator", f"unclip:{weights}", "--out", bank, "--seed", seed, "--device", device, *few)

@@ -47,10 +47,10 @@ from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks import Pixels, SmallCNN
 from viewsmith.training.run import environment
 from viewsmith.views import Pair, image_recipe
-from viewsmith.views.adaptive import noise_shares, strength_of
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.quality import ViewQuality
-from viewsmith.views.unclip import StableUnCLIP
+from viewsmith.views.generated.noise_level import foreground_or_crowding, strength_of
+from viewsmith.views.generated.quality import ViewQuality
+from viewsmith.views.generated.unclip import StableUnCLIP
 
 ROUNDS = 3
 
@@ -113,10 +113,10 @@ def shares() -> dict[str, Any]:
     few = torch.from_numpy(np.resize(cifar(), (10_000, 32, 32, 3)))
     scaler, encoder = Pixels((32, 32, 3)), SmallCNN().eval()
     scaler.fit(few, "auto")
-    noise_shares(encoder, Samples(few[:1000], scaler))
+    foreground_or_crowding(encoder, Samples(few[:1000], scaler))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     taken = time.process_time()
-    found, _ = noise_shares(encoder, Samples(few, scaler))
+    found, _ = foreground_or_crowding(encoder, Samples(few, scaler))
     return {
         "images": len(few),
         "seconds": round(time.process_time() - taken, 2),

@@ -1,7 +1,7 @@
 """Image views against lightly's, kornia's and torchvision's on one batch, 256 x 3 x 32 x 32, scaled.
 
-One SimCLR view (crop .08-1, flip, jitter .4/.4/.4/.1 at .8, grey .2, normalise) by all in turn, medians and medians of
-the ratio of neighbours. lightly and torchvision work image by image, kornia on the batch, all at their own pace: PIL
+One SimCLR view (crop .08-1, flip, jitter .4/.4/.4/.1 at .8, gray .2, normalize) by all in turn, medians and medians of
+the ratio of neighbors. lightly and torchvision work image by image, kornia on the batch, all at their own pace: PIL
 images for the first two, a tensor for kornia and us. Our other recipes are timed as whole pairs.
 Targets: 10 times as fast as lightly, 3 times as fast as kornia. What is not installed is reported as absent.
 

@@ -28,7 +28,7 @@ def main() -> None:
     arrays = {"x": x, "boxes": torch.tensor(BOXES), "factors": torch.tensor(FACTORS)}
     arrays |= {"hues": torch.tensor(HUES), "sigmas": torch.tensor(SIGMAS)}
     arrays["hflip"] = tv.hflip(x)
-    arrays["grey"] = tv.rgb_to_grayscale(x, 3)
+    arrays["gray"] = tv.rgb_to_grayscale(x, 3)
     for name, size in (("same", [9, 12]), ("small", [4, 5]), ("large", [14, 13])):
         arrays[f"crop_{name}"] = torch.stack(
             [
@@ -44,7 +44,7 @@ def main() -> None:
         arrays[f"blur_{taps}"] = torch.stack(
             [tv.gaussian_blur(image, [taps, taps], [s, s]) for image, s in zip(x, SIGMAS, strict=True)]
         )
-    arrays["solarise"] = torch.stack([tv.solarize(image, 0.25 * k) for k, image in enumerate(x, 1)])
+    arrays["solarize"] = torch.stack([tv.solarize(image, 0.25 * k) for k, image in enumerate(x, 1)])
     plain = {name: value.numpy() for name, value in arrays.items()}
     with TARGET.open("wb") as file:
         np.savez_compressed(file, torchvision=metadata.version("torchvision"), **plain)  # type: ignore[arg-type]

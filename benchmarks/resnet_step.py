@@ -2,7 +2,7 @@
 
 Whole training steps (views, encoder, head 512-512-128, NT-Xent, backward, AdamW); the encoder's forward and backward
 are timed inside them, since steps of the encoder alone differ from whole ones by less than they spread. float32 and
-bfloat16 autocast. Views: the simclr recipe of crops and colour, or the samples themselves. Process time on a CPU, wall
+bfloat16 autocast. Views: the simclr recipe of crops and color, or the samples themselves. Process time on a CPU, wall
 time on a GPU.
 Target: at most 5 % outside of the encoder.
 

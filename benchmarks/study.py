@@ -1,13 +1,13 @@
-"""The study on vectors: does learned noise, or any fixed view, beat the neighbour recipe, UMAP, PCA and raw features?
+"""The study on vectors: does learned noise, or any fixed view, beat the neighbor recipe, UMAP, PCA and raw features?
 
-Every trained row has the same encoder (d - 256 - 256, BatchNorm), batch 256, optimiser and steps: 2,000, or 800 where
+Every trained row has the same encoder (d - 256 - 256, BatchNorm), batch 256, optimizer and steps: 2,000, or 800 where
 the encoder reads more than 200 features without principal axes (about 30 s of training on one CPU thread).
 
 Rows with noise get the same search: four strengths, 300 steps each on 80 % of the train rows, scored with labels on
-the other 20 % (mean of 1 %, linear and 5-nearest-neighbour accuracy); test labels choose nothing. The label-free
+the other 20 % (mean of 1 %, linear and 5-nearest-neighbor accuracy); test labels choose nothing. The label-free
 choice of the same strengths is recorded beside it.
 
-On wide sets the neighbour rows read principal axes of half-standardised features; "pca, same input" and "umap, same
+On wide sets the neighbor rows read principal axes of half-standardized features; "pca, same input" and "umap, same
 input" are PCA and UMAP of exactly those. Train rows are limited (see SETS) and test rows to 5,000, random, seed 0.
 
     VIEWSMITH_DATA=folder python study.py [minutes] [set ...]
@@ -29,11 +29,11 @@ from sklearn.model_selection import train_test_split
 
 from viewsmith.estimators import Contrastive, PiNDA, ViewsmithEstimator
 from viewsmith.evaluation.baselines import pca, umap
-from viewsmith.evaluation.label_free import neighbour_r2
+from viewsmith.evaluation.label_free import neighbor_r2
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.networks import PrincipalAxes
 
-# The eight sets of the neighbour recipe's comparison with UMAP come first; train rows at most.
+# The eight sets of the neighbor recipe's comparison with UMAP come first; train rows at most.
 SETS: dict[str, int | None] = {
     "optdigits": None,
     "texture": None,
@@ -60,15 +60,15 @@ Make = Callable[..., ViewsmithEstimator]
 TRAINED: dict[str, tuple[Make, str | None]] = {
     "contrastive": (lambda **k: Contrastive(**k), None),
     "pinda": (lambda **k: PiNDA(**k), "strength"),
-    "neighbours + noise": (lambda **k: Contrastive(view_maker="neighbours+noise", **k), "noise_strength"),
+    "neighbors + noise": (lambda **k: Contrastive(view_maker="neighbors+noise", **k), "noise_strength"),
     "noise": (lambda **k: Contrastive(view_maker="noise", **COSINE, **k), "noise_strength"),
     "scarf": (lambda **k: Contrastive(view_maker="corruption", **COSINE, **k), None),
-    "neighbour mix": (
-        lambda **k: Contrastive(view_maker="neighbour-mix", n_neighbors=10, **COSINE, **k),
+    "neighbor mix": (
+        lambda **k: Contrastive(view_maker="neighbor-mix", n_neighbors=10, **COSINE, **k),
         None,
     ),
     "pinda alone": (
-        lambda **k: PiNDA(view_maker="identity", objective="adversarial", random_share=0.5, **COSINE, **k),
+        lambda **k: PiNDA(view_maker="identity", objective="adversarial", random_fraction=0.5, **COSINE, **k),
         "strength",
     ),
 }
@@ -76,7 +76,7 @@ TRAINED: dict[str, tuple[Make, str | None]] = {
 
 def epochs_for(model: ViewsmithEstimator, rows: int, width: int, steps: int | None = None) -> int:
     """Epochs of the budget: steps over steps per epoch."""
-    direct = width > 200 and "neighbour" not in model.view_maker
+    direct = width > 200 and "neighbor" not in model.view_maker
     return math.ceil((steps or (800 if direct else 2000)) / max(1, rows // 256))
 
 
@@ -115,7 +115,7 @@ def search(make: Make, name: str, x: np.ndarray, y: np.ndarray, seed: int) -> di
         h, h_held = model.transform(fit), model.transform(held)
         numbers = evaluate_embedding(h, y_fit, h_held, y_held, protocols=["linear_1pct", "linear", "knn"])
         labels[strength] = float(np.mean(list(numbers.values())))
-        free[strength] = float(neighbour_r2(h, h_held, model.scaled(fit), model.scaled(held)))
+        free[strength] = float(neighbor_r2(h, h_held, model.scaled(fit), model.scaled(held)))
     return chosen(labels, free)
 
 
@@ -173,7 +173,7 @@ def cells(names: list[str]) -> list[Cell]:
     stages = [
         (["contrastive", "umap", "pca", "raw", "untrained"], names),
         (["umap, same input", "pca, same input"], [name for name in names if name in WIDE]),
-        (["pinda", "neighbours + noise", "noise", "scarf", "neighbour mix"], names),
+        (["pinda", "neighbors + noise", "noise", "scarf", "neighbor mix"], names),
         (["pinda alone"], names),
     ]
     found = []

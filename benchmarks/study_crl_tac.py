@@ -1,6 +1,6 @@
 """The study of CRL-TAC: does a learned channel P(T|x) do better than a uniform one, on the same family?
 
-Both rows have the same encoder, family, objective, optimiser, encoder steps (STEPS) and, for the learned channel, its
+Both rows have the same encoder, family, objective, optimizer, encoder steps (STEPS) and, for the learned channel, its
 own steps beside them; defaults of the library but for the family (FAMILIES). "contrastive" is the default of that
 method with as many steps at batch 256, on its own encoder; "untrained" the network of the learned row before training.
 Inference is the expectation over P(T|x); "(uniform inference)" the learned row averaged over all transformations alike.

@@ -1,9 +1,9 @@
 """The study of DiffAug: do generated positives add to fixed ones, at the same encoder steps, on the same network?
 
-"phase A" is DiffAug without a generator: same encoder, losses, optimiser, learning-rate curve and encoder steps as
+"phase A" is DiffAug without a generator: same encoder, losses, optimizer, learning-rate curve and encoder steps as
 every DiffAug row, which trains its generator on top of them. Settings were chosen without these sets (docs, DiffAug);
 rows with a setting in their name are ablations of one thing. Encoder steps: 1,200 on vectors, 300 on images and DNA,
-batch 256. "simclr + neighbour mix" and "contrastive" have the same encoder and steps.
+batch 256. "simclr + neighbor mix" and "contrastive" have the same encoder and steps.
 
 Of each trained row the representation is scored and, with the prefix map_, the 2-D map, beside UMAP, PaCMAP and PCA in
 two dimensions (rows "umap 2-D" and so on; after 50 principal axes on wide data). kNN in maps is Euclidean. svm_cv is
@@ -60,7 +60,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "lambda 0.5": {"replacement": 0.5},
     "from noise": {"strength": 1.0},
     "strength 0.3": {"strength": 0.3},
-    "kept near": {"keep_strayed": False},
+    "kept near": {"keep_outliers": False},
     "ABABA": {"phases": "ABABA"},
     "supervised condition": {"condition": "labels"},
     "joint": {"phases": "J"},
@@ -72,12 +72,12 @@ ARMS: dict[str, dict[str, Any]] = {
     "published denoiser": {"denoiser": "published"},
     "phase A, wide": {"phases": "A", "hidden": (1024, 1024)},
     "wide": {"hidden": (1024, 1024)},
-    "map alone, plain kernel": {"projection": None, "kernel": "plain", "normalise": False, "nu_map": 0.1},
+    "map alone, plain kernel": {"projection": None, "kernel": "plain", "normalize": False, "nu_map": 0.1},
 }
 PEERS: dict[str, dict[str, Any]] = {
     "contrastive": {},
-    "simclr + neighbour mix": {
-        "view_maker": "neighbour-mix",
+    "simclr + neighbor mix": {
+        "view_maker": "neighbor-mix",
         "n_neighbors": 10,
         "kernel": "cosine",
         "projection": (256, 128),
@@ -121,7 +121,7 @@ def score(h: np.ndarray, h_test: np.ndarray, data: dict[str, np.ndarray]) -> dic
 
 
 def score_map(z: np.ndarray, z_test: np.ndarray, data: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The same of a 2-D map, with Euclidean neighbours."""
+    """The same of a 2-D map, with Euclidean neighbors."""
     y, y_test = data["y"], data["y_test"]
     numbers = evaluate_embedding(z, y, z_test, y_test, protocols=["svm", "kmeans_accuracy", "nmi"])
     numbers["knn"] = KNeighborsClassifier(5).fit(z, y).score(z_test, y_test)
@@ -185,13 +185,13 @@ def cells(names: list[str]) -> list[Cell]:
         (("random condition", "lambda 1"), names, SEEDS),
         (("contrastive", "untrained", "umap 2-D"), names, SEEDS),
         (ablations, [name for name in names if name in ABLATED], (0, 1, 2)),
-        (("simclr + neighbour mix", "umap", "pacmap 2-D"), names, SEEDS),
+        (("simclr + neighbor mix", "umap", "pacmap 2-D"), names, SEEDS),
     ]
     found: dict[Any, Cell] = {}
     for rows, sets, seeds in stages:
         for name in sets:
             for row in rows:
-                if row == "simclr + neighbour mix" and name.startswith("dna"):
+                if row == "simclr + neighbor mix" and name.startswith("dna"):
                     continue  # no such view of DNA
                 for seed in (0,) if row in ("raw", "pca", "pca 2-D") else seeds:
                     made = cell(name, row, seed)

@@ -1,8 +1,8 @@
 """The study on images and DNA: does learned noise add to the domain's fixed views, or replace them?
 
-Every trained row has the same encoder (the default one for CPUs), batch 256, optimiser and number of steps (STEPS).
+Every trained row has the same encoder (the default one for CPUs), batch 256, optimizer and number of steps (STEPS).
 Rows with noise get the same search: four strengths, a third of the steps each on 80 % of the train rows, scored with
-labels on the other 20 % (mean of 1 %, linear and 5-nearest-neighbour accuracy); test labels choose nothing. The
+labels on the other 20 % (mean of 1 %, linear and 5-nearest-neighbor accuracy); test labels choose nothing. The
 label-free choice of the same strengths is recorded beside it.
 
 raw: pixels / 255; for DNA 4-mer frequencies or one-hot bases, whichever a split of the train rows prefers. Train rows
@@ -29,7 +29,7 @@ from study import SEEDS, chosen, score
 
 from viewsmith.estimators import Contrastive, PiNDA, ViewsmithEstimator
 from viewsmith.evaluation.baselines import pca, umap
-from viewsmith.evaluation.label_free import neighbour_r2
+from viewsmith.evaluation.label_free import neighbor_r2
 from viewsmith.evaluation.protocol import evaluate_embedding
 
 SETS: dict[str, int | None] = {
@@ -50,8 +50,8 @@ TRAINED: dict[str, tuple[Make, str | None]] = {
     "pinda + fixed views": (lambda **k: PiNDA(**k), "strength"),
     "noise": (lambda **k: Contrastive(view_maker="noise", **k), "noise_strength"),
     "pinda alone": (lambda **k: PiNDA(view_maker="identity", two_sided=True, **k), "strength"),
-    "neighbours": (lambda **k: Contrastive(view_maker="neighbours", **k), None),
-    "neighbours + fixed views": (lambda **k: Contrastive(view_maker=f"neighbours+{k.pop('fixed')}", **k), None),
+    "neighbors": (lambda **k: Contrastive(view_maker="neighbors", **k), None),
+    "neighbors + fixed views": (lambda **k: Contrastive(view_maker=f"neighbors+{k.pop('fixed')}", **k), None),
 }
 
 
@@ -71,7 +71,7 @@ def load(name: str) -> dict[str, np.ndarray]:
 
 def made(make: Make, name: str, **options: Any) -> ViewsmithEstimator:
     """The estimator of a row; some rows name the domain's fixed views."""
-    if make is TRAINED["neighbours + fixed views"][0]:
+    if make is TRAINED["neighbors + fixed views"][0]:
         options["fixed"] = "dna" if name.startswith("dna") else "simclr"
     return make(**options)
 
@@ -114,7 +114,7 @@ def search(make: Make, dataset: str, name: str, x: np.ndarray, y: np.ndarray, se
         numbers = evaluate_embedding(h, y_fit, h_held, y_held, protocols=["linear_1pct", "linear", "knn"])
         labels[strength] = float(np.mean(list(numbers.values())))
         raw, raw_held = (list(model.raw_features(part).values())[-1] for part in (fit, held))
-        free[strength] = float(neighbour_r2(h, h_held, raw, raw_held))
+        free[strength] = float(neighbor_r2(h, h_held, raw, raw_held))
     return chosen(labels, free)
 
 
@@ -157,7 +157,7 @@ def cells(names: list[str]) -> list[Cell]:
     stages = [
         ["raw", "pca", "untrained", "fixed views"],
         ["pinda + fixed views", "noise", "pinda alone"],
-        ["neighbours", "neighbours + fixed views", "umap"],
+        ["neighbors", "neighbors + fixed views", "umap"],
     ]
     found = []
     for methods in stages:

@@ -1,6 +1,6 @@
 """The study of GenView: what generated views, adaptive noise and quality weights add to a framework alone.
 
-Every row has the same encoder (the default one for CPUs), batch 256, optimiser, fixed views and number of encoder steps
+Every row has the same encoder (the default one for CPUs), batch 256, optimizer, fixed views and number of encoder steps
 (`STEPS`); rows with views train the embedded generator on top of them, for half as many. No external weights. Settings
 are the defaults: nothing was chosen on these sets.
 

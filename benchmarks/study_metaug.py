@@ -1,6 +1,6 @@
 """The study of MetAug: does a contrast gain by augmented features, by one loss for all pairs, and by meta-learning?
 
-All trained rows have the same encoder, head, views, memory, optimiser, learning-rate curve and encoder steps: 900 on
+All trained rows have the same encoder, head, views, memory, optimizer, learning-rate curve and encoder steps: 900 on
 vectors, 300 on images and DNA, at batch 256 or 64 (the row's name says it). "contrast" is MetAug without generators
 and with a loss for each pair of views (InfoNCE against the queue), "oucl" unites the pairs ("MetAug (only OUCL)"),
 "mag" adds generators to the contrast ("MetAug (only MAG)"), "metaug" is both. "first-order" and "frozen" are metaug

@@ -33,9 +33,9 @@ ORDER = (
     "untrained",
     "scarf",
     "noise",
-    "neighbour mix",
+    "neighbor mix",
     "contrastive",
-    "neighbours + noise",
+    "neighbors + noise",
 )
 LEARNED = ("pinda", "pinda alone")
 # On images and DNA: what is compared with, then what the methods of this library give.
@@ -47,8 +47,8 @@ DOMAIN_ORDER = (
     "untrained",
     "noise",
     "fixed views",
-    "neighbours",
-    "neighbours + fixed views",
+    "neighbors",
+    "neighbors + fixed views",
     "pinda alone",
     "pinda + fixed views",
 )
@@ -214,7 +214,7 @@ def vectors() -> None:
         "[evaluation.md](evaluation.md) and of the head of `benchmarks/study.py`. Every trained row has the same",
         "encoder, batch and steps; noise rows have the same search over their strength. Mean ± standard deviation over",
         "seeds 0, 1, 2 (raw and PCA are deterministic). Test labels chose nothing in the study itself; which sets the",
-        "neighbour recipe's own defaults were chosen on is said in [contrastive.md](contrastive.md).",
+        "neighbor recipe's own defaults were chosen on is said in [contrastive.md](contrastive.md).",
         "",
         *where(done, rows(study.PATH)[-1]),
     ]
@@ -229,7 +229,7 @@ def vectors() -> None:
     for name in sets:
         if name not in WIDE and (name, "umap") in table:
             table[name, "umap, same input"] = table[name, "umap"]
-    pairs = [("contrastive", "umap, same input"), ("pinda", "contrastive"), ("pinda", "neighbours + noise")]
+    pairs = [("contrastive", "umap, same input"), ("pinda", "contrastive"), ("pinda", "neighbors + noise")]
     for one, other in [*pairs, ("pinda alone", "noise")]:
         lines = paired(table, one, other, sets)
         if len(lines) > 2:
@@ -263,7 +263,7 @@ def domains() -> None:
     text += ["", "## 10 % labels", "", *main_table(table, "linear_10pct", sets, DOMAIN_ORDER)]
     seconds = main_table(table, "seconds_fit", sets, DOMAIN_ORDER, bold=False)
     text += ["", "## Seconds to make the representation", "", *seconds]
-    for method in ("pinda + fixed views", "pinda alone", "neighbours", "neighbours + fixed views"):
+    for method in ("pinda + fixed views", "pinda alone", "neighbors", "neighbors + fixed views"):
         lines = verdicts(table, method, sets, DOMAIN_BASELINES)
         if any(word in line for line in lines for word in ("ties", "beats", "loses")):
             text += ["", f"## Fair-claim verdicts: {method}", ""]
@@ -273,7 +273,7 @@ def domains() -> None:
                 *lines,
             ]
     pairs = [("pinda + fixed views", "fixed views"), ("pinda alone", "noise")]
-    for one, other in [*pairs, ("neighbours + fixed views", "fixed views")]:
+    for one, other in [*pairs, ("neighbors + fixed views", "fixed views")]:
         lines = paired(table, one, other, sets)
         if len(lines) > 2:
             text += ["", f"## {one} minus {other}", "", *lines]

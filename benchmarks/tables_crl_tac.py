@@ -45,7 +45,7 @@ def main() -> None:
         "## MNIST (tables 1 and 2 of the paper)",
         "",
         f"Protocol: `benchmarks/crl_tac_mnist.py`. {progress(crl_tac_mnist.cells([]), crl_tac_mnist.PATH)}.",
-        "Accuracy of logistic regression on 10,000 test images: standardised features, and in brackets raw ones, where",
+        "Accuracy of logistic regression on 10,000 test images: standardized features, and in brackets raw ones, where",
         "C = 1 is strong for features as small as the encoder's. learned: expectation over P(T|x); top: its 8 most",
         "probable crops; uniform: all crops; oracle: the nine crops inside the digit's cell. The paper's numbers are",
         "means of 4 seeds; its probe is scikit-learn's, and how features were scaled is not said.",

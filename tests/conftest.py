@@ -48,7 +48,7 @@ def data_dir() -> Path:
 def processes():
     """Starts processes that have not run any of ours; torch is loaded once, in the server they are forked from."""
     context = multiprocessing.get_context("forkserver")
-    # torch loads its compiler at the first optimiser, which takes longer than any training in the tests.
+    # torch loads its compiler at the first optimizer, which takes longer than any training in the tests.
     context.set_forkserver_preload(["torch", "torch._dynamo", "viewsmith.estimators"])
     return context
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from viewsmith.core.version import __version__
 
 if TYPE_CHECKING:
     from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
-    from viewsmith.estimators.sessions import report
+    from viewsmith.workflows.runs import report
 
 __all__ = ["CRLTAC", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "__version__", "load", "report"]
 
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(estimators, name)
     if name == "report":
-        from viewsmith.estimators.sessions import report
+        from viewsmith.workflows.runs import report
 
         return report
     if name in ("core", "losses", "networks", "views", "frameworks", "methods", "data", "training", "evaluation"):

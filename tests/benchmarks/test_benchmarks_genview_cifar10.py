@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from viewsmith.training.bank import ViewBank
+from viewsmith.data.view_cache import ViewCacheFolder
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -16,8 +16,8 @@ def test_smoke(monkeypatch, tmp_path, capsys):
     import genview_cifar10
 
     genview_cifar10.main(["--smoke", "--out", str(tmp_path), "--device", "cpu"])
-    assert ViewBank(tmp_path / "bank").read_views().shape == (24, 1, 32, 32, 3)
-    assert ViewBank(tmp_path / "bank").read_record()["generator"]["name"] == "unclip"
+    assert ViewCacheFolder(tmp_path / "bank").read_views().shape == (24, 1, 32, 32, 3)
+    assert ViewCacheFolder(tmp_path / "bank").read_record()["generator"]["name"] == "unclip"
     config = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
     assert 'framework = "moco"' in config and 'encoder = "resnet18"' in config
     assert "linear" in capsys.readouterr().out

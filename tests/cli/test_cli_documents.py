@@ -13,7 +13,9 @@ import typer
 from cli_tools import good
 
 from viewsmith.cli import app
-from viewsmith.estimators import pictures, settings, strength
+from viewsmith.estimators import strength
+from viewsmith.estimators.build import resolve as settings
+from viewsmith.workflows import figures as pictures
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]

@@ -15,13 +15,13 @@ SMALL = ("--epochs", "1", "--batch-size", "8")
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Folder with images in colour and in grey, without and with a channel, tiny images, and DNA of three lengths."""
+    """Folder with images in color and in gray, without and with a channel, tiny images, and DNA of three lengths."""
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    colour = rng.integers(0, 256, (24, 12, 12, 3)).astype(np.uint8)
-    np.savez(folder / "colour.npz", X=colour, y=np.arange(24) % 2)
-    np.save(folder / "grey.npy", colour[..., 0])
-    np.save(folder / "channel.npy", colour[..., :1])
-    np.save(folder / "tiny.npy", colour[:, :5, :5])
+    color = rng.integers(0, 256, (24, 12, 12, 3)).astype(np.uint8)
+    np.savez(folder / "color.npz", X=color, y=np.arange(24) % 2)
+    np.save(folder / "gray.npy", color[..., 0])
+    np.save(folder / "channel.npy", color[..., :1])
+    np.save(folder / "tiny.npy", color[:, :5, :5])
     texts = ["".join(rng.choice(list("ACGT"), rng.integers(20, 40))) for _ in range(24)]
     for name, times in (("short", 1), ("long", 3), ("huge", 60)):
         records = [f">s{i} label={'ab'[i % 2]}\n{text * times}\n" for i, text in enumerate(texts)]
@@ -47,21 +47,21 @@ def run(data, tmp_path_factory):
 REFUSED = [
     ("tiny.npy", (), "5 x 5 pixels, and the encoder cnn takes 8 x 8"),
     ("tiny.npy", ("--encoder", "resnet18"), "the encoder resnet18 takes 8 x 8"),
-    ("colour.npz", ("--encoder", "crl-cnn"), "the encoder crl-cnn takes 20 x 20"),
-    ("colour.npz", ("--encoder", "hyena"), "expected auto, cnn, resnet18"),
+    ("color.npz", ("--encoder", "crl-cnn"), "the encoder crl-cnn takes 20 x 20"),
+    ("color.npz", ("--encoder", "hyena"), "expected auto, cnn, resnet18"),
     ("huge.fa", ("--encoder", "hyena"), "at most 1024"),
     ("short.fa", ("--encoder", "resnet18"), "expected auto, cnn, hyena"),
     ("one.fa", (), "expected at least 2"),
     ("short.fa", ("--preset", "paper"), "has nothing for dna"),
     ("short.fa", ("--method", "pinda", "--preset", "paper"), "has nothing for dna"),
-    ("colour.npz", ("--preset", "paper-images"), "known are paper"),
-    ("colour.npz", ("--framework", "moco", "--set", "queue_size=4"), "queue_size is 4"),
-    ("colour.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),
-    ("colour.npz", ("--set", "colour_strength=9"), "colour_strength is '9'"),
+    ("color.npz", ("--preset", "paper-images"), "known are paper"),
+    ("color.npz", ("--framework", "moco", "--set", "queue_size=4"), "queue_size is 4"),
+    ("color.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),
+    ("color.npz", ("--set", "color_strength=9"), "color_strength is '9'"),
     ("short.fa", ("--set", "mutation_rate=1"), "mutation_rate is 1.0"),
-    ("colour.npz", ("--views", "dna"), "for images there are simclr"),
+    ("color.npz", ("--views", "dna"), "for images there are simclr"),
     ("short.fa", ("--views", "simclr"), "for dna there are dna"),
-    ("colour.npz", ("--method", "pinda", "--set", "generator=sequence"), "generator is 'sequence'"),
+    ("color.npz", ("--method", "pinda", "--set", "generator=sequence"), "generator is 'sequence'"),
     ("short.fa", ("--framework", "byol", "--set", "projection=8"), "expected (hidden, output)"),
 ]
 
@@ -75,14 +75,14 @@ def test_what_is_refused_leaves_nothing(data, tmp_path, name, options, part):
 
 
 TEXTS = {
-    "colour.npz": ["projection=16,8", "prototypes=12", "momentum=0.5", "stem=small", "n_components=7", "flip=0",
-                   "crop_minimum=0.5", "colour_strength=0.5", "representation_noise=0.1", "temperature=0.3"],
+    "color.npz": ["projection=16,8", "prototypes=12", "momentum=0.5", "stem=small", "n_components=7", "flip=0",
+                   "crop_minimum=0.5", "color_strength=0.5", "representation_noise=0.1", "temperature=0.3"],
     "short.fa": ["projection=16,8", "prediction=8", "max_edits=1", "mutation_rate=0.1", "n_components=auto",
                  "temperature=none", "encoder_weights=none", "view_maker=noise+dna", "noise_strength=0.5"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "framework"), [("colour.npz", "dino"), ("short.fa", "moco-v3")])
+@pytest.mark.parametrize(("name", "framework"), [("color.npz", "dino"), ("short.fa", "moco-v3")])
 @pytest.mark.parametrize("method", ["contrastive", "pinda"])
 def test_the_configuration_of_a_run_makes_it_again(run, data, tmp_path, name, framework, method):
     given = [part for text in TEXTS[name] for part in ("--set", text)]
@@ -96,14 +96,14 @@ def test_the_configuration_of_a_run_makes_it_again(run, data, tmp_path, name, fr
 
 @pytest.mark.parametrize("method", ["contrastive", "pinda"])
 def test_the_published_form_follows_the_domain(data, tmp_path, method):
-    good("fit", data / "colour.npz", "--out", tmp_path / "run", "--method", method, "--preset", "paper", *SMALL)
+    good("fit", data / "color.npz", "--out", tmp_path / "run", "--method", method, "--preset", "paper", *SMALL)
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config["parameters"]["encoder"] == "resnet18" and config["fitted"]["view_maker"] == "simclr"
     assert config["parameters"]["epochs"] == 1 and config["parameters"]["projection"] == [256, 128]
 
 
-@pytest.mark.parametrize(("fitted", "given"), [("grey.npy", "channel.npy"), ("channel.npy", "grey.npy")])
-def test_grey_images_with_and_without_a_channel(run, data, tmp_path, fitted, given):
+@pytest.mark.parametrize(("fitted", "given"), [("gray.npy", "channel.npy"), ("channel.npy", "gray.npy")])
+def test_gray_images_with_and_without_a_channel(run, data, tmp_path, fitted, given):
     folder = run(fitted, "--method", "pinda")
     for name in (fitted, given):
         good("embed", folder, data / name, "--out", tmp_path / f"{name}.npz")
@@ -138,15 +138,15 @@ def test_what_hyena_cannot_embed_is_refused_and_nothing_written(run, data, tmp_p
 def test_a_run_with_an_encoder_of_the_users_own(data, tmp_path):
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 4))
     folder = tmp_path / "run"
-    Contrastive(encoder=own, epochs=1, random_state=0).fit(np.load(data / "grey.npy"), run=folder)
+    Contrastive(encoder=own, epochs=1, random_state=0).fit(np.load(data / "gray.npy"), run=folder)
     for command in (("embed", "--out", tmp_path / "h.npz"), ("evaluate",), ("views", "--out", tmp_path / "v.npz")):
-        result = call(command[0], folder, data / "grey.npy", *command[1:])
+        result = call(command[0], folder, data / "gray.npy", *command[1:])
         assert result.refused("a module of the user's own", f"viewsmith.load({str(folder)!r}, encoder=module)")
         assert "damaged" not in result.err
     assert "no maps and galleries" in good("report", folder).err and (folder / "report.html").exists()
 
 
-@pytest.mark.parametrize(("name", "framework"), [("colour.npz", "swav"), ("short.fa", "moco")])
+@pytest.mark.parametrize(("name", "framework"), [("color.npz", "swav"), ("short.fa", "moco")])
 def test_a_run_out_of_time_goes_on_to_the_same_weights(run, data, tmp_path, name, framework):
     whole, cut = run(name, "--framework", framework), tmp_path / "cut"
     command = ("fit", data / name, "--out", cut, *SMALL, "--framework", framework)

@@ -12,8 +12,8 @@ from cli_tools import call, files, good
 from PIL import Image
 
 from clip_toys import save_clip
-from viewsmith.training import bank as banks
-from viewsmith.training.bank import ViewBank
+from viewsmith.data import view_cache as banks
+from viewsmith.data.view_cache import ViewCacheFolder
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     good("views", run, data / "given.npz", *out)
     with np.load(tmp_path / "views.npz") as shown:
         assert set(shown.files) == {"index", "samples", "views", "level", "quality"}
-        assert np.array_equal(shown["views"], ViewBank(made).read_views()) and shown["quality"].shape == (30, 1)
+        assert np.array_equal(shown["views"], ViewCacheFolder(made).read_views()) and shown["quality"].shape == (30, 1)
     assert call("views", run, data / "given.npz", "--n", 2, *out).refused("2 views of each sample", "has 1")
     assert good("views", run, data / "given.npz", "--split", "test", *out).err == ""
     good("report", run)

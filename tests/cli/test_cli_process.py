@@ -93,9 +93,9 @@ def test_json_alone_on_stdout(runs, data):
 
 
 def test_errors_are_plain_on_a_terminal_too(tmp_path):
-    colourful = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "40"}
-    assert process("fit", "wine", "--out", tmp_path / "run", "--epochs", -1, env=colourful).refused("epochs is '-1'")
-    assert "\x1b" not in process("fit", "--help", env=colourful).out
+    colorful = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "40"}
+    assert process("fit", "wine", "--out", tmp_path / "run", "--epochs", -1, env=colorful).refused("epochs is '-1'")
+    assert "\x1b" not in process("fit", "--help", env=colorful).out
 
 
 def test_a_full_disk(tmp_path, data, runs):

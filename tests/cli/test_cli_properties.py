@@ -18,7 +18,7 @@ examples = settings(
 )
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
-MAKERS = ["identity", "noise", "corruption", "mixup", "neighbour-mix", "neighbours"]
+MAKERS = ["identity", "noise", "corruption", "mixup", "neighbor-mix", "neighbors"]
 VIEWS = st.lists(st.sampled_from(MAKERS), min_size=1, max_size=3).map("+".join)
 NUMBERS = st.sampled_from(["1", "2", "5", "40", "0.5"])
 ANYTHING = st.one_of(

@@ -344,7 +344,7 @@ def test_a_fault_of_ours_is_one_line_and_exit_code_1(data, runs, monkeypatch):
     def fault(*_):
         raise RuntimeError("one\ntwo")
 
-    monkeypatch.setattr("viewsmith.estimators.sessions.load_for", fault)
+    monkeypatch.setattr("viewsmith.workflows.runs.load_for", fault)
     command = ("evaluate", runs / "given", data / "given.npz")
     result = call(*command)
     assert (result.code, result.out) == (1, "")

@@ -12,7 +12,7 @@ from cli_tools import call, files, good
 
 import viewsmith
 from viewsmith.estimators import ESTIMATORS, PiNDA
-from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, VIEWS
+from viewsmith.estimators.build.resolve import ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith.evaluation import PROTOCOLS
 
 ISSUE = {"linear", "knn", "svm", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct"}
@@ -183,7 +183,7 @@ def test_views_are_in_the_units_of_the_data(tmp_path, data, runs, table):
         assert sorted(arrays.files) == ["index", "views"]
         views, index = arrays["views"], arrays["index"]
     assert views.shape == (32, 3, 4) and views.dtype == np.float32 and index.tolist() == split["train_index"]
-    # The run's view maker takes neighbours: each view is another train row, to rounding.
+    # The run's view maker takes neighbors: each view is another train row, to rounding.
     distance = np.abs(views[:, :, None, :] - rows) / rows.std(0)
     nearest = distance.max(-1).argmin(-1)
     assert distance.max(-1).min(-1).max() < 1e-3

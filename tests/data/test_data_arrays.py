@@ -59,10 +59,10 @@ def test_a_class_with_one_row_goes_to_train():
 @pytest.mark.parametrize(
     ("y", "part"),
     [
-        (np.arange(100) * 0.5, "100 labelled rows of 100 classes"),
+        (np.arange(100) * 0.5, "100 labeled rows of 100 classes"),
         (np.repeat(np.arange(40), 2), "the test part would have 16 rows"),
         (np.array([0, 0, 1, 1]), "the test part would have 1 row;"),
-        (np.array(["a"]), "1 labelled row of 1 class "),
+        (np.array(["a"]), "1 labeled row of 1 class "),
     ],
 )
 def test_labels_that_cannot_be_stratified(y, part):
@@ -222,7 +222,7 @@ def test_object_labels_say_how_to_save_them(npz):
         ({"X": X, "y": Y[:, None]}, "shape (20, 1), expected one label a row"),
         ({"X": X, "y": np.array(1)}, "expected one label a row"),
         ({"X": X, "y": X[:, 0]}, "expected classes"),
-        ({"X": X, "y": np.arange(20)}, "20 labelled rows of 20 classes"),
+        ({"X": X, "y": np.arange(20)}, "20 labeled rows of 20 classes"),
         ({"X": X, "y": np.where(Y, np.nan, 0)}, "10 missing labels (NaN)"),
         ({"X": X[:1], "y": Y[:1]}, "n_samples=1"),
         ({"X": X[:0]}, "has no rows"),

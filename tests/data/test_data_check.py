@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 
 from refusals import refusal
-from viewsmith.data import as_vectors, check_finite, check_labels, find_domain, to_rows, warn_columns
+from viewsmith.domains.checks import as_vectors, check_finite, check_labels, find_domain, to_rows, warn_columns
 
 rng = np.random.default_rng(0)
 FLOATS = rng.normal(size=(6, 3))

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusals import refusal
-from viewsmith.data import dna, dna_rows, kmer_frequencies, load_dataset, reading
+from viewsmith.data import load_dataset, reading
+from viewsmith.domains import dna
+from viewsmith.domains.dna import dna_rows, kmer_frequencies
 
 rng = np.random.default_rng(0)
 RECORDS = {"a": "ACGTN", "b two": "acgtnACG", "c": "TT"}
@@ -193,7 +195,7 @@ def test_any_sequences_survive_any_wrapping(tmp_path_factory, sequences, width, 
         (">a split=train\nA\n>b split=val\nC\n", "record 'b' has split=val; expected"),
         (">a split=train\nA\n>b split=train\nC\n", "every record has split=train; expected both"),
         (">a split=test\nA\n>b split=test\nC\n>c split=train\nG\n", "n_samples=1"),
-        (">a label=x\nA\n>b label=y\nC\n", "cannot split 2 labelled rows"),
+        (">a label=x\nA\n>b label=y\nC\n", "cannot split 2 labeled rows"),
     ],
 )
 def test_fasta_refused(fasta, text, part):
@@ -221,12 +223,12 @@ def test_one_long_sequence_among_short_ones_is_refused_before_it_fills_the_memor
     assert load_dataset(path).x.shape == (3, 1000)
 
 
-def labelled(n=20):
+def labeled(n=20):
     return "".join(f">r{i} length=4 label={'up' if i % 2 else 'down'} label=not-this\nACGT\n" for i in range(n))
 
 
 def test_labels_in_headers_make_a_stratified_split(fasta):
-    data = load_dataset(fasta(labelled()))
+    data = load_dataset(fasta(labeled()))
     assert data.split == "stratified" and data.y.tolist() == ["down", "up"] * 10
     assert sorted(data.y_test) == ["down", "down", "up", "up"]
 
@@ -241,7 +243,7 @@ def test_a_split_in_headers_puts_the_train_records_first(fasta):
 
 @pytest.mark.parametrize("between", ["\t", ",", " , ", "\t "])
 def test_labels_in_a_second_file(fasta, tmp_path, between):
-    path = fasta(">a x\nA\n>b\nC\n>a y\nG\n" + labelled(8))
+    path = fasta(">a x\nA\n>b\nC\n>a y\nG\n" + labeled(8))
     names = {"a": "one kind", "b": "other", **{f"r{i}": "other" for i in range(8)}}
     (tmp_path / "l.tsv").write_text("\n\n".join(f"{k}{between}{v}" for k, v in names.items()) + "\r\n")
     data = load_dataset(path, labels=str(tmp_path / "l.tsv"))
@@ -282,7 +284,7 @@ def test_label_file_that_is_not_there(fasta, tmp_path):
 
 
 def test_a_later_file_may_have_any_length_and_one_side_only(fasta):
-    first = load_dataset(fasta(labelled()))
+    first = load_dataset(fasta(labeled()))
     schema = json.loads(json.dumps(first.schema))
     assert load_dataset(fasta(">x\nACGTACGTAC\n"), schema=schema).x.shape == (1, 10)
     with pytest.warns(UserWarning, match="every record has split=test"):

@@ -9,7 +9,8 @@ from PIL import Image, features
 
 from refusals import refusal
 from viewsmith.core.errors import MissingExtra
-from viewsmith.data import folders, image_rows, load_dataset, reading
+from viewsmith.data import folders, load_dataset, reading
+from viewsmith.domains.images import image_rows
 
 rng = np.random.default_rng(0)
 
@@ -148,7 +149,7 @@ def test_other_files_are_ignored_in_one_warning(put, folder):
         (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other part"),
         (["train/1.png", "train/2.png", "test/x/1.png"], "train has no class folders"),
         (["train/1.png", "train/2.png", "test/x/y/1.png"], "test is a folder without images"),
-        (["x/1.png", "y/1.png"], "cannot split 2 labelled rows"),
+        (["x/1.png", "y/1.png"], "cannot split 2 labeled rows"),
     ],
 )
 def test_layouts_refused(put, folder, names, part):
@@ -170,38 +171,38 @@ def test_options_that_do_not_fit_a_folder(put, folder):
 
 
 @pytest.mark.parametrize("suffix", sorted(set(folders.SUFFIXES) - {".webp"}))
-def test_every_format_in_grey(put, folder, suffix):
+def test_every_format_in_gray(put, folder, suffix):
     smooth = np.add.outer(np.arange(6, dtype=np.uint8) * 9, np.arange(5, dtype=np.uint8) * 9)
     put(f"1{suffix}", smooth)
     put(f"2{suffix}", smooth)
     data = load_dataset(folder)
-    # A GIF has a palette, which counts as colour.
+    # A GIF has a palette, which counts as color.
     assert data.x.shape == (2, 6, 5, 3 if suffix == ".gif" else 1)
     np.testing.assert_allclose(data.x[1, ..., 0].astype(int), smooth, atol=6 if "j" in suffix else 0)
 
 
 @pytest.mark.skipif(not features.check("webp"), reason="pillow was built without webp")
 def test_webp(put, folder):
-    colour = pixels(6, 5, 3)
-    put("1.webp", colour, lossless=True)
-    put("2.webp", colour, lossless=True)
-    np.testing.assert_array_equal(load_dataset(folder).x[0], colour)
+    color = pixels(6, 5, 3)
+    put("1.webp", color, lossless=True)
+    put("2.webp", color, lossless=True)
+    np.testing.assert_array_equal(load_dataset(folder).x[0], color)
 
 
-def test_one_image_in_colour_makes_all_rgb(put, folder):
-    grey, colour, palette = pixels(6, 5), pixels(6, 5, 3), Image.fromarray(pixels(6, 5, 3)).quantize(16)
+def test_one_image_in_color_makes_all_rgb(put, folder):
+    gray, color, palette = pixels(6, 5), pixels(6, 5, 3), Image.fromarray(pixels(6, 5, 3)).quantize(16)
     bits = Image.fromarray(pixels(6, 5) // 128 * 255).convert("1")
-    put("1.png", grey)
+    put("1.png", gray)
     put("4.png", bits)
     assert load_dataset(folder).x.shape == (2, 6, 5, 1)
-    put("2.png", colour)
+    put("2.png", color)
     put("3.png", palette)
     data = load_dataset(folder)
-    expected = [np.stack([grey] * 3, -1), colour, palette.convert("RGB"), bits.convert("RGB")]
+    expected = [np.stack([gray] * 3, -1), color, palette.convert("RGB"), bits.convert("RGB")]
     np.testing.assert_array_equal(data.x, [np.asarray(image) for image in expected])
 
 
-def sixteen_bit_colour(path):
+def sixteen_bit_color(path):
     """A PNG with 16 bits a channel, which Pillow reads but does not write."""
     import struct
     import zlib
@@ -217,14 +218,14 @@ def sixteen_bit_colour(path):
 @pytest.mark.parametrize(
     ("name", "image", "options", "part"),
     [
-        ("rgba.png", Image.fromarray(pixels(6, 5, 4)), {}, "has transparency (mode RGBA), expected grey or RGB; paste"),
+        ("rgba.png", Image.fromarray(pixels(6, 5, 4)), {}, "has transparency (mode RGBA), expected gray or RGB; paste"),
         ("la.png", Image.fromarray(pixels(6, 5)).convert("LA"), {}, "has transparency (mode LA)"),
         ("key.png", Image.fromarray(pixels(6, 5, 3)), {"transparency": (1, 2, 3)}, "has transparency (mode RGB)"),
         ("p.png", Image.fromarray(pixels(6, 5, 3)).quantize(8), {"transparency": 3}, "has transparency (mode P)"),
         ("deep.png", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "more than 8 bits a channel"),
         ("deep.tif", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "expected 8; scale the values"),
         ("float.tiff", Image.fromarray(pixels(6, 5) / np.float32(255)), {}, "more than 8 bits a channel"),
-        ("ink.jpg", Image.fromarray(pixels(6, 5, 4), mode="CMYK"), {}, "has the colour mode CMYK"),
+        ("ink.jpg", Image.fromarray(pixels(6, 5, 4), mode="CMYK"), {}, "has the color mode CMYK"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -235,9 +236,9 @@ def test_kinds_of_images_refused(put, folder, name, image, options, part):
     assert part in message and name in message
 
 
-def test_colours_of_16_bits_are_not_cut_in_silence(put, folder):
+def test_colors_of_16_bits_are_not_cut_in_silence(put, folder):
     put("0.png")
-    sixteen_bit_colour(folder / "deep.png")
+    sixteen_bit_color(folder / "deep.png")
     with Image.open(folder / "deep.png") as image:
         assert image.mode == "RGB"
     assert "deep.png has more than 8 bits a channel" in refusal(load_dataset, folder)
@@ -322,10 +323,10 @@ def test_a_later_folder_has_the_shape_of_the_first(put, folder, tmp_path):
     put("2.png", pixels(6, 5, 3))
     schema = json.loads(json.dumps(load_dataset(folder).schema))
     assert "image_size" not in schema
-    grey = put("1.png", pixels(6, 5))
+    gray = put("1.png", pixels(6, 5))
     put("2.png", pixels(6, 5))
     later = load_dataset(folder, schema=schema)
-    np.testing.assert_array_equal(later.x[0], np.stack([grey] * 3, -1))
+    np.testing.assert_array_equal(later.x[0], np.stack([gray] * 3, -1))
     put("1.png", pixels(8, 5))
     put("2.png", pixels(8, 5))
     assert "rows of shape (8, 5, 3), but the run was fitted on (6, 5, 3)" in refusal(
@@ -335,7 +336,7 @@ def test_a_later_folder_has_the_shape_of_the_first(put, folder, tmp_path):
     assert load_dataset(tmp_path / "x.npy", schema=schema).x.shape == (3, 6, 5, 3)
 
 
-def test_colour_for_a_run_on_grey_is_refused(put, folder):
+def test_color_for_a_run_on_gray_is_refused(put, folder):
     put("1.png")
     put("2.png")
     schema = load_dataset(folder).schema

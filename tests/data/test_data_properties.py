@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from viewsmith.core.errors import InputError
-from viewsmith.data import READERS, as_vectors, load_dataset, to_rows
+from viewsmith.data import READERS, load_dataset
+from viewsmith.domains.checks import as_vectors, to_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 # The same examples every time: a test run is no place for surprises, and one that fails can be repeated.

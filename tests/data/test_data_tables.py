@@ -116,7 +116,7 @@ def test_the_value_that_makes_a_column_text_is_shown(csv):
         ({"label": "kind", "drop": ["age", "town", "height", "well", "code"]}, "no feature left"),
         ({"drop": ["town", "code", "kind"], "domain": "images"}, "images are uint8"),
         ({"drop": ["town", "code", "kind"], "label": "height"}, "expected classes"),
-        ({"drop": ["town", "code", "kind"], "label": "age"}, "20 labelled rows of 20 classes"),
+        ({"drop": ["town", "code", "kind"], "label": "age"}, "20 labeled rows of 20 classes"),
     ],
 )
 def test_options_refused(save, options, part):

@@ -11,12 +11,18 @@ import torch
 from refusals import refusal
 from viewsmith import DiffAug, GenView, PiNDA
 from viewsmith.data import load_dataset
-from viewsmith.estimators.banks import generate_bank
-from viewsmith.estimators.embedded import EmbeddedGenerator
-from viewsmith.estimators.given_views import GivenViews
-from viewsmith.estimators.pictures import pictures
-from viewsmith.training.bank import ViewBank
-from viewsmith.views.adaptive import adaptive_levels, density_share, level_of, noise_shares, strength_of
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.views.generated.noise_level import (
+    adaptive_levels,
+    density_share,
+    foreground_or_crowding,
+    level_of,
+    strength_of,
+)
+from viewsmith.workflows.diffusion_generator import DiffusionGenerator
+from viewsmith.workflows.figures import pictures
+from viewsmith.workflows.generate import generate_cache
+from viewsmith.workflows.precomputed_views import PrecomputedViews
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -44,7 +50,9 @@ def runs(tmp_path_factory):
     for domain in ("vectors", "images", "dna"):
         dataset = load_dataset(save(domain, folder))
         DiffAug(phases="AB", **SMALL).fit(dataset.x_train, run=folder / domain)
-        bank = generate_bank(dataset, folder / f"{domain} bank", run=folder / domain, views_per_sample=2, batch_size=16)
+        bank = generate_cache(
+            dataset, folder / f"{domain} bank", run=folder / domain, views_per_sample=2, batch_size=16
+        )
         found[domain] = dataset, folder / domain, bank
     return found
 
@@ -68,11 +76,11 @@ def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path
     dataset, run, bank = runs[domain]
     shutil.copytree(bank.path, tmp_path / "bank")
     for number in (0, 2):
-        ViewBank(tmp_path / "bank").block(number).unlink()
+        ViewCacheFolder(tmp_path / "bank").block(number).unlink()
     options = {"run": run, "views_per_sample": 2, "batch_size": 16}
-    again = generate_bank(dataset, tmp_path / "bank", **options)
+    again = generate_cache(dataset, tmp_path / "bank", **options)
     for part in (2, 1):
-        shards = generate_bank(dataset, tmp_path / "shards", shard=(part, 2), **options)
+        shards = generate_cache(dataset, tmp_path / "shards", shard=(part, 2), **options)
     for number in bank.numbers():
         assert again.block(number).read_bytes() == bank.block(number).read_bytes()
         assert shards.block(number).read_bytes() == bank.block(number).read_bytes()
@@ -81,7 +89,7 @@ def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path
 @pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
 def test_another_batch_size_changes_no_more_than_rounding(runs, domain, tmp_path):
     dataset, run, bank = runs[domain]
-    other = generate_bank(dataset, tmp_path / "bank", run=run, views_per_sample=2, batch_size=7)
+    other = generate_cache(dataset, tmp_path / "bank", run=run, views_per_sample=2, batch_size=7)
     one, two = bank.read_views().double(), other.read_views().double()
     if domain == "vectors":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
@@ -95,7 +103,7 @@ def test_the_level_is_the_strength_of_the_views(runs, tmp_path):
     dataset, run, _ = runs["images"]
     away = []
     for level in (0, 200, 400):
-        bank = generate_bank(dataset, tmp_path / str(level), run=run, noise=f"constant:{level}")
+        bank = generate_cache(dataset, tmp_path / str(level), run=run, noise=f"constant:{level}")
         away.append(float((bank.read_views()[:, 0].double() - torch.from_numpy(dataset.x_train)).abs().mean()))
     assert away[0] < away[1] < away[2]
     levels = torch.tensor([0, 100, 400])
@@ -111,7 +119,7 @@ def test_what_samples_can_bear(runs):
     with torch.no_grad():
         h = generated.encoder(model._samples(dataset.x_train)).float()
     expected = density_share(h)
-    assert torch.equal(noise_shares(generated.encoder, model._samples(dataset.x_train))[0], expected)
+    assert torch.equal(foreground_or_crowding(generated.encoder, model._samples(dataset.x_train))[0], expected)
     assert torch.equal(bank.read_levels()[0], expected)
     bank = runs["images"][2]
     assert float(bank.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)
@@ -119,13 +127,13 @@ def test_what_samples_can_bear(runs):
 
 def test_a_generator_of_the_banks_own(runs, tmp_path):
     dataset, _, _ = runs["vectors"]
-    bank = generate_bank(dataset, tmp_path / "bank", epochs=2, seed=5)
+    bank = generate_cache(dataset, tmp_path / "bank", epochs=2, seed=5)
     assert (tmp_path / "bank" / "generator" / "model.safetensors").exists()
     views, stamp = bank.read_views(), (tmp_path / "bank" / "generator" / "model.safetensors").stat().st_mtime_ns
     bank.block(0).unlink()
-    assert torch.equal(generate_bank(dataset, tmp_path / "bank", epochs=2, seed=5).read_views(), views)
+    assert torch.equal(generate_cache(dataset, tmp_path / "bank", epochs=2, seed=5).read_views(), views)
     assert (tmp_path / "bank" / "generator" / "model.safetensors").stat().st_mtime_ns == stamp
-    assert "shards need one generator" in refusal(generate_bank, dataset, tmp_path / "other", shard=(1, 2))
+    assert "shards need one generator" in refusal(generate_cache, dataset, tmp_path / "other", shard=(1, 2))
     assert not (tmp_path / "other").exists()
 
 
@@ -140,17 +148,17 @@ def test_views_of_a_folder(tmp_path):
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(file)
     dataset = load_dataset(tmp_path / "data")
-    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views'}", transductive=True)
+    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views'}", transductive=True)
     assert np.array_equal(bank.read_views()[:, 0], views)
     assert bank.read_levels()[1].tolist() == [[-1]] * 12
     # Several of each.
     for side in ("0", "1"):
         shutil.copytree(tmp_path / "views", tmp_path / "both" / side)
-    many = generate_bank(dataset, tmp_path / "many", generator=f"folder:{tmp_path / 'both'}", transductive=True)
+    many = generate_cache(dataset, tmp_path / "many", generator=f"folder:{tmp_path / 'both'}", transductive=True)
     assert many.read_views().shape == (12, 2, 8, 8, 3)
     (tmp_path / "views" / "b" / "1.bmp").unlink()
     said = refusal(
-        generate_bank, dataset, tmp_path / "new", generator=f"folder:{tmp_path / 'views'}", transductive=True
+        generate_cache, dataset, tmp_path / "new", generator=f"folder:{tmp_path / 'views'}", transductive=True
     )
     assert "no view of b/1.png" in said and not (tmp_path / "new").exists()
 
@@ -158,13 +166,13 @@ def test_views_of_a_folder(tmp_path):
 def test_views_of_an_array(runs, tmp_path):
     dataset, _, bank = runs["vectors"]
     np.savez(tmp_path / "views.npz", views=bank.read_views().numpy())
-    given = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
+    given = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
     assert torch.equal(given.read_views(), bank.read_views())
     np.savez(tmp_path / "short.npz", views=bank.read_views().numpy()[:-1])
-    assert "expected (60, K, 6)" in refusal(GivenViews, tmp_path / "short.npz", dataset.x_train, None)
-    assert "no views at" in refusal(GivenViews, tmp_path / "none.npz", dataset.x_train, None)
+    assert "expected (60, K, 6)" in refusal(PrecomputedViews, tmp_path / "short.npz", dataset.x_train, None)
+    assert "no views at" in refusal(PrecomputedViews, tmp_path / "none.npz", dataset.x_train, None)
     np.savez(tmp_path / "double.npz", views=bank.read_views().double().numpy())
-    assert "float64" in refusal(GivenViews, tmp_path / "double.npz", dataset.x_train, None)
+    assert "float64" in refusal(PrecomputedViews, tmp_path / "double.npz", dataset.x_train, None)
 
 
 @pytest.mark.parametrize(
@@ -180,27 +188,27 @@ def test_views_of_an_array(runs, tmp_path):
     ],
 )
 def test_options_that_do_not_fit(runs, tmp_path, options, said):
-    assert said in refusal(generate_bank, runs["vectors"][0], tmp_path / "bank", **options)
+    assert said in refusal(generate_cache, runs["vectors"][0], tmp_path / "bank", **options)
     assert not (tmp_path / "bank").exists()
 
 
 def test_runs_that_do_not_fit(runs, tmp_path):
     dataset, _, _ = runs["vectors"]
     model = PiNDA(**SMALL).fit(dataset.x_train, run=tmp_path / "pinda")
-    assert "no generator" in refusal(EmbeddedGenerator, model)
-    assert "no generator" in refusal(generate_bank, dataset, tmp_path / "bank", run=tmp_path / "pinda")
-    said = refusal(generate_bank, dataset, tmp_path / "bank", run=runs["dna"][1])
+    assert "no generator" in refusal(DiffusionGenerator, model)
+    assert "no generator" in refusal(generate_cache, dataset, tmp_path / "bank", run=tmp_path / "pinda")
+    said = refusal(generate_cache, dataset, tmp_path / "bank", run=runs["dna"][1])
     assert "is of dna" in said and not (tmp_path / "bank").exists()
     plain = DiffAug(phases="A", **SMALL).fit(dataset.x_train)
-    assert "no generator" in refusal(EmbeddedGenerator, plain)
+    assert "no generator" in refusal(DiffusionGenerator, plain)
 
 
-def test_grey_images_with_and_without_their_channel_are_the_same_to_banks(tmp_path):
+def test_gray_images_with_and_without_their_channel_are_the_same_to_banks(tmp_path):
     x = np.random.default_rng(0).integers(0, 256, (24, 16, 16), dtype=np.uint8)
     np.savez(tmp_path / "x.npz", X=x[..., None])
     np.savez(tmp_path / "views.npz", views=x[:, None, ::-1])
     dataset = load_dataset(tmp_path / "x.npz")
-    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
+    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
     for given in (x, x[..., None]):
         model = GenView(epochs=1, batch_size=8, bank=str(tmp_path / "bank"), random_state=0).fit(given)
         assert np.array_equal(model.generated_views(given)["views"], given[:, None, ::-1])
@@ -209,5 +217,5 @@ def test_grey_images_with_and_without_their_channel_are_the_same_to_banks(tmp_pa
         )
         assert len(pictures(model, rows)["galleries"]) == 2
     DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
-    made = generate_bank(dataset, tmp_path / "made", run=tmp_path / "run")
+    made = generate_cache(dataset, tmp_path / "made", run=tmp_path / "run")
     assert bank.read_views().shape == made.read_views().shape == (24, 1, 16, 16, 1)

@@ -5,16 +5,16 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from viewsmith.catalog import CATALOG
 
 import viewsmith
-from viewsmith.catalogue import CATALOGUE
 from viewsmith.estimators import ESTIMATORS
-from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, VIEWS
+from viewsmith.estimators.build.resolve import ENCODERS, FRAMEWORKS, VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "hidden": (16,), "n_components": 8, "projection": (8, 4), "batch_size": 64, "random_state": 0}
-JOINED = ("noise+neighbours", "neighbours+corruption+mixup")
+JOINED = ("noise+neighbors", "neighbors+corruption+mixup")
 KERNELS = dict.fromkeys(ESTIMATORS, ("cauchy", "cosine")) | {
     "diffaug": ("paper",),
     "crl-tac": ("auto",),
@@ -77,12 +77,12 @@ def test_presets_fit(name, wine):
     assert np.isfinite(cls(**cls.presets["paper"] | small).fit(wine[:64]).transform(wine)).all()
 
 
-def test_the_catalogue_names_what_there_is():
-    assert CATALOGUE["methods"].keys() == ESTIMATORS.keys()
-    assert all(ESTIMATORS[name].__name__ == entry["estimator"] for name, entry in CATALOGUE["methods"].items())
-    assert CATALOGUE["frameworks"].keys() == {*FRAMEWORKS, "soft", "info-max", "oucl"}
-    assert {domain: tuple(makers) for domain, makers in CATALOGUE["view makers"].items()} == VIEWS
-    found = {domain: tuple(n for n in names if n != "timm:NAME") for domain, names in CATALOGUE["encoders"].items()}
+def test_the_catalog_names_what_there_is():
+    assert CATALOG["methods"].keys() == ESTIMATORS.keys()
+    assert all(ESTIMATORS[name].__name__ == entry["estimator"] for name, entry in CATALOG["methods"].items())
+    assert CATALOG["frameworks"].keys() == {*FRAMEWORKS, "soft", "info-max", "oucl"}
+    assert {domain: tuple(makers) for domain, makers in CATALOG["view makers"].items()} == VIEWS
+    found = {domain: tuple(n for n in names if n != "timm:NAME") for domain, names in CATALOG["encoders"].items()}
     assert found == ENCODERS
 
 

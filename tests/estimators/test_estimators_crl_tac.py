@@ -29,7 +29,7 @@ def test_what_auto_means_by_domain():
     models = [CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna)]
     of_images, of_vectors, of_dna = models
     assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.conv3.bias is None
-    assert of_images.fitted_["scaling"] == "none" and not of_images.method_.centred
+    assert of_images.fitted_["scaling"] == "none" and not of_images.method_.centered
     assert all(weight.ndim > 1 for weight in of_images.method_.head.parameters())  # no biases
     assert isinstance(channel(of_images).family, Crops) and channel(of_images).family.grids == [(3, 4)]
     assert of_images.fitted_["effective_target"] == 8.0
@@ -38,9 +38,9 @@ def test_what_auto_means_by_domain():
     widths = [[m.out_features for m in model.method_.head.modules() if isinstance(m, nn.Linear)] for model in models]
     assert widths == [[128], [200, 50], [200, 50]]
     assert CRLTAC(**TINY, learning_rate=0.01).fit(images()).fitted_["learning_rate"] == 0.01
-    assert of_vectors.method_.centred and isinstance(channel(of_vectors).family, Masks)
+    assert of_vectors.method_.centered and isinstance(channel(of_vectors).family, Masks)
     assert isinstance(channel(of_vectors).scores, MaskScores) and of_vectors.fitted_["effective_target"] == 8.0
-    assert of_dna.method_.centred and isinstance(channel(of_dna).family, Windows)
+    assert of_dna.method_.centered and isinstance(channel(of_dna).family, Windows)
     assert isinstance(channel(of_dna).scores, PositionScores) and of_dna.fitted_["effective_target"] == 8.0
     small = CRLTAC(**TINY).fit(images()[:, 4:18, :16])
     assert isinstance(small.method_.encoder, SmallCNN) and channel(small).family.crop == 10
@@ -80,11 +80,11 @@ def test_no_more_transformations_can_be_held_than_there_are():
     assert said == "effective_target is 4.5, and the family has 4 transformations: take that or less"
 
 
-def test_a_biased_encoder_is_centred_unless_told_otherwise():
+def test_a_biased_encoder_is_centered_unless_told_otherwise():
     made = CRLTAC(**TINY, encoder="cnn", n_components=8).fit(images())
-    assert made.method_.centred
-    kept = CRLTAC(**TINY, encoder="crl-cnn", centred=True).fit(images())
-    assert kept.method_.centred and kept.method_.encoder.conv3.bias is not None
+    assert made.method_.centered
+    kept = CRLTAC(**TINY, encoder="crl-cnn", centered=True).fit(images())
+    assert kept.method_.centered and kept.method_.encoder.conv3.bias is not None
 
 
 @pytest.mark.parametrize("domain", DATA)
@@ -145,7 +145,7 @@ def test_scales_and_mirror_images():
 @pytest.mark.parametrize("domain", DATA)
 def test_exact_and_sampled_steps_on_every_domain(step, domain):
     options = {"encoder_step": step, "channel_step": step, "distinct": step == "exact"}
-    model = CRLTAC(**TINY, **options, importance_weights="normalised").fit(DATA[domain]())
+    model = CRLTAC(**TINY, **options, importance_weights="normalized").fit(DATA[domain]())
     assert model.summary_["steps"] == 2 and np.isfinite(model.metrics_[-1]["loss"])
 
 
@@ -313,12 +313,12 @@ def test_a_trained_channel_serves_other_methods(cls, domain, runs, tmp_path):
     assert np.array_equal(loaded.views(x, 2), model.views(x, 2))
 
 
-def test_grey_images_with_and_without_their_channel_are_the_same_to_a_channel(runs):
+def test_gray_images_with_and_without_their_channel_are_the_same_to_a_channel(runs):
     x, options = images(), {"epochs": 1, "batch_size": 8, "random_state": 0, "view_maker": f"channel:{runs / 'images'}"}
-    plain, grey = Contrastive(**options).fit(x), Contrastive(**options).fit(x[..., None])
-    views = grey.views(x[..., None], 2)
+    plain, gray = Contrastive(**options).fit(x), Contrastive(**options).fit(x[..., None])
+    views = gray.views(x[..., None], 2)
     assert views.shape == (16, 2, 20, 20, 1) and np.array_equal(views[..., 0], plain.views(x, 2))
-    assert np.array_equal(grey.transform(x), plain.transform(x[..., None]))
+    assert np.array_equal(gray.transform(x), plain.transform(x[..., None]))
 
 
 def test_the_run_of_a_channel_is_read_once(runs, monkeypatch):
@@ -336,8 +336,8 @@ def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path)
 
     own = shutil.copytree(runs / "vectors", tmp_path / "channel")
     config = (own / "config.toml").read_text()
-    (own / "config.toml").write_text(config.replace("mask_share", "mask_part"))
-    assert "is incomplete: it has no 'mask_share'" in said()
+    (own / "config.toml").write_text(config.replace("mask_fraction", "mask_part"))
+    assert "is incomplete: it has no 'mask_fraction'" in said()
     (own / "config.toml").write_text(config.replace("masks = 64", "masks = 63"))
     assert "model.safetensors does not fit its configuration: masks has shape" in said() or "family.masks" in said()
     (own / "config.toml").write_text(config)

@@ -34,7 +34,7 @@ def test_all_black_images_have_a_uniform_channel_and_say_nothing(shape, step):
         np.full((16, 7), ord("N"), np.uint8),
         np.random.default_rng(0).normal(size=(16, 2)).astype(np.float32),
     ],
-    ids=["one grey", "one image", "zeros", "constant columns", "unknown bases", "two features"],
+    ids=["one gray", "one image", "zeros", "constant columns", "unknown bases", "two features"],
 )
 def test_data_with_little_to_tell_give_finite_results(x):
     fewer = {"masks": 6} if x.dtype == np.float32 else {}
@@ -81,8 +81,8 @@ def test_what_cannot_be_learned_from_is_refused(x, options, said):
     [
         ("vectors", {"crop_size": 9}, "crop_size is of the crops of images, and has no use with vectors: leave it out"),
         ("images", {"masks": 9}, "masks is of the masks of vectors, and has no use with images"),
-        ("dna", {"mask_share": 0.2}, "mask_share is of the masks of vectors, and has no use with dna"),
-        ("vectors", {"window_share": 0.2}, "window_share is of the windows of DNA, and has no use with vectors"),
+        ("dna", {"mask_fraction": 0.2}, "mask_fraction is of the masks of vectors, and has no use with dna"),
+        ("vectors", {"window_fraction": 0.2}, "window_fraction is of the windows of DNA, and has no use with vectors"),
         ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "has no use with a family of your own"),
         ("vectors", {"temperature": 0.2}, "crl-tac has beta, one over a temperature"),
         (

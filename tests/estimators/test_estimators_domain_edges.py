@@ -17,8 +17,8 @@ import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.build.resolve import ENCODERS, FRAMEWORKS, GENERATORS
 from viewsmith.estimators.options import check_options
-from viewsmith.estimators.settings import ENCODERS, FRAMEWORKS, GENERATORS
 from viewsmith.training.callbacks import collapse_warnings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -88,7 +88,7 @@ def test_a_queue_shorter_than_a_batch(tmp_path):
 
 
 @pytest.mark.parametrize(("domain", "option", "given", "most"), [
-    ("images", "colour_strength", 5.1, "5"), ("dna", "mutation_rate", 0.8, "0.75"),
+    ("images", "color_strength", 5.1, "5"), ("dna", "mutation_rate", 0.8, "0.75"),
 ])  # fmt: skip
 def test_a_refusal_names_the_option_as_the_user_knows_it(domain, option, given, most):
     said = refusal(Contrastive(**TINY, **{option: given}).fit, DATA[domain]())
@@ -202,7 +202,7 @@ def test_few_rows_alone_are_no_collapse():
 # ---- state
 
 
-@pytest.mark.parametrize(("domain", "view"), [(d, v) for d in DATA for v in ("neighbours", "mixup", "adversarial")])
+@pytest.mark.parametrize(("domain", "view"), [(d, v) for d in DATA for v in ("neighbors", "mixup", "adversarial")])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_fitted_model_holds_no_rows(name, domain, view):
     x = DATA[domain]()
@@ -230,7 +230,7 @@ def test_scikit_learns_tools(domain):
 
 CUT = [(d, f, {}) for d in DATA for f in FRAMEWORKS]
 CUT += [(d, "moco", {"generator": g}) for d in DATA for g in GENERATORS[d] if g != "resnet18"]
-CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbours", "mixup", "adversarial")]
+CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbors", "mixup", "adversarial")]
 CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr", {"view_maker": "noise+dna"})]
 
 

@@ -8,8 +8,8 @@ import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators.build.resolve import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith.estimators.rows import block_size
-from viewsmith.estimators.settings import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -163,7 +163,7 @@ def test_padding_and_company_do_not_change_a_representation(encoder):
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (16, 16, 1), (16, 16, 3), (17, 13, 3)])
-def test_grey_and_colour_images_of_any_shape(shape):
+def test_gray_and_color_images_of_any_shape(shape):
     x = np.random.default_rng(0).integers(0, 256, (12, *shape)).astype(np.uint8)
     model = PiNDA(**TINY | {"batch_size": 4}).fit(x)
     assert model.views(x, 2).shape == (12, 2, *shape) and model.views(x, 2).dtype == np.uint8
@@ -231,13 +231,13 @@ def test_weights_to_start_from(tmp_path):
 
 
 @pytest.mark.parametrize("domain", DATA)
-def test_neighbours_in_the_encoders_space_are_resumed_exactly(domain, tmp_path):
+def test_neighbors_in_the_encoders_space_are_resumed_exactly(domain, tmp_path):
     x = DATA[domain]()
-    options = TINY | {"epochs": 8, "view_maker": "neighbours", "neighbour_space": "encoder", "n_neighbors": 2}
+    options = TINY | {"epochs": 8, "view_maker": "neighbors", "neighbor_space": "encoder", "n_neighbors": 2}
     whole = Contrastive(**options, checkpoint_every=0).fit(x, run=tmp_path / "whole")
     assert int(whole.method_.views.quarter) == 3
     assert not any("edges" in name for name in whole._weights())
-    plain = Contrastive(**options | {"neighbour_space": "input"}).fit(x)
+    plain = Contrastive(**options | {"neighbor_space": "input"}).fit(x)
     assert not np.array_equal(plain.transform(x), whole.transform(x))
 
     steps = iter(range(11))

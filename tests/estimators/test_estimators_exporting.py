@@ -8,9 +8,9 @@ import torch
 
 from refusals import refusal
 from viewsmith import Contrastive
-from viewsmith.estimators.exporting import export_encoder
+from viewsmith.core.tensors import load_tensors
 from viewsmith.networks import resnet18
-from viewsmith.training.checkpoint import load_tensors
+from viewsmith.workflows.export import export_encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

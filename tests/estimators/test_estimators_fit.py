@@ -193,7 +193,7 @@ def test_views_of_the_whole_are_views_of_the_parts_only_with_a_pool(wine):
 
 
 def test_views_leave_the_representation_alone(wine):
-    model = Contrastive(**TINY, view_maker="neighbours+corruption").fit(wine)
+    model = Contrastive(**TINY, view_maker="neighbors+corruption").fit(wine)
     before = model.transform(wine)
     model.views(wine[:10], 2, pool=wine[20:40])
     assert np.array_equal(model.transform(wine), before)
@@ -252,7 +252,7 @@ def test_a_training_that_diverges_says_so(wine):
 
 
 def test_borrowed_rows_are_let_go_of_when_views_are_refused(wine, monkeypatch):
-    model = Contrastive(**TINY, view_maker="neighbours").fit(wine)
+    model = Contrastive(**TINY, view_maker="neighbors").fit(wine)
     held = []
     monkeypatch.setattr(model.method_, "prepare", lambda rows, seed: held.append(len(rows)))
     monkeypatch.setattr(model.method_, "release", held.clear)

@@ -8,10 +8,10 @@ import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, DiffAug, GenView
 from viewsmith.data import load_dataset
-from viewsmith.estimators.banks import generate_bank
-from viewsmith.estimators.settings import FRAMEWORKS
-from viewsmith.training.bank import ViewBank
-from viewsmith.views.adaptive import adaptive_levels, noise_shares
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.estimators.build.resolve import FRAMEWORKS
+from viewsmith.views.generated.noise_level import adaptive_levels, foreground_or_crowding
+from viewsmith.workflows.generate import generate_cache
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -30,7 +30,7 @@ def bank(tmp_path_factory, images):
     folder = tmp_path_factory.mktemp("bank")
     np.savez(folder / "data.npz", X_train=images, X_test=images[:2])
     np.savez(folder / "views.npz", views=np.stack([255 - images, (255 - images) // 2], axis=1))
-    generate_bank(load_dataset(folder / "data.npz"), folder / "bank", generator=f"folder:{folder / 'views.npz'}")
+    generate_cache(load_dataset(folder / "data.npz"), folder / "bank", generator=f"folder:{folder / 'views.npz'}")
     return str(folder / "bank")
 
 
@@ -48,7 +48,7 @@ def test_views_of_the_bank_reach_the_encoder(images, bank):
     alone = Contrastive(**TINY).fit(images)
     assert np.array_equal(plain.transform(images), alone.transform(images))  # the framework alone
     other = GenView(**TINY, bank=bank, quality=False).fit(images)
-    weighted = GenView(**TINY, bank=bank, alpha=0.0, first_share=0.0).fit(images)
+    weighted = GenView(**TINY, bank=bank, alpha=0.0, first_fraction=0.0).fit(images)
     for model in (other, weighted):
         assert not np.array_equal(model.transform(images), alone.transform(images))
 
@@ -96,16 +96,16 @@ def test_generated_views_of_a_bank(images, bank):
 
 @pytest.mark.parametrize("channels", [(), (1,)])
 def test_generated_views_of_the_own_generator(images, channels):
-    grey = images[..., :1].reshape(N, 16, 16, *channels)
-    model = GenView(**TINY).fit(grey)
-    found = model.generated_views(grey, 2, random_state=3)
+    gray = images[..., :1].reshape(N, 16, 16, *channels)
+    model = GenView(**TINY).fit(gray)
+    found = model.generated_views(gray, 2, random_state=3)
     assert found["views"].shape == (N, 2, 16, 16, *channels) and found["views"].dtype == np.uint8
-    levels = adaptive_levels(noise_shares(model.method_.generated.encoder, model._samples(grey))[0])
+    levels = adaptive_levels(foreground_or_crowding(model.method_.generated.encoder, model._samples(gray))[0])
     assert np.array_equal(found["level"], np.stack([levels, levels], axis=1)) and len(set(levels.tolist())) > 1
     assert np.isfinite(found["quality"]).all()
-    again = model.generated_views(grey, 2, random_state=3)
+    again = model.generated_views(gray, 2, random_state=3)
     assert np.array_equal(again["views"], found["views"])
-    assert "at least two" in refusal(model.generated_views, grey[:1])
+    assert "at least two" in refusal(model.generated_views, gray[:1])
 
 
 def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
@@ -119,7 +119,7 @@ def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
 
 @pytest.mark.parametrize("noise", ["adaptive", "random", "constant:100"])
 def test_a_generator_trained_in_between(images, noise, tmp_path):
-    model = GenView(**TINY, noise=noise, bank_views=2).fit(images, run=tmp_path / "run")
+    model = GenView(**TINY, noise=noise, cached_views=2).fit(images, run=tmp_path / "run")
     assert model.generates and [row["phase"] for row in model.metrics_] == ["first", "generator", "train"]
     views = model.views(images[:4], 2)
     assert views.shape == (4, 2, 16, 16, 3) and views.dtype == np.uint8
@@ -130,7 +130,7 @@ def test_a_bank_of_vectors_by_the_embedded_generator(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32) * 3 + 1
     np.savez(tmp_path / "x.npz", X=x)
     DiffAug(phases="AB", **TINY).fit(x, run=tmp_path / "run")
-    bank = generate_bank(load_dataset(tmp_path / "x.npz"), tmp_path / "bank", run=tmp_path / "run")
+    bank = generate_cache(load_dataset(tmp_path / "x.npz"), tmp_path / "bank", run=tmp_path / "run")
     model = GenView(**TINY, bank=str(bank.path)).fit(x)
     assert np.isfinite(model.transform(x)).all() and {"quality"} <= model.metrics_[-1].keys()
 
@@ -139,8 +139,8 @@ def test_banks_that_do_not_fit(images, bank, tmp_path):
     assert "views of 48 rows, and 47 are given" in refusal(GenView(**TINY, bank=bank).fit, images[:-1])
     assert "in another order" in refusal(GenView(**TINY, bank=bank).fit, images[::-1])
     assert "is no folder" in refusal(GenView(**TINY, bank=str(tmp_path / "none")).fit, images)
-    part = ViewBank(tmp_path / "part")
-    part.open_for({key: value for key, value in ViewBank(bank).read_record().items() if key != "layout"})
+    part = ViewCacheFolder(tmp_path / "part")
+    part.open_for({key: value for key, value in ViewCacheFolder(bank).read_record().items() if key != "layout"})
     assert "lacks 1 of 1 blocks" in refusal(GenView(**TINY, bank=str(part.path)).fit, images)
 
 
@@ -150,7 +150,7 @@ def test_banks_that_do_not_fit(images, bank, tmp_path):
         ({"noise": "loud"}, "expected adaptive, random or constant:L"),
         ({"alpha": 2.0}, "less than or equal to 1"),
         ({"gamma": -1.0}, "greater than or equal to 0"),
-        ({"first_share": -0.1}, "greater than or equal to 0"),
+        ({"first_fraction": -0.1}, "greater than or equal to 0"),
     ],
 )
 def test_options_out_of_range(images, options, said):

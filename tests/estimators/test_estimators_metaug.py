@@ -8,10 +8,10 @@ import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, MetAug
 from viewsmith.data import Dataset
-from viewsmith.estimators.pictures import pictures
 from viewsmith.frameworks import SimCLR, Unified
 from viewsmith.networks import SplitAlexNet, ViewEncoders
 from viewsmith.reports import ReportContent, render_report
+from viewsmith.workflows.figures import pictures
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -66,9 +66,9 @@ def test_encoders_of_views_give_outputs_of_their_own(wine):
     assert MetAug(**TINY).fit(wine).outputs_ == ("representation", "projection")
 
 
-def test_colour_views_have_an_encoder_each():
+def test_color_views_have_an_encoder_each():
     x = images()
-    model = MetAug(epochs=1, batch_size=6, random_state=0, split="colour", n_components=5).fit(x)
+    model = MetAug(epochs=1, batch_size=6, random_state=0, split="color", n_components=5).fit(x)
     encoder = model.method_.framework.encoder
     assert isinstance(encoder, ViewEncoders) and model.fitted_["n_views"] == 3
     assert [net.stages[0][0].in_channels for net in encoder.networks] == [3, 1, 2]
@@ -141,7 +141,7 @@ def test_rows_of_zeros_are_legal(wine):
         ({"memory": "bank", "memory_size": 9}, "a bank has one for each of the 178 rows"),
         ({"memory_size": 60}, "memory_size is 60, expected at least the 64 rows of a batch"),
         ({"positives": "memory"}, "positives is 'memory', which only a bank has"),
-        ({"split": "colour"}, "takes images of three colours apart"),
+        ({"split": "color"}, "takes images of three colors apart"),
         ({"framework": "simclr", "n_views": 3}, "n_views 3 is for the framework 'oucl', not 'simclr'"),
         ({"framework": "byol", "encoders": "per-view"}, "encoders 'per-view' is for the framework 'oucl'"),
         ({"temperature": 0.1, "beta": 8.0}, "temperature is 0.1 and beta 8.0, but for the framework 'oucl'"),
@@ -161,8 +161,8 @@ def test_views_without_generators_are_refused(wine):
     assert "expected at least two rows, got one" in refusal(MetAug(**TINY).fit(wine).views, wine[:1])
 
 
-def test_grey_images_have_no_colour_views():
-    assert "shape (16, 16)" in refusal(MetAug(epochs=1, split="colour").fit, images()[..., 0])
+def test_gray_images_have_no_color_views():
+    assert "shape (16, 16)" in refusal(MetAug(epochs=1, split="color").fit, images()[..., 0])
 
 
 def test_noise_on_representations_goes_with_first_order(wine):

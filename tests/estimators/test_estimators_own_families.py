@@ -13,10 +13,10 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, PiNDA
 from viewsmith.cli import main
-from viewsmith.estimators import sessions
-from viewsmith.estimators.channel_pictures import channel_pictures
 from viewsmith.networks import ImageScores, MaskScores, SequenceScores
 from viewsmith.views import Crops, Family, Functions
+from viewsmith.workflows import runs as sessions
+from viewsmith.workflows.channel_figures import channel_pictures
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -83,7 +83,7 @@ def test_fit_transform_views_save_and_load(domain, kind, tmp_path):
     channel = model.method_.channel
     assert channel.family.size == size and channel.family is not family and model.family is family
     scores = {"images": ImageScores, "vectors": MaskScores, "dna": SequenceScores}[domain]
-    assert isinstance(channel.scores, scores) and model.method_.centred
+    assert isinstance(channel.scores, scores) and model.method_.centered
     assert model.fitted_["effective_target"] == pytest.approx(0.9 * size)
     p = model.distribution(x)
     assert p.shape == (16, size) and np.allclose(p.sum(1), 1, atol=1e-5)

@@ -11,13 +11,13 @@ import viewsmith
 from clip_toys import save_clip
 from refusals import refusal
 from viewsmith import DiffAug, GenView
+from viewsmith.core.tensors import load_tensors
 from viewsmith.data import load_dataset
-from viewsmith.estimators.banks import generate_bank
+from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.networks.clip import load_clip
-from viewsmith.training.bank import ViewBank
-from viewsmith.training.checkpoint import load_tensors
-from viewsmith.views.adaptive import adaptive_levels, foreground_shares
+from viewsmith.views.generated.noise_level import adaptive_levels, foreground_fractions
+from viewsmith.workflows.generate import generate_cache
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -55,7 +55,7 @@ def data(tmp_path_factory):
 def seen(network, rows, views):
     """Shares, axis and quality in maps of rows from 0 to 1, by the plain way."""
     maps, other = (network(torch.from_numpy(each).movedim(3, 1) / 255).movedim(1, 3) for each in (rows, views))
-    share, axis = foreground_shares(lambda index: maps[index], len(maps))
+    share, axis = foreground_fractions(lambda index: maps[index], len(maps))
     return share, axis, pair_quality(map_pools(maps, axis), map_pools(other, axis))
 
 
@@ -63,7 +63,7 @@ def seen(network, rows, views):
 @torch.no_grad()
 def test_a_bank_of_the_own_generator_is_seen_by_clip(data, clip, tmp_path, noise):
     dataset, run, _ = data
-    bank = generate_bank(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
+    bank = generate_cache(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
     share, _, q = seen(
         load_clip(str(clip), torch.zeros(3), torch.ones(3)), dataset.x_train, bank.read_views()[:, 0].numpy()
     )
@@ -76,12 +76,12 @@ def test_a_bank_of_the_own_generator_is_seen_by_clip(data, clip, tmp_path, noise
     assert kept["name"] == f"clip:{clip}" and len(kept["weights"]) == 16
     # It goes on with the same features alone.
     bank.block(0).unlink()
-    again = generate_bank(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
+    again = generate_cache(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
     torch.testing.assert_close(again.read("quality")[:, 0], q, atol=1e-3, rtol=0)
-    assert "holds another bank" in refusal(generate_bank, dataset, tmp_path / "bank", run=run, noise=noise)
+    assert "holds another bank" in refusal(generate_cache, dataset, tmp_path / "bank", run=run, noise=noise)
     save_clip(tmp_path / "clip", seed=1)
     shutil.copytree(tmp_path / "bank", tmp_path / "other")
-    said = refusal(generate_bank, dataset, tmp_path / "other", run=run, noise=noise, features=f"clip:{tmp_path}/clip")
+    said = refusal(generate_cache, dataset, tmp_path / "other", run=run, noise=noise, features=f"clip:{tmp_path}/clip")
     assert "features" in said
 
 
@@ -90,7 +90,7 @@ def test_a_bank_of_the_own_generator_is_seen_by_clip(data, clip, tmp_path, noise
 def test_a_folder_of_views_is_seen(data, clip, tmp_path, own):
     dataset, _, views = data
     module = stripes()
-    bank = generate_bank(
+    bank = generate_cache(
         dataset, tmp_path / "bank", generator=f"folder:{views}", features=module if own else f"clip:{clip}"
     )
     share, level = bank.read_levels()
@@ -100,7 +100,7 @@ def test_a_folder_of_views_is_seen(data, clip, tmp_path, own):
         center, scale = x.mean(0).float(), x.std(0, correction=0).float()
         scaled = ((torch.from_numpy(each) / 255 - center) / scale for each in (dataset.x_train, 255 - images()))
         maps, other = (module.eval()(each.movedim(3, 1)).movedim(1, 3) for each in scaled)
-        expected, axis = foreground_shares(lambda index: maps[index], N)
+        expected, axis = foreground_fractions(lambda index: maps[index], N)
         torch.testing.assert_close(share, expected)
         torch.testing.assert_close(
             bank.read("quality")[:, 0], pair_quality(map_pools(maps, axis), map_pools(other, axis))
@@ -112,8 +112,8 @@ def test_a_folder_of_views_is_seen(data, clip, tmp_path, own):
 
 def test_quality_of_a_training_is_seen_by_clip(data, clip, tmp_path):
     dataset, _, views = data
-    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{views}")
-    options = {**TINY, "bank": str(bank.path), "features": f"clip:{clip}", "colour_strength": 0.0}
+    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
+    options = {**TINY, "bank": str(bank.path), "features": f"clip:{clip}", "color_strength": 0.0}
     model = GenView(**options).fit(images(), run=tmp_path / "run")
     assert [row["phase"] for row in model.metrics_] == ["train"] * 2 and "quality" in model.metrics_[0]
     # It is seen in the images in their own units, and nothing of CLIP is kept.
@@ -137,7 +137,7 @@ def test_quality_of_a_training_is_seen_by_clip(data, clip, tmp_path):
 def test_a_loaded_model_finds_clip_by_its_name(data, clip, tmp_path):
     dataset, _, views = data
     here = shutil.copytree(clip, tmp_path / "clip")
-    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{views}")
+    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
     GenView(**TINY, bank=str(bank.path), features=f"clip:{here}").fit(images(), run=tmp_path / "run")
     loaded = viewsmith.load(tmp_path / "run")
     quality = loaded.generated_views(images())["quality"]
@@ -167,7 +167,7 @@ def test_a_module_of_the_users(tmp_path):
     x = model._samples(images())[:]
     with torch.no_grad():
         maps = module(x).movedim(1, 3)
-    share, _ = foreground_shares(lambda index: maps[index], N)
+    share, _ = foreground_fractions(lambda index: maps[index], N)
     assert np.array_equal(found["level"][:, 0], adaptive_levels(share))  # the noise is told by the module, too
     loaded = viewsmith.load(tmp_path / "run", features=module)
     assert np.array_equal(loaded.generated_views(images(), 2)["quality"], found["quality"])
@@ -182,7 +182,7 @@ def test_a_module_of_the_users(tmp_path):
 
 def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
     dataset, _, views = data
-    bank = generate_bank(dataset, tmp_path / "bank", generator=f"folder:{views}")
+    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
     module = stripes()
     GenView(**TINY, bank=str(bank.path), features=module).fit(images(), run=tmp_path / "run")
     with pytest.warns(UserWarning, match="no maps and galleries: .*of the user's own Sequential"):
@@ -213,11 +213,11 @@ def test_vectors_and_dna_have_no_maps(clip, data, tmp_path):
         assert f"the data are {domain}" in refusal(GenView(**TINY, features=f"clip:{clip}").fit, rows)
         np.savez(tmp_path / "x.npz", X=rows)
         dataset = load_dataset(tmp_path / "x.npz")
-        said = refusal(generate_bank, dataset, tmp_path / "bank", features=f"clip:{clip}")
-        assert f"the data are {domain}" in said and not ViewBank(tmp_path / "bank").path.exists()
-    said = refusal(generate_bank, data[0], tmp_path / "bank", generator="unclip:nowhere", features=f"clip:{clip}")
+        said = refusal(generate_cache, dataset, tmp_path / "bank", features=f"clip:{clip}")
+        assert f"the data are {domain}" in said and not ViewCacheFolder(tmp_path / "bank").path.exists()
+    said = refusal(generate_cache, data[0], tmp_path / "bank", generator="unclip:nowhere", features=f"clip:{clip}")
     assert "'unclip' takes no features" in said
-    said = refusal(generate_bank, data[0], tmp_path / "bank", features="clip:nowhere")
+    said = refusal(generate_cache, data[0], tmp_path / "bank", features="clip:nowhere")
     assert "no CLIP at" in said and not (tmp_path / "bank").exists()
-    said = refusal(generate_bank, data[0], tmp_path / "bank", run=data[1], features="clip:nowhere")
+    said = refusal(generate_cache, data[0], tmp_path / "bank", run=data[1], features="clip:nowhere")
     assert "no CLIP at" in said and not (tmp_path / "bank").exists()

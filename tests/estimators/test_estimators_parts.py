@@ -7,9 +7,9 @@ import torch
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
 from viewsmith.estimators import ESTIMATORS
-from viewsmith.estimators.settings import default_epochs
+from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.networks import PrincipalAxes
-from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
+from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -50,19 +50,19 @@ def test_widths_and_norm_make_encoder_and_head(cls, wine):
 def test_view_makers_are_built_in_order_with_their_settings(cls, wine):
     model = cls(
         **TINY,
-        view_maker="identity+noise+corruption+mixup+neighbour-mix+neighbours",
+        view_maker="identity+noise+corruption+mixup+neighbor-mix+neighbors",
         noise_strength=0.25,
         noise_distribution="uniform",
         corruption_rate=0.1,
         mixup_minimum=0.8,
-        neighbour_mix_minimum=0.7,
+        neighbor_mix_minimum=0.7,
         n_neighbors=3,
     ).fit(wine)
     makers = list(model.method_.views.makers)
-    assert [type(m) for m in makers] == [Identity, GaussianNoise, Corruption, Mixup, NeighbourMix, Neighbours]
-    _, noise, corruption, mixup, mix, neighbours = makers
+    assert [type(m) for m in makers] == [Identity, GaussianNoise, Corruption, Mixup, NeighborMix, Neighbors]
+    _, noise, corruption, mixup, mix, neighbors = makers
     assert (noise.strength, noise.distribution) == (0.25, "uniform") and corruption.rate == 0.1
-    assert mixup.minimum == 0.8 and (mix.minimum, mix.k) == (0.7, 3) and neighbours.k == 3
+    assert mixup.minimum == 0.8 and (mix.minimum, mix.k) == (0.7, 3) and neighbors.k == 3
 
 
 @every_estimator
@@ -77,17 +77,17 @@ def test_the_schedule_is_the_options(cls, wine):
 def test_the_generator_is_the_options(wine):
     method = PiNDA(
         **TINY, generator_hidden=(7,), strength=0.3, level="free", distribution="uniform", learn_mean=True,
-        objective="adversarial", two_sided=True, penalty="inverse_norm", penalty_weight=0.5, random_share=0.2,
+        objective="adversarial", two_sided=True, penalty="inverse_norm", penalty_weight=0.5, random_fraction=0.2,
     ).fit(wine).method_  # fmt: skip
     noise = method.noise
     assert [tuple(p.shape) for p in noise.parameters() if p.ndim == 2] == [(7, 13), (26, 7)]
-    assert (noise.strength, noise.level, noise.distribution, noise.random_share) == (0.3, "free", "uniform", 0.2)
+    assert (noise.strength, noise.level, noise.distribution, noise.random_fraction) == (0.3, "free", "uniform", 0.2)
     assert noise.adversarial and noise.learn_mean and method.two_sided
     assert (method.penalty, method.penalty_weight) == ("inverse_norm", 0.5)
 
 
-@pytest.mark.parametrize("view_maker", ["neighbours", "neighbour-mix"])
-def test_neighbours_are_sought_where_the_encoder_looks_first(digits, view_maker):
+@pytest.mark.parametrize("view_maker", ["neighbors", "neighbor-mix"])
+def test_neighbors_are_sought_where_the_encoder_looks_first(digits, view_maker):
     x = digits[:150]
     model = Contrastive(**TINY, input_components=3, n_neighbors=1, view_maker=view_maker).fit(x)
     axes = model.method_.framework.encoder[0]

@@ -69,8 +69,8 @@ def test_the_default_keeps_level_and_spread(wine, published, objective):
     assert spread[-1] > 0.005  # yet a shape was learned
 
 
-def test_the_random_share_bounds_the_spread(wine):
-    options = PAPER | {"level": "fixed", "penalty": "none", "random_share": 0.5, "epochs": 100}
+def test_the_random_fraction_bounds_the_spread(wine):
+    options = PAPER | {"level": "fixed", "penalty": "none", "random_fraction": 0.5, "epochs": 100}
     model = PiNDA(**options).fit(wine)
     profile = model.noise_profile(wine)[0] / wine.std(0)
     assert (profile >= 0.5 * 0.5**0.5 - 1e-4).all()

@@ -67,9 +67,7 @@ def test_missing_values_are_refused_or_imputed(x, share, seed):
 
 
 @SOME
-@given(
-    view_maker=st.lists(st.sampled_from(["noise", "corruption", "mixup", "neighbour-mix", "neighbours"]), min_size=1)
-)
+@given(view_maker=st.lists(st.sampled_from(["noise", "corruption", "mixup", "neighbor-mix", "neighbors"]), min_size=1))
 def test_view_makers_join_in_any_order(view_maker):
     x = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
     model = fitted(Contrastive, x, view_maker="+".join(view_maker))

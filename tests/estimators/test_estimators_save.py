@@ -13,8 +13,8 @@ from estimator_processes import load_without_pickle
 import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
+from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.estimators import ESTIMATORS
-from viewsmith.training.checkpoint import load_tensors, save_tensors
 
 pytestmark = pytest.mark.filterwarnings("ignore:training ended early")
 
@@ -40,7 +40,7 @@ def saved(wine, tmp_path):
             "input_components": 5,
             "scaling": "global",
         },
-        {"view_maker": "neighbours+mixup", "hidden": (), "projection": (), "temperature": 0.3, "impute": "median"},
+        {"view_maker": "neighbors+mixup", "hidden": (), "projection": (), "temperature": 0.3, "impute": "median"},
     ],
     ids=["defaults", "one", "other"],
 )

@@ -53,7 +53,7 @@ def test_the_choice_follows_the_scores(wine, monkeypatch):
 
     seen = []
     label_free = importlib.import_module("viewsmith.evaluation.label_free")
-    monkeypatch.setattr(label_free, "neighbour_r2", prefer_the_second)
+    monkeypatch.setattr(label_free, "neighbor_r2", prefer_the_second)
     model = Contrastive(**TINY | NOISE | {"noise_strength": "auto"}).fit(wine)
     assert model.fitted_["noise_strength"] == module.GRID[1] and len(seen) == 4
 
@@ -69,7 +69,7 @@ def test_trials_take_rows_as_they_were_scaled_and_filled(wine):
 def test_where_no_noise_is_added_nothing_is_tried(cls, wine, monkeypatch):
     monkeypatch.setattr(module, "clone", lambda estimator: pytest.fail("a trial was made"))
     if cls is Contrastive:
-        fitted = cls(**TINY, noise_strength="auto", view_maker="neighbours").fit(wine).fitted_
+        fitted = cls(**TINY, noise_strength="auto", view_maker="neighbors").fit(wine).fitted_
         assert fitted["noise_strength"] == 1.0 and "strength_scores" not in fitted
     else:
         assert cls(**TINY, strength=0.7).fit(wine).fitted_["strength"] == 0.7

@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score
 from sklearn.neighbors import NearestNeighbors
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation.label_free import label_free, neighbour_r2
+from viewsmith.evaluation.label_free import label_free, neighbor_r2
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
 
 
@@ -35,7 +35,7 @@ def test_one_row_has_no_spread(digits):
         label_free(digits[:1])
 
 
-def test_neighbour_r2_against_scikit_learn(digits):
+def test_neighbor_r2_against_scikit_learn(digits):
     fit, val = digits[:600], digits[600:800]
     # A representation that keeps half of the pixels.
     h_fit, h_val = fit[:, 16:48] - 8, val[:, 16:48] - 8
@@ -43,26 +43,26 @@ def test_neighbour_r2_against_scikit_learn(digits):
     nearest = NearestNeighbors(n_neighbors=10, metric="cosine").fit(h_fit).kneighbors(h_val, return_distance=False)
     predicted = axes.transform(fit)[nearest].mean(axis=1)
     expected = r2_score(axes.transform(val), predicted, multioutput="variance_weighted")
-    found = neighbour_r2(h_fit, h_val, fit, val)
+    found = neighbor_r2(h_fit, h_val, fit, val)
     assert 0.3 < expected < 0.95
     # Equally distant digits may be taken in another order.
     assert found == pytest.approx(expected, abs=2e-3)
 
 
-def test_neighbour_r2_tells_a_representation_from_noise(digits):
+def test_neighbor_r2_tells_a_representation_from_noise(digits):
     fit, val = digits[:600], digits[600:800]
     noise = np.random.default_rng(0).normal(size=(800, 16))
-    assert neighbour_r2(fit, val, fit, val) > neighbour_r2(noise[:600], noise[600:], fit, val) + 0.5
-    assert neighbour_r2(fit, fit, fit, fit, k=1) == pytest.approx(1)
+    assert neighbor_r2(fit, val, fit, val) > neighbor_r2(noise[:600], noise[600:], fit, val) + 0.5
+    assert neighbor_r2(fit, fit, fit, fit, k=1) == pytest.approx(1)
 
 
-def test_neighbour_r2_with_few_rows_and_one_column(wine):
-    assert neighbour_r2(wine[:4], wine[4:9], wine[:4], wine[4:9]) <= 1
-    assert neighbour_r2(wine[:40], wine[40:], wine[:40, :1], wine[40:, :1]) <= 1
+def test_neighbor_r2_with_few_rows_and_one_column(wine):
+    assert neighbor_r2(wine[:4], wine[4:9], wine[:4], wine[4:9]) <= 1
+    assert neighbor_r2(wine[:40], wine[40:], wine[:40, :1], wine[40:, :1]) <= 1
 
 
-def test_neighbour_r2_checks_its_input(wine):
+def test_neighbor_r2_checks_its_input(wine):
     with pytest.raises(InputError, match="one representation for each row"):
-        neighbour_r2(wine[:5], wine[5:], wine[:4], wine[5:])
+        neighbor_r2(wine[:5], wine[5:], wine[:4], wine[5:])
     with pytest.raises(InputError, match="all 3 validation rows are equal"):
-        neighbour_r2(wine[:9], wine[9:12], wine[:9], np.repeat(wine[:1], 3, axis=0))
+        neighbor_r2(wine[:9], wine[9:12], wine[:9], np.repeat(wine[:1], 3, axis=0))

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation.linear import LinearModel, fit_linear, standardise
+from viewsmith.evaluation.linear import LinearModel, fit_linear, standardize
 
 
 def objective(model: LinearModel, x: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
@@ -58,7 +58,7 @@ def test_reaches_the_optimum_of_scikit_learn(name, loss):
     x, y = SETS[name]()
     share = 0.8 if name.startswith("wide") else 0.3
     x, x_test, y, _ = train_test_split(x.astype(np.float32), y, test_size=share, random_state=0, stratify=y)
-    x, x_test = standardise(x, x_test)
+    x, x_test = standardize(x, x_test)
     ours = fit_linear(x, y, len(np.unique(y)), loss=loss)
     theirs = sklearn_optimum(x, y, loss, 1.0)
 
@@ -72,8 +72,8 @@ def test_reaches_the_optimum_of_scikit_learn(name, loss):
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 @pytest.mark.parametrize("C", [0.01, 10.0])
 @pytest.mark.parametrize("n_features", [13, 500])
-def test_uncentred_rows_and_other_strengths(loss, C, n_features):
-    # Not standardised, so that a free and a regularised intercept differ; wide rows go through their span.
+def test_uncentered_rows_and_other_strengths(loss, C, n_features):
+    # Not standardized, so that a free and a regularized intercept differ; wide rows go through their span.
     x, y = load_wine(return_X_y=True)
     x = x / x.std(axis=0)
     if n_features > x.shape[1]:
@@ -87,7 +87,7 @@ def test_uncentred_rows_and_other_strengths(loss, C, n_features):
 def test_repeated_rows_and_columns(loss):
     # The rows span fewer dimensions than there are rows or columns.
     x, y = load_wine(return_X_y=True)
-    x = standardise(x[::6], x[::6])[0]
+    x = standardize(x[::6], x[::6])[0]
     y = y[::6]
     model = fit_linear(np.tile(x, (2, 5)), np.tile(y, 2), 3, loss=loss)
     # Five copies of a column share its weight, which costs a fifth of the penalty; two copies of a row count twice.
@@ -96,30 +96,30 @@ def test_repeated_rows_and_columns(loss):
     np.testing.assert_allclose(model.coef[:, :13], model.coef[:, -13:], atol=1e-5)
 
 
-def test_standardise_agrees_with_scikit_learn(digits, wine):
+def test_standardize_agrees_with_scikit_learn(digits, wine):
     for x in (digits, wine, wine * 1e-4 + 1000):
         train, test = x[::2], x[1::2]
         scaler = StandardScaler().fit(train.astype(np.float64))
-        ours = standardise(train, test)
+        ours = standardize(train, test)
         assert [part.dtype for part in ours] == [np.float32, np.float32]
         np.testing.assert_allclose(ours[0], scaler.transform(train.astype(np.float64)), rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(ours[1], scaler.transform(test.astype(np.float64)), rtol=1e-4, atol=1e-4)
 
 
-def test_standardise_leaves_the_scale_of_constant_columns():
+def test_standardize_leaves_the_scale_of_constant_columns():
     train = np.full((7, 1), 0.1, dtype=np.float32)
     test = np.array([[0.1], [2.1]], dtype=np.float32)
-    np.testing.assert_allclose(standardise(train, test)[0], 0, atol=1e-7)
-    np.testing.assert_allclose(standardise(train, test)[1], [[0], [2]], atol=1e-6)
+    np.testing.assert_allclose(standardize(train, test)[0], 0, atol=1e-7)
+    np.testing.assert_allclose(standardize(train, test)[1], [[0], [2]], atol=1e-6)
 
 
 def test_running_out_of_steps_warns(wine):
     y = load_wine().target
     with pytest.warns(UserWarning, match=r"stopped after 2 steps .* raise max_iter"):
-        fit_linear(standardise(wine, wine)[0], y, 3, loss="logistic", max_iter=2)
+        fit_linear(standardize(wine, wine)[0], y, 3, loss="logistic", max_iter=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit_linear(standardise(wine, wine)[0], y, 3, loss="logistic")
+        fit_linear(standardize(wine, wine)[0], y, 3, loss="logistic")
 
 
 def test_input_is_left_alone(wine):

@@ -15,8 +15,8 @@ from sklearn.svm import LinearSVC
 
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation import protocol
-from viewsmith.evaluation.linear import standardise
-from viewsmith.evaluation.neighbours import cosine_neighbours, majority
+from viewsmith.evaluation.linear import standardize
+from viewsmith.evaluation.neighbors import cosine_neighbors, majority
 from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding, few_label_rows, matched_accuracy
 
 NAMES = ["barbera", "barolo", "grignolino"]
@@ -24,9 +24,9 @@ NAMES = ["barbera", "barolo", "grignolino"]
 
 @pytest.fixture(scope="module")
 def split():
-    """Wine, standardised: train rows, their labels, test rows, their labels."""
+    """Wine, standardized: train rows, their labels, test rows, their labels."""
     x, y = load_wine(return_X_y=True)
-    train, test = standardise(x[::2], x[1::2])
+    train, test = standardize(x[::2], x[1::2])
     return train, y[::2], test, y[1::2]
 
 
@@ -48,15 +48,15 @@ def test_linear_and_svm_agree_with_scikit_learn(split, scores):
 
 
 @pytest.mark.parametrize("k", [1, 4, 5])
-def test_neighbours_and_votes_agree_with_scikit_learn(split, k):
+def test_neighbors_and_votes_agree_with_scikit_learn(split, k):
     train, y, test, _ = split
     peer = KNeighborsClassifier(k, metric="cosine", algorithm="brute").fit(train, y)
-    found = cosine_neighbours(train, test, k)
+    found = cosine_neighbors(train, test, k)
     assert np.array_equal(found, peer.kneighbors(test, return_distance=False))
     assert np.array_equal(majority(y[found], 3), peer.predict(test))
 
 
-def test_knn_score_is_the_accuracy_of_five_neighbours(split, scores):
+def test_knn_score_is_the_accuracy_of_five_neighbors(split, scores):
     train, y, test, y_test = split
     peer = KNeighborsClassifier(5, metric="cosine", algorithm="brute").fit(train, y)
     assert scores["knn"] == peer.score(test, y_test)
@@ -69,7 +69,7 @@ def test_smallest_class_wins_a_tie():
 def test_cosine_with_a_row_of_zeros_is_zero():
     rows = [[-1.0, 0.1], [0.0, 0.0], [0.1, 5.0], [2.0, 0.0]]
     # Cosines of (1, 0): -1, 0, 0.02 and 1; the zero row comes after the nearly orthogonal one, before the opposite.
-    assert cosine_neighbours(rows, [[7.0, 0.0]], 9).tolist() == [[3, 2, 1, 0]]
+    assert cosine_neighbors(rows, [[7.0, 0.0]], 9).tolist() == [[3, 2, 1, 0]]
 
 
 @pytest.mark.parametrize("suffix", ["", "_l2"])
@@ -130,7 +130,7 @@ def test_few_label_score_is_the_mean_over_draws(split):
     assert ours == pytest.approx(np.mean(expected), abs=0.5 / len(test))
 
 
-def test_all_embeddings_get_the_same_labelled_rows(split, monkeypatch):
+def test_all_embeddings_get_the_same_labeled_rows(split, monkeypatch):
     train, y, test, y_test = split
     seen = []
     original = protocol.few_label_rows

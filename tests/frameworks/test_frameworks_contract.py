@@ -87,7 +87,7 @@ def test_only_training_moves_state(name):
     framework(views(name))
     moved = {key for key in still if not torch.equal(framework.state_dict()[key], before[key])}
     expected = {key for key in still if "_copy" in key}
-    expected |= {"keys", "key_ids", "pointer"} if name == "moco" else {"centre"} if name == "dino" else set()
+    expected |= {"keys", "key_ids", "pointer"} if name == "moco" else {"center"} if name == "dino" else set()
     assert moved == expected
 
 
@@ -207,7 +207,7 @@ def test_samples_of_zeros_are_legal(name):
         ("dino", {"first_teacher_temperature": 0}, "first_teacher_temperature is 0, expected a number above 0"),
         ("dino", {"warmup": 2}, "warmup is 2, expected a share from 0 to 1"),
         ("dino", {"momentum": 2}, "momentum is 2, expected a number from 0 to 1"),
-        ("dino", {"centre_momentum": 2}, "centre_momentum is 2, expected a number from 0 to 1"),
+        ("dino", {"center_momentum": 2}, "center_momentum is 2, expected a number from 0 to 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(name, options, said):
@@ -249,8 +249,8 @@ def test_training_lowers_the_loss(name):
     # Of DINO a teacher at rest, and labels that are hard: the entropy of moving targets is part of a loss, and wanders.
     options = {
         "moco": {"queue": 64},
-        "dino": {"momentum": 1, "centre_momentum": 1},
-        "soft": {"loss": SoftLoss(target_distance=1e6), "chart_loss": SoftLoss(target_distance=1e6)},
+        "dino": {"momentum": 1, "center_momentum": 1},
+        "soft": {"loss": SoftLoss(target_distance=1e6), "map_loss": SoftLoss(target_distance=1e6)},
     }.get(name, {})
     losses = train(build(name, norm="batch", **options), [batch() for _ in range(120)], rate=0.2)
     early, late = sum(losses[1:10]) / 9, sum(losses[-10:]) / 10

@@ -1,4 +1,4 @@
-"""DINO against loops over samples and views; its centre and schedules by hand."""
+"""DINO against loops over samples and views; its center and schedules by hand."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def teacher_scores(framework, batch):
         ]
 
 
-def slow_dino(framework, batch, centre, tau_s=0.1, tau_t=0.04):
+def slow_dino(framework, batch, center, tau_s=0.1, tau_t=0.04):
     views = [batch.first, batch.second]
     if batch.local is not None:
         views += [batch.local[:, v] for v in range(batch.local.shape[1])]
@@ -31,7 +31,7 @@ def slow_dino(framework, batch, centre, tau_s=0.1, tau_t=0.04):
     for i in range(len(batch.first)):
         terms = []
         for t in (0, 1):
-            target = torch.exp((teacher[t][i] - centre) / tau_t)
+            target = torch.exp((teacher[t][i] - center) / tau_t)
             for s in range(len(views)):
                 if s != t:
                     p = torch.exp(student[s][i] / tau_s)
@@ -43,19 +43,19 @@ def slow_dino(framework, batch, centre, tau_s=0.1, tau_t=0.04):
 @pytest.mark.parametrize("crops", [0, 1, 3])
 def test_dino_is_the_loop(crops):
     framework, batch = build("dino"), pair(crops=crops)
-    framework.centre.copy_(torch.tensor([0.3, -0.2, 0.1, 0.0, -0.4]))
-    centre = framework.centre.clone()
+    framework.center.copy_(torch.tensor([0.3, -0.2, 0.1, 0.0, -0.4]))
+    center = framework.center.clone()
     losses = framework(batch)
-    assert_value_and_gradient(framework, losses, slow_dino(framework, batch, centre))
+    assert_value_and_gradient(framework, losses, slow_dino(framework, batch, center))
 
 
-def test_the_centre_follows_the_teacher():
-    framework, centre = build("dino"), torch.zeros(5, dtype=torch.float64)
+def test_the_center_follows_the_teacher():
+    framework, center = build("dino"), torch.zeros(5, dtype=torch.float64)
     for seed in (1, 2):
         batch = pair(seed=seed, crops=2)
         framework(batch)
-        centre = 0.9 * centre + 0.1 * torch.cat(teacher_scores(framework, batch)).mean(0)
-        torch.testing.assert_close(framework.centre, centre, rtol=1e-10, atol=1e-14)
+        center = 0.9 * center + 0.1 * torch.cat(teacher_scores(framework, batch)).mean(0)
+        torch.testing.assert_close(framework.center, center, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
@@ -89,5 +89,5 @@ def test_published_settings():
     assert widths == [(16, 2048), (2048, 2048), (2048, 256)]
     assert sum(isinstance(m, nn.GELU) for m in head) == 2 and len(head) == 5
     framework = DINO(nn.Identity(), dino.projector(16, hidden=8, out=4))
-    assert framework.prototypes.weight.shape == (65536, 4) and framework.centre.shape == (65536,)
-    assert (framework.temperature, framework.momentum, framework.centre_momentum) == (0.1, 0.996, 0.9)
+    assert framework.prototypes.weight.shape == (65536, 4) and framework.center.shape == (65536,)
+    assert (framework.temperature, framework.momentum, framework.center_momentum) == (0.1, 0.996, 0.9)

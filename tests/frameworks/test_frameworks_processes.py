@@ -19,6 +19,6 @@ def test_two_processes_equal_one_on_the_whole_batch(of_two, name):
         assert found[name].keys() == expected.keys()
         for key, value in expected.items():
             torch.testing.assert_close(found[name][key], value, rtol=1e-8, atol=1e-12, msg=lambda m, k=key: f"{k}: {m}")
-    # Both hold one queue, one centre and one set of weights, to the last bit.
+    # Both hold one queue, one center and one set of weights, to the last bit.
     one, other = (found[name] for found in of_two)
     assert all(torch.equal(one[key], other[key]) for key in expected)

@@ -8,7 +8,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.frameworks import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.losses import nt_xent, soft_contrastive
 from viewsmith.losses.soft_contrastive import default_negative_weight
-from viewsmith.losses.soft_normalised import soft_normalised
+from viewsmith.losses.soft_normalized import soft_normalized
 from viewsmith.networks import MLP
 
 
@@ -27,16 +27,16 @@ def test_losses_of_embedding_and_map_are_added():
     framework, views = build("soft"), pair()
     y0, _, z, chart = embedded(framework, views)
     target = scaled(y0)
-    expected = soft_normalised(*z, target, ids=views.ids) + soft_normalised(*chart, target, ids=views.ids)
+    expected = soft_normalized(*z, target, ids=views.ids) + soft_normalized(*chart, target, ids=views.ids)
     assert_value_and_gradient(framework, framework(views), list(expected))
 
 
 @pytest.mark.parametrize("targets", ["samples", "views"])
 def test_the_published_loss_with_its_balance(targets):
     options = {"nu": 0.3, "nu_target": 5.0, "kernel": "plain", "beta": 0.2}
-    loss = SoftLoss(normalise=False, targets=targets, target_distance=None, **options)
-    chart_loss = SoftLoss(normalise=False, negative_weight=0.4, target_distance=None)
-    framework, views = build("soft", loss=loss, chart_loss=chart_loss), pair()
+    loss = SoftLoss(normalize=False, targets=targets, target_distance=None, **options)
+    map_loss = SoftLoss(normalize=False, negative_weight=0.4, target_distance=None)
+    framework, views = build("soft", loss=loss, map_loss=map_loss), pair()
     y0, y1, z, chart = embedded(framework, views)
     target = y1 if targets == "views" else None
     weight = default_negative_weight(3, 0.3, B)
@@ -49,7 +49,7 @@ def test_the_published_loss_with_its_balance(targets):
 
 
 def test_info_nce_in_place_of_the_soft_loss():
-    framework, views = build("soft", loss=InfoNCE("cosine", 0.3), chart_loss=InfoNCE()), pair()
+    framework, views = build("soft", loss=InfoNCE("cosine", 0.3), map_loss=InfoNCE()), pair()
     _, _, z, chart = embedded(framework, views)
     options = {"negatives": "cross", "ids": views.ids}
     expected = nt_xent(*z, temperature=0.3, **options)
@@ -61,20 +61,20 @@ def test_without_a_second_embedding_the_head_is_the_map():
     torch.manual_seed(0)
     framework, views = SoftContrastive(*networks()).double(), pair()
     y0, y1 = framework.encoder(views.first), framework.encoder(views.second)
-    expected = soft_normalised(framework.head(y0), framework.head(y1), scaled(y0), ids=views.ids)
+    expected = soft_normalized(framework.head(y0), framework.head(y1), scaled(y0), ids=views.ids)
     torch.testing.assert_close(framework(views), expected, rtol=1e-9, atol=1e-9)
-    assert framework.chart_or_head is framework.head
+    assert framework.map_network is framework.head
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_the_share_of_the_maps_gradient_that_reaches_the_encoder(share):
-    framework, views = build("soft", chart_share=share), pair()
+    framework, views = build("soft", map_gradient=share), pair()
     encoder, chart = list(framework.encoder.parameters()), list(framework.chart.parameters())
     found = torch.autograd.grad(framework(views).mean(), [*encoder, *chart])
     y0, _, z, charted = embedded(framework, views)
     target = scaled(y0.detach())
-    of_z = torch.autograd.grad(soft_normalised(*z, target, ids=views.ids).mean(), encoder, retain_graph=True)
-    of_map = torch.autograd.grad(soft_normalised(*charted, target, ids=views.ids).mean(), [*encoder, *chart])
+    of_z = torch.autograd.grad(soft_normalized(*z, target, ids=views.ids).mean(), encoder, retain_graph=True)
+    of_map = torch.autograd.grad(soft_normalized(*charted, target, ids=views.ids).mean(), [*encoder, *chart])
     for number, gradient in enumerate(found):
         inside = number < len(encoder)
         expected = of_z[number] + share * of_map[number] if inside else of_map[number]
@@ -83,8 +83,8 @@ def test_the_share_of_the_maps_gradient_that_reaches_the_encoder(share):
 
 
 def test_a_share_outside_its_range_is_refused():
-    with pytest.raises(InputError, match=r"chart_share is 1.5, expected 0 \(none\) to 1"):
-        SoftContrastive(*networks(), MLP(5, [2]), chart_share=1.5)
+    with pytest.raises(InputError, match=r"map_gradient is 1.5, expected 0 \(none\) to 1"):
+        SoftContrastive(*networks(), MLP(5, [2]), map_gradient=1.5)
 
 
 def test_every_weight_learns():

@@ -109,11 +109,11 @@ def test_two_views_and_one_positive_are_info_nce():
 @pytest.mark.parametrize("kind", ["large", "medium", "small"])
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("own", [False, True])
-def test_the_regularisation_compares_augmented_with_original_pairs(kind, each, own):
+def test_the_regularization_compares_augmented_with_original_pairs(kind, each, own):
     contrast = FeatureContrast(memory(each=own))
     z, a = tensor(M, B, D), torch.nn.functional.normalize(tensor(M, B, D, seed=1), dim=-1)
     draw = contrast.memory.draw(B, IDS, generator())
-    found = contrast.regularisation(z, draw, a, kind, each=each)
+    found = contrast.regularization(z, draw, a, kind, each=each)
     original = [slow_pairs(i, (0,) * M, z, a, draw) for i in range(B)]
     low = [min(pairs[0].values()) for pairs in original]
     high = [max(itertools.chain(*pairs[1].values())) for pairs in original]

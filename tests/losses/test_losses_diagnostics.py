@@ -30,8 +30,8 @@ def slow_feature_std(h):
 
 def slow_effective_rank(h):
     # Singular values by way of the eigenvalues of the Gram matrix.
-    centred = h - h.mean(0)
-    values = np.sqrt(np.clip(np.linalg.eigvalsh(centred.T @ centred), 0, None))
+    centered = h - h.mean(0)
+    values = np.sqrt(np.clip(np.linalg.eigvalsh(centered.T @ centered), 0, None))
     shares = values / values.sum()
     return math.exp(-sum(p * math.log(p) for p in shares if p > 1e-9))
 
@@ -79,7 +79,7 @@ def test_by_hand():
 
 
 def test_effective_rank_by_hand():
-    # Centred orthogonal columns of lengths 2 : 1 : 1 have shares 1/2, 1/4, 1/4 and entropy 1.5 log 2.
+    # Centered orthogonal columns of lengths 2 : 1 : 1 have shares 1/2, 1/4, 1/4 and entropy 1.5 log 2.
     columns = torch.tensor([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=torch.float64)
     lengths = torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64)
     assert float(effective_rank(columns * lengths + 5)) == pytest.approx(2**1.5)

@@ -161,13 +161,13 @@ def test_two_uniform_draws_are_the_cross_view_info_nce_of_equation_20():
     )
 
 
-@pytest.mark.parametrize("normalised", [False, True])
-def test_importance_weights(normalised):
+@pytest.mark.parametrize("normalized", [False, True])
+def test_importance_weights(normalized):
     log_p = torch.log_softmax(torch.randn(4, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), 1)
     drawn = torch.tensor([[0, 3, 3], [8, 1, 2], [4, 4, 4], [5, 6, 7]])
-    weights = importance_weights(log_p.gather(1, drawn), 9, normalised=normalised)
+    weights = importance_weights(log_p.gather(1, drawn), 9, normalized=normalized)
     p = log_p.exp().gather(1, drawn)
-    torch.testing.assert_close(weights, 3 * p / p.sum(1, keepdim=True) if normalised else 9 * p)
+    torch.testing.assert_close(weights, 3 * p / p.sum(1, keepdim=True) if normalized else 9 * p)
 
 
 def test_what_is_linear_in_plain_weights_is_unbiased():

@@ -7,7 +7,7 @@ import torch
 
 from refusals import refusal
 from viewsmith.losses import nt_xent
-from viewsmith.losses.oucl import Logits, log_sum, margin_regularisation, margins, oucl, similarity, unite
+from viewsmith.losses.oucl import Logits, log_sum, margin_regularization, margins, oucl, similarity, unite
 
 FORMS = [
     Logits(),
@@ -176,13 +176,13 @@ def test_margins_by_hand(kind, sigma, swapped):
 
 @pytest.mark.parametrize("kind", ["large", "medium", "small"])
 @pytest.mark.parametrize("each", [False, True])
-def test_the_regularisation_is_equation_5(kind, each):
+def test_the_regularization_is_equation_5(kind, each):
     original, augmented = similarities(), [1 - d for d in similarities()]
     excluded = torch.zeros(5, 7, dtype=torch.bool)
     excluded[1, :3] = True
     extremes = (original[0].amin(1), original[1].amax(1)) if each else (original[0].min(), original[1].max())
     sigma = margins(*extremes, kind)
-    found = margin_regularisation(*augmented, sigma, excluded=excluded)
+    found = margin_regularization(*augmented, sigma, excluded=excluded)
     for i in range(5):
         near, far = (float(s[i] if each else s) for s in sigma)
         close = [max(d.item() - near, 0) for d in augmented[0][i]]
@@ -190,7 +190,7 @@ def test_the_regularisation_is_equation_5(kind, each):
         assert found[i].item() == pytest.approx(sum(close) / len(close) + sum(apart) / len(apart), rel=1e-9)
     if not each:
         # Over whole batches the mean of the samples is the paper's mean over pairs.
-        whole = margin_regularisation(*augmented, sigma).mean()
+        whole = margin_regularization(*augmented, sigma).mean()
         plain = (augmented[0] - sigma[0]).clamp_min(0).mean() + (sigma[1] - augmented[1]).clamp_min(0).mean()
         torch.testing.assert_close(whole, plain)
 
@@ -198,6 +198,6 @@ def test_the_regularisation_is_equation_5(kind, each):
 def test_only_augmented_pairs_have_a_gradient():
     original, augmented = similarities(), similarities(batch=5)
     sigma = margins(original[0].min(), original[1].max(), "large")
-    loss = margin_regularisation(*augmented, sigma).sum()
+    loss = margin_regularization(*augmented, sigma).sum()
     assert torch.autograd.grad(loss, original, allow_unused=True, retain_graph=True) == (None, None)
     assert all(g.abs().sum() > 0 for g in torch.autograd.grad(loss, augmented))

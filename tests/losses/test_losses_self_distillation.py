@@ -10,12 +10,12 @@ from viewsmith.losses.self_distillation import self_distillation
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-5}}
 
 
-def slow_self_distillation(student, teacher, centre, tau_s, tau_t):
+def slow_self_distillation(student, teacher, center, tau_s, tau_t):
     losses = []
     for i in range(student.shape[1]):
         terms = []
         for t in (0, 1):
-            target = torch.exp((teacher[t, i] - centre) / tau_t)
+            target = torch.exp((teacher[t, i] - center) / tau_t)
             target = target / target.sum()
             for s in range(len(student)):
                 if s != t:
@@ -45,15 +45,15 @@ def test_self_distillation_is_the_loop(views, dtype):
 
 
 def test_by_hand():
-    # Scores equal to the centre leave a teacher without opinion; the student says 1 : 3.
+    # Scores equal to the center leave a teacher without opinion; the student says 1 : 3.
     student = torch.tensor([0.0, math.log(3)]).expand(2, 1, 2)
-    centre = torch.tensor([5.0, -2.0])
-    teacher = centre.expand(2, 1, 2)
-    loss = self_distillation(student, teacher, centre, student_temperature=1.0)
+    center = torch.tensor([5.0, -2.0])
+    teacher = center.expand(2, 1, 2)
+    loss = self_distillation(student, teacher, center, student_temperature=1.0)
     assert float(loss) == pytest.approx((math.log(4) + math.log(4 / 3)) / 2)
-    # Above the centre by log 3 / 2 in the first prototype, at temperature 1/2: odds 3 : 1.
+    # Above the center by log 3 / 2 in the first prototype, at temperature 1/2: odds 3 : 1.
     teacher = teacher + torch.tensor([math.log(3) / 2, 0.0])
-    loss = self_distillation(student, teacher, centre, student_temperature=1.0, teacher_temperature=0.5)
+    loss = self_distillation(student, teacher, center, student_temperature=1.0, teacher_temperature=0.5)
     assert float(loss) == pytest.approx(3 / 4 * math.log(4) + 1 / 4 * math.log(4 / 3))
 
 

@@ -264,7 +264,7 @@ def test_far_positives_still_attract():
 
 
 def shown(kind, rows=7):
-    """Rows that first and second views show: some twice, or second views of other rows (neighbours)."""
+    """Rows that first and second views show: some twice, or second views of other rows (neighbors)."""
     first = torch.tensor([0, 1, 2, 3, 0, 1, 4])[:rows]
     return {"same": (first, first), "other": (first, torch.tensor([1, 1, 5, 0, 6, 3, 0])[:rows])}[kind]
 

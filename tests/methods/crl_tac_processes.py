@@ -13,7 +13,7 @@ from viewsmith.views import AugmentationChannel, Masks
 B, D, M = 8, 6, 5
 
 SETTINGS = {
-    "centred": True,
+    "centered": True,
     "beta": 3.0,
     "channel_beta": 0.5,
     "draws": 3,
@@ -60,7 +60,7 @@ CASES = {
     "exact, not a series": {"encoder_step": "exact", "channel_beta": 2.0},
     "exact, distinct, held": {"encoder_step": "exact", "distinct": True, "effective_target": 4.0},
     "sampled, plain weights": {"channel_step": "sampled"},
-    "sampled, normalised weights": {"channel_step": "sampled", "weights": "normalised"},
+    "sampled, normalized weights": {"channel_step": "sampled", "weights": "normalized"},
 }
 
 

@@ -8,7 +8,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.losses import nt_xent
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP
-from viewsmith.views import GaussianNoise, Identity, Neighbours, PiNoise, ViewPair
+from viewsmith.views import GaussianNoise, Identity, Neighbors, PiNoise, ViewPair
 
 B, D = 6, 4
 X = torch.randn(20, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -55,8 +55,8 @@ def test_contrastive_is_the_framework_on_the_views():
     assert logs == {}
 
 
-def test_contrastive_with_neighbours_knows_whose_rows_are_shown():
-    method = ContrastiveMethod(framework(), ViewPair([Neighbours(3)]), epochs=3, optimizer=Optimizer())
+def test_contrastive_with_neighbors_knows_whose_rows_are_shown():
+    method = ContrastiveMethod(framework(), ViewPair([Neighbors(3)]), epochs=3, optimizer=Optimizer())
     method.prepare(X, 0)
     losses, _ = method(batch())
     shown = method.views.makers[0].partners(X[INDEX], INDEX, draw())
@@ -120,7 +120,7 @@ def test_pinda_is_its_equation(two_sided, penalty):
 
 
 def test_pinda_adds_its_noise_to_the_views():
-    method = pinda([Neighbours(3)], two_sided=False, penalty="none")
+    method = pinda([Neighbors(3)], two_sided=False, penalty="none")
     losses, _ = method(batch())
     generator = draw()
     shown = method.views.makers[0].partners(X[INDEX], INDEX, generator)

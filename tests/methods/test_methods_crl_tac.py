@@ -22,7 +22,7 @@ def steps(method):
 
 def slow_embeddings(method, x):
     """Every view of every sample, one at a time."""
-    empty = method.head(method.encoder(torch.zeros_like(x[:1])))[0] if method.centred else 0
+    empty = method.head(method.encoder(torch.zeros_like(x[:1])))[0] if method.centered else 0
     return torch.stack(
         [
             torch.stack([on_sphere(method.head(method.encoder((row * mask)[None]))[0] - empty) for mask in masks])
@@ -47,7 +47,7 @@ def slow_gain(method, name, x, t):
         gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=series if beta <= 1 else torch.exp)
     else:
         w = torch.stack([torch.stack([M * row[k] for k in draws]) for row, draws in zip(p, t, strict=True)])
-        if method.weights == "normalised":
+        if method.weights == "normalized":
             w = torch.stack([3 * row / sum(row) for row in w])
         gain = slow_sampled(drawn.detach(), w, beta)
     h = torch.stack([-sum(q * q.log() for q in row) for row in p])
@@ -126,7 +126,7 @@ def test_exact_channel_step_is_the_bound_with_the_entropy(beta, order):
     assert logs["entropy"].item() == pytest.approx(entropy(log_p).mean().item())
 
 
-@pytest.mark.parametrize("weights", ["plain", "normalised"])
+@pytest.mark.parametrize("weights", ["plain", "normalized"])
 def test_sampled_channel_step_weighs_uniform_draws(weights):
     method, x = crl_tac(channel_step="sampled", weights=weights), samples()
     t = torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(9))
@@ -174,13 +174,13 @@ def test_channel_step_leaves_batch_norm_alone(step):
 
 @pytest.mark.parametrize("norm", ["none", "batch"])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_centred_empty_view_says_nothing(norm, training):
+def test_a_centered_empty_view_says_nothing(norm, training):
     method = crl_tac(norm=norm).train(training)
     views = samples(4)
     views[2] = 0
     z = method.embed(views)
     assert z[2].norm() < 1e-9 and (z[[0, 1, 3]].norm(dim=1) > 0.9).all()
-    assert crl_tac(norm=norm, centred=False).train(training).embed(views)[2].norm() > 0.9
+    assert crl_tac(norm=norm, centered=False).train(training).embed(views)[2].norm() > 0.9
 
 
 def test_on_sphere_is_smooth_at_zero():
@@ -193,14 +193,14 @@ def test_on_sphere_is_smooth_at_zero():
     torch.testing.assert_close(v.grad[0], torch.full((3,), 1 / SMALL).double())
 
 
-def crops(bias, centred):
+def crops(bias, centered):
     """CRL-TAC on crops of images."""
     torch.manual_seed(0)
     channel = AugmentationChannel(Crops(64, 64), CropScores())
     encoder = CropCNN(n_components=16, bias=bias)
     head = nn.Sequential(nn.ReLU(), nn.Linear(16, 8, bias=bias))
     options = {
-        "centred": centred,
+        "centered": centered,
         "draws": 4,
         "channel_rows": 32,
         "entropy_weight": 0.0,
@@ -230,11 +230,11 @@ def squares(n=96):
 
 
 @pytest.mark.parametrize(
-    ("bias", "centred", "starts"), [(False, False, True), (True, True, True), (True, False, False)]
+    ("bias", "centered", "starts"), [(False, False, True), (True, True, True), (True, False, False)]
 )
-def test_the_channel_starts_where_empty_crops_say_nothing(bias, centred, starts):
+def test_the_channel_starts_where_empty_crops_say_nothing(bias, centered, starts):
     """The trap of section 1.1 of the trials: with a direction of their own, empty crops hold the channel uniform."""
-    method, x = crops(bias, centred), squares()
+    method, x = crops(bias, centered), squares()
     Trainer(method, seed=0, batch_size=32).fit(x)
     method.diagnose(x, stream(0, "x"))
     p = method.channel.log_p(x).detach().exp()

@@ -14,10 +14,10 @@ from viewsmith.methods import DiffAugMethod
 from viewsmith.networks import MLP, Pixels
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.views import Identity, Neighbours, ViewPair
-from viewsmith.views.bank import Bank
-from viewsmith.views.diffusion import ConditionalDiffusion, PixelCodes, VectorCodes
-from viewsmith.views.generated import GeneratedViews
+from viewsmith.views import Identity, Neighbors, ViewPair
+from viewsmith.views.generated.cache import ViewCache
+from viewsmith.views.generated.diffusion import ConditionalDiffusion, PixelCodes, VectorCodes
+from viewsmith.views.generated.diffusion_views import GeneratedViews
 
 N, D, M = 60, 4, 5
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
@@ -50,7 +50,7 @@ def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **o
         labels=LABELS if condition == "labels" else None,
         n_classes=3 if condition == "labels" else 0,
         n_views=options.pop("n_views", 2),
-        keep_strayed=options.pop("keep_strayed", True),
+        keep_outliers=options.pop("keep_outliers", True),
     )
     settings = {
         "epochs": 4,
@@ -62,7 +62,7 @@ def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **o
         "fresh": False,
         "on_top": False,
     } | options
-    return DiffAugMethod(framework, ViewPair(makers or [Neighbours(3)]), generated, schedule=schedule, **settings)
+    return DiffAugMethod(framework, ViewPair(makers or [Neighbors(3)]), generated, schedule=schedule, **settings)
 
 
 def trained(*arguments, **options):
@@ -104,9 +104,9 @@ def test_the_phases_and_their_epochs(schedule, names, epochs):
 
 def test_after_a_generator_at_the_end_it_is_judged():
     method = diffaug("AB")
-    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3), ("judgement", 0)]
+    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3), ("judgment", 0)]
     Trainer(method, batch_size=20).fit(X)
-    assert method.generated.usable
+    assert method.generated.trained
 
 
 def test_the_encoder_follows_one_learning_rate_curve_over_its_phases():
@@ -134,7 +134,7 @@ def test_the_generator_is_conditioned_on_the_encoder_it_was_trained_with():
     method = trained()
     assert changed(weights(method.generated.encoder), method.framework.encoder)
     assert not any(p.requires_grad for p in method.generated.encoder.parameters())
-    assert int(method.generated.rounds) == 1 and bool(method.generated.usable)
+    assert int(method.generated.rounds) == 1 and bool(method.generated.trained)
 
 
 def test_positives_are_replaced_with_probability_lambda():
@@ -175,10 +175,10 @@ def test_fixed_views_on_top_of_generated_samples(monkeypatch):
 
 def test_without_a_generator_positives_are_fixed():
     method = trained("A")
-    assert method.positives(batch()) is None and method.borrows
+    assert method.positives(batch()) is None and method.needs_pool
     method.prepare(X, 0)
     view = method.view(X[:5], index=torch.arange(5), generator=torch.Generator().manual_seed(0))
-    assert all((row == X).all(1).any() for row in view)  # neighbours: rows of the data
+    assert all((row == X).all(1).any() for row in view)  # neighbors: rows of the data
 
 
 def test_the_bank_is_refreshed_every_so_many_epochs():
@@ -197,12 +197,12 @@ def test_fresh_views_differ_from_batch_to_batch():
     assert torch.equal(one, again)
 
 
-def test_views_that_strayed_are_not_taken():
-    method = trained(keep_strayed=False, replacement=1.0)
+def test_views_that_outliers_are_not_taken():
+    method = trained(keep_outliers=False, replacement=1.0)
     method.prepare(X, 0)
     taken = torch.cat([method.positives(batch(seed))[1] for seed in range(20)]).float().mean()
     assert float(method.generated.drift) > 0  # this small generator is no good one
-    assert float(taken) == pytest.approx(1 - float(method.generated._strayed[:20].float().mean()), abs=0.08)
+    assert float(taken) == pytest.approx(1 - float(method.generated._outliers[:20].float().mean()), abs=0.08)
 
 
 @pytest.mark.parametrize("condition", ["representation", "map", "labels", "random"])
@@ -225,7 +225,7 @@ def test_what_the_generator_is_told():
     torch.testing.assert_close(method.generated._condition(means[[2, 0]] + 1e-4, None, None), means[[2, 0]])
 
     told = diffaug(condition="map")
-    told.generated.follow(told.framework.encoder, told.framework.chart)
+    told.generated.copy_encoder(told.framework.encoder, told.framework.chart)
     torch.testing.assert_close(told.generated._condition(y, None, None), told.framework.chart(y).detach())
 
     random = diffaug(condition="random")
@@ -236,7 +236,7 @@ def test_what_the_generator_is_told():
 def test_joint_training_follows_the_encoder_epoch_by_epoch():
     method = trained("J", epochs=3)
     assert int(method.generated.rounds) == 3
-    assert bool(method.generated.usable)
+    assert bool(method.generated.trained)
 
 
 @pytest.mark.parametrize("rate, value", [(1e9, None), (1e-2, float("nan"))], ids=["diverges", "NaN"])
@@ -248,7 +248,7 @@ def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert Trainer(method, seed=1, batch_size=20).fit(X) == "finished"
-    assert not method.generated.usable and method.positives(batch()) is None
+    assert not method.generated.trained and method.positives(batch()) is None
     (line,) = method.warnings()
     assert "the generator diverged" in line and "fixed views" in line
     assert torch.isfinite(method.eval().represent(X)).all()
@@ -272,11 +272,11 @@ def test_same_seed_same_weights():
 def test_release_lets_go_of_the_training_rows():
     method = trained()
     method.release()
-    held = [value for value in vars(method.generated).values() if isinstance(value, torch.Tensor | Bank)]
+    held = [value for value in vars(method.generated).values() if isinstance(value, torch.Tensor | ViewCache)]
     assert held == [] and method.generated.rows is None
     assert all(value.numel() < N * M for name, value in method.generated.state_dict().items() if "classes" in name)
     with pytest.raises(RuntimeError, match="call prepare"):
-        method.generated.begin(0)
+        method.generated.fit_scales(0)
 
 
 def test_a_deep_copy_makes_the_same_views():
@@ -296,7 +296,7 @@ def test_a_bank_of_images_is_kept_in_bytes():
     def darker(x, index, generator):
         return codes.decode(codes.encode(x) * 0.5 - 0.5, x)
 
-    bank = Bank(rows, darker, n_views=2, seed=0, block=4)
+    bank = ViewCache(rows, darker, n_views=2, seed=0, block=4)
     assert all(isinstance(kept, Samples) and kept.rows.dtype == torch.uint8 for kept in bank.kept)
     index = torch.tensor([3, 9, 0])
     taken = bank.take(index, torch.tensor([0, 1, 1]))
@@ -304,16 +304,16 @@ def test_a_bank_of_images_is_kept_in_bytes():
 
 
 def test_a_bank_holds_each_view_where_it_belongs():
-    def labelled(x, index, generator):
+    def labeled(x, index, generator):
         return x * 0 + index[:, None] + torch.rand(1, generator=generator)
 
-    bank = Bank(X, labelled, n_views=3, seed=0, block=7)
+    bank = ViewCache(X, labeled, n_views=3, seed=0, block=7)
     index = torch.tensor([5, 5, 59, 0])
     taken = bank.take(index, torch.tensor([0, 2, 1, 2]))
     assert torch.equal(taken.floor().long()[:, 0], index)
     assert not torch.equal(taken[0], taken[1])
-    again = Bank(X, labelled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))
-    other = Bank(X, labelled, n_views=3, seed=1, block=7).take(index, torch.tensor([0, 2, 1, 2]))
+    again = ViewCache(X, labeled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))
+    other = ViewCache(X, labeled, n_views=3, seed=1, block=7).take(index, torch.tensor([0, 2, 1, 2]))
     assert torch.equal(taken, again) and not torch.equal(taken, other)
 
 
@@ -330,7 +330,7 @@ class Stop(Callback):
 
 @pytest.mark.parametrize("after", [2, 7, 11, 17, 20], ids=["A1", "B1", "B1, later", "A2", "A2, later"])
 def test_a_resumed_training_equals_an_uninterrupted_one(after, tmp_path):
-    options = {"refresh": 1, "keep_strayed": False}
+    options = {"refresh": 1, "keep_outliers": False}
     whole = trained(**options)
     folder = CheckpointFolder(tmp_path)
     stopped = Trainer(diffaug(**options), seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(after)])

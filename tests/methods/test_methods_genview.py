@@ -15,10 +15,10 @@ from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import GaussianNoise, Identity, ViewPair
-from viewsmith.views.adaptive import BearableStrength, adaptive_levels, noise_shares, strength_of
-from viewsmith.views.diffusion import ConditionalDiffusion, VectorCodes
-from viewsmith.views.generated import GeneratedViews
-from viewsmith.views.quality import ViewQuality
+from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
+from viewsmith.views.generated.diffusion_views import GeneratedViews
+from viewsmith.views.generated.noise_level import AdaptiveStrength, adaptive_levels, foreground_or_crowding, strength_of
+from viewsmith.views.generated.quality import ViewQuality
 
 N, D, M = 60, 4, 5
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
@@ -43,7 +43,7 @@ def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=
         "alpha": 1.0,
         "gamma": 1.0,
         "on_top": False,
-        "first_share": 0.5,
+        "first_fraction": 0.5,
         "epochs": 4,
         "generator_epochs": 3,
         "optimizer": Optimizer(learning_rate=1e-3),
@@ -52,7 +52,7 @@ def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=
     return GenViewMethod(
         SimCLR(encoder, MLP(M, [3])),
         ViewPair([maker or Identity()]),
-        GeneratedViews(generator, encoder, nn.Identity(), n_components=M, strengths=BearableStrength(noise))
+        GeneratedViews(generator, encoder, nn.Identity(), n_components=M, strengths=AdaptiveStrength(noise))
         if generated
         else None,
         ViewQuality(encoder, X) if quality else None,
@@ -77,8 +77,8 @@ def with_bank(**options):
     ("options", "phases"),
     [
         ({}, [("first", 2), ("generator", 3), ("train", 2)]),
-        ({"first_share": 0.25}, [("first", 1), ("generator", 3), ("train", 3)]),
-        ({"first_share": 0.0}, [("generator", 3), ("train", 4)]),
+        ({"first_fraction": 0.25}, [("first", 1), ("generator", 3), ("train", 3)]),
+        ({"first_fraction": 0.0}, [("generator", 3), ("train", 4)]),
         ({"generated": False}, [("first", 2), ("train", 2)]),
         ({"generated": False, "quality": False}, [("train", 4)]),
     ],
@@ -202,10 +202,10 @@ def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
 
     monkeypatch.setattr(ConditionalDiffusion, "sample", spy)
     method.pair(batch(), 0.0)
-    expected = strength_of(adaptive_levels(noise_shares(method.generated.encoder, X)[0]))
+    expected = strength_of(adaptive_levels(foreground_or_crowding(method.generated.encoder, X)[0]))
     assert torch.equal(seen[0], expected) and len(expected.unique()) == 5
     for noise, strengths in (("constant:300", {0.7}), ("random", {0.1, 0.3, 0.5, 0.7, 0.9})):
-        found = BearableStrength(noise)(method.generated.encoder, X, 0)
+        found = AdaptiveStrength(noise)(method.generated.encoder, X, 0)
         assert {round(value, 6) for value in found.tolist()} == strengths
 
 

@@ -13,10 +13,10 @@ from viewsmith.frameworks import moco
 from viewsmith.losses import info_nce
 from viewsmith.methods.meta_step import batch_statistics, inner_gradient, mean
 from viewsmith.methods.meta_terms import Whole
-from viewsmith.networks import ColourSplit, SmallCNN, ViewEncoders, ViewHeads
+from viewsmith.networks import ColorSplit, SmallCNN, ViewEncoders, ViewHeads
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.views import AdversarialViews, MetaFeatures, Neighbours
+from viewsmith.views import AdversarialViews, MetaFeatures, Neighbors
 
 IMAGES = torch.randn(N, 3, 16, 16, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
 
@@ -53,7 +53,7 @@ def plain(method, inner, given):
     terms = method.terms
     whole = Whole(terms, inner.state, inner.pair, inner.views, given.progress)
     theta = {name: inner.state[name] for name in inner.theta}
-    first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularised=True)
+    first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularized=True)
     with batch_statistics(method.framework, method.features):
         losses = plain_meta_losses(whole.at, first, second, weights=theta, rate=method.inner_rate, weight=given.weight)
     losses = losses / terms.feature_weight
@@ -67,7 +67,7 @@ CASES = [
     ("oucl", {"norm": "none"}),
     ("oucl", {"views": 3, "united": False}),
     ("oucl", {"kind": "bank", "recalled": True, "margin_each": True}),
-    ("oucl", {"margin": "small", "makers": [Neighbours(2)]}),
+    ("oucl", {"margin": "small", "makers": [Neighbors(2)]}),
     ("oucl", {"optimizer": Optimizer("sgd", learning_rate=0.05, clip=0.01)}),
     ("per-view", {"views": 3}),
     ("images", {}),
@@ -239,9 +239,9 @@ def test_feature_views_and_outputs():
     assert build().eval().represent(X).shape == (N, H)
 
 
-def test_colour_views_come_from_one_sample():
+def test_color_views_come_from_one_sample():
     torch.manual_seed(0)
-    split = ColourSplit((0.5,) * 3, (0.25,) * 3)
+    split = ColorSplit((0.5,) * 3, (0.25,) * 3)
     method = build(views=3)
     encoder = ViewEncoders([SmallCNN(c, H, widths=(4, 4)) for c in split.channels], split)
     framework = method.framework

@@ -12,7 +12,7 @@ from viewsmith.losses import nt_xent
 from viewsmith.methods import PiNDAMethod
 from viewsmith.networks import MLP, LowResolutionMap, SequenceCNN, SequenceMap, SharedTrunkMap, SmallCNN, resnet18
 from viewsmith.views import GaussianNoise, PiNoise, ViewMaker, ViewPair
-from viewsmith.views.maker import Pair
+from viewsmith.views.base import Pair
 
 B = 4
 FRAMEWORKS = {

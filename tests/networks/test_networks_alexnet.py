@@ -5,7 +5,7 @@ import torch
 
 from refusals import refusal
 from viewsmith.networks import MLP, SplitAlexNet, ViewEncoders, ViewHeads
-from viewsmith.networks.lab import ColourSplit
+from viewsmith.networks.lab import ColorSplit
 
 
 def images(*shape):
@@ -63,7 +63,7 @@ def test_encoders_of_views_stand_side_by_side():
 
 def test_a_split_feeds_each_encoder_its_channels():
     torch.manual_seed(0)
-    split = ColourSplit((0.5,) * 3, (0.2,) * 3)
+    split = ColorSplit((0.5,) * 3, (0.2,) * 3)
     encoders = ViewEncoders([SplitAlexNet(c, 8, stem="small") for c in split.channels], split).eval()
     x = images(4, 3, 16, 16)
     h = encoders(x)

@@ -12,7 +12,7 @@ from clip_toys import processor, save_clip
 from refusals import refusal
 from viewsmith.core.errors import MissingExtra
 from viewsmith.networks.clip import load_clip
-from viewsmith.networks.pixels import Pixels
+from viewsmith.networks.inputs.pixels import Pixels
 
 KINDS = ("CLIPVisionModel", "CLIPVisionModelWithProjection", "CLIPModel")
 
@@ -28,10 +28,10 @@ def smooth(*shape):
     """Smooth images, uint8."""
     place = np.linspace(0, 3, shape[1])
     image = np.sin(place[:, None] * 2 + 1) + np.cos(place[None, : shape[2]] * 3)
-    colours = np.arange(1, 1 + np.prod(shape[3:], dtype=int)).reshape(1, 1, 1, *shape[3:])
+    colors = np.arange(1, 1 + np.prod(shape[3:], dtype=int)).reshape(1, 1, 1, *shape[3:])
     image = (
         image.reshape(1, *shape[1:3], *[1] * (len(shape) - 3))
-        * colours
+        * colors
         * np.arange(1, 1 + shape[0]).reshape(-1, *[1] * (len(shape) - 1))
     )
     return torch.from_numpy(((np.sin(image) + 1) * 127).astype(np.uint8))
@@ -61,12 +61,12 @@ def test_patches_of_the_last_layer_after_the_norm(models, kind):
 
 
 @pytest.mark.parametrize("shape", [(2, 40, 40), (2, 40, 40, 1)])
-def test_grey_images_are_repeated(models, shape):
-    grey = smooth(*shape)
-    x, center, scale = scaled(grey)
-    colour = grey.reshape(2, 40, 40, 1).expand(-1, -1, -1, 3)
+def test_gray_images_are_repeated(models, shape):
+    gray = smooth(*shape)
+    x, center, scale = scaled(gray)
+    color = gray.reshape(2, 40, 40, 1).expand(-1, -1, -1, 3)
     folder = str(models["CLIPVisionModel"][0])
-    other, mean, spread = scaled(colour)
+    other, mean, spread = scaled(color)
     torch.testing.assert_close(
         load_clip(folder, center, scale)(x), load_clip(folder, mean, spread)(other), atol=1e-4, rtol=1e-4
     )

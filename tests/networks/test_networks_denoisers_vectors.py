@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from viewsmith.networks.denoisers.parts import Modulation, TimeCode, time_features, zero_start
+from viewsmith.networks.denoisers.layers import Modulation, TimeCode, time_features, zero_start
 from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
 
 CONDITION = 5
@@ -208,8 +208,8 @@ def linear(layer, row):
 
 
 def norm(row):
-    centred = row - row.mean()
-    return centred / (centred.square().mean() + 1e-5).sqrt()
+    centered = row - row.mean()
+    return centered / (centered.square().mean() + 1e-5).sqrt()
 
 
 def leaky(row):

@@ -22,7 +22,7 @@ def generator(seed=0):
 def small(dtype=torch.float32):
     torch.manual_seed(0)
     encoder = Hyena(**SMALL).to(dtype)
-    with torch.no_grad():  # as initialised, the blocks add next to nothing
+    with torch.no_grad():  # as initialized, the blocks add next to nothing
         for parameter in encoder.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.5)
@@ -79,7 +79,7 @@ def linear(weights, name, v):
     return out
 
 
-def normalised(weights, name, v):
+def normalized(weights, name, v):
     mean = sum(v) / len(v)
     variance = sum((a - mean) ** 2 for a in v) / len(v)
     scale, shift = weights[f"{name}.weight"].tolist(), weights[f"{name}.bias"].tolist()
@@ -105,7 +105,7 @@ def filters(weights, prefix, length, positions=22, width=6):
 
 def slow_block(weights, layer, h):
     prefix, length, width = f"layers.{layer}", len(h), len(h[0])
-    projected = [linear(weights, f"{prefix}.mixer.in_proj", normalised(weights, f"{prefix}.norm1", v)) for v in h]
+    projected = [linear(weights, f"{prefix}.mixer.in_proj", normalized(weights, f"{prefix}.norm1", v)) for v in h]
     short, bias = weights[f"{prefix}.mixer.short_filter.weight"], weights[f"{prefix}.mixer.short_filter.bias"]
     u = [
         [
@@ -123,7 +123,7 @@ def slow_block(weights, layer, h):
             long = sum(k[s][c] * product[t - s] for s in range(t + 1)) + d[c] * product[t]
             y.append(u[t][c] * long)
         mixed = [a + b for a, b in zip(h[t], linear(weights, f"{prefix}.mixer.out_proj", y), strict=True)]
-        inner = linear(weights, f"{prefix}.mlp.fc1", normalised(weights, f"{prefix}.norm2", mixed))
+        inner = linear(weights, f"{prefix}.mlp.fc1", normalized(weights, f"{prefix}.norm2", mixed))
         gelu = [0.5 * a * (1 + math.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3))) for a in inner]
         out.append([a + b for a, b in zip(mixed, linear(weights, f"{prefix}.mlp.fc2", gelu), strict=True)])
     return out
@@ -140,7 +140,7 @@ def test_the_network_is_the_published_one_position_by_position():
     h = [(table[7:11].mean(0) if letter == "N" else table[7 + "ACGT".index(letter)]).tolist() for letter in word]
     for layer in (0, 1):
         h = slow_block(weights, layer, h)
-    h = torch.tensor([normalised(weights, "ln_f", v) for v in h], dtype=torch.float64)
+    h = torch.tensor([normalized(weights, "ln_f", v) for v in h], dtype=torch.float64)
     # The position code is made in float32, as published.
     torch.testing.assert_close(encoder.hidden(x)[0], h, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(encoder(x)[0], h.mean(0), rtol=1e-4, atol=1e-5)

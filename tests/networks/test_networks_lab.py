@@ -1,13 +1,13 @@
-"""Lab against the formulas of the CIE, one pixel at a time, and known colours."""
+"""Lab against the formulas of the CIE, one pixel at a time, and known colors."""
 
 import numpy as np
 import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.networks.lab import ColourSplit, rgb_to_lab
+from viewsmith.networks.lab import ColorSplit, rgb_to_lab
 
-# Lab under D65, two degrees, of the corners of the sRGB cube and two greys.
+# Lab under D65, two degrees, of the corners of the sRGB cube and two grays.
 KNOWN = {
     (0, 0, 0): (0.0, 0.0, 0.0),
     (255, 255, 255): (100.0, 0.0, 0.0),
@@ -47,7 +47,7 @@ def test_every_pixel_is_that_of_the_definition(dtype, tolerance):
 
 
 @pytest.mark.parametrize(("rgb", "lab"), KNOWN.items())
-def test_known_colours(rgb, lab):
+def test_known_colors(rgb, lab):
     x = torch.tensor(rgb, dtype=torch.float64).view(1, 3, 1, 1) / 255
     np.testing.assert_allclose(rgb_to_lab(x).flatten().numpy(), lab, atol=2e-2)
 
@@ -68,16 +68,16 @@ def test_a_split_undoes_the_scaling(dtype):
     mean, std = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
     pixels = torch.rand(3, 3, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     scaled = (pixels - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
-    split = ColourSplit(mean, std).to(dtype)
-    rgb, lightness, colour = split(scaled.to(dtype))
-    assert [v.shape[1] for v in (rgb, lightness, colour)] == list(split.channels) and lightness.dtype == dtype
+    split = ColorSplit(mean, std).to(dtype)
+    rgb, lightness, color = split(scaled.to(dtype))
+    assert [v.shape[1] for v in (rgb, lightness, color)] == list(split.channels) and lightness.dtype == dtype
     assert torch.equal(rgb, scaled.to(dtype))
     lab = rgb_to_lab(pixels)
     torch.testing.assert_close(lightness.double() * 50 + 50, lab[:, :1], rtol=0, atol=1e-3)
-    torch.testing.assert_close(colour[:, 0].double() * 92.208 + 6.025, lab[:, 1], rtol=0, atol=1e-3)
-    torch.testing.assert_close(colour[:, 1].double() * 101.1675 - 6.6895, lab[:, 2], rtol=0, atol=1e-3)
+    torch.testing.assert_close(color[:, 0].double() * 92.208 + 6.025, lab[:, 1], rtol=0, atol=1e-3)
+    torch.testing.assert_close(color[:, 1].double() * 101.1675 - 6.6895, lab[:, 2], rtol=0, atol=1e-3)
     assert not split.state_dict()  # the scaling is the model's and is saved there
 
 
-def test_grey_images_have_no_colours():
-    assert "need images of 3 channels, got 1" in refusal(ColourSplit, [0.5], [0.2])
+def test_gray_images_have_no_colors():
+    assert "need images of 3 channels, got 1" in refusal(ColorSplit, [0.5], [0.2])

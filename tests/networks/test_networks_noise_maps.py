@@ -107,7 +107,7 @@ def test_every_weight_learns(name):
 
 def test_maps_are_enlarged_linearly():
     h = torch.tensor([0.0, 4.0])
-    # The centres of 4 points over 2: at -1/4 (held at the end), 1/4, 3/4 and 5/4.
+    # The centers of 4 points over 2: at -1/4 (held at the end), 1/4, 3/4 and 5/4.
     expected = torch.tensor([0.0, 1.0, 3.0, 4.0])
     torch.testing.assert_close(_enlarged(h.view(1, 1, 2), (4,)).flatten(), expected)
     grid = _enlarged(h.view(1, 1, 1, 2), (3, 4))

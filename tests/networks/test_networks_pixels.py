@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.networks.pixels import Pixels
+from viewsmith.networks.inputs.pixels import Pixels
 
 
 def some(shape, seed=0):
@@ -34,7 +34,7 @@ def test_values_beyond_the_range_of_pixels_end_at_its_ends():
     assert pixels.inverse(torch.tensor([[[[-0.3, 1.7]]]])).tolist() == [[[0, 255]]]
 
 
-def test_one_colour_divides_by_one():
+def test_one_color_divides_by_one():
     x = torch.full((4, 3, 3, 3), 51, dtype=torch.uint8)
     pixels = Pixels((3, 3, 3))
     pixels.fit(x, "standard")

@@ -44,9 +44,9 @@ def test_few_rows_are_projected_by_pca(n: int) -> None:
     xy, _ = two_dimensional_map(x)
     assert xy.shape == (n, 2) and np.isfinite(xy).all()
     if n > 1:
-        centred = x - x.mean(axis=0)
+        centered = x - x.mean(axis=0)
         assert np.abs(xy[:, 0]).max() > 0
-        assert xy[:, 0].std() == pytest.approx(np.linalg.svd(centred, compute_uv=False)[0] / n**0.5)
+        assert xy[:, 0].std() == pytest.approx(np.linalg.svd(centered, compute_uv=False)[0] / n**0.5)
 
 
 @pytest.mark.parametrize(

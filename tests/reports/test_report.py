@@ -26,7 +26,7 @@ from viewsmith.reports import (
 )
 from viewsmith.reports.curves import draw_curves, training_axis
 from viewsmith.reports.galleries import draw_gallery
-from viewsmith.reports.maps import colour_by
+from viewsmith.reports.maps import color_by
 from viewsmith.reports.profiles import draw_profile
 
 EVIL = "<script>alert('$x^2$')</script>"
@@ -272,19 +272,19 @@ def test_a_log_axis_only_for_positive_values_over_more_than_two_decades() -> Non
 
 
 def test_labels_become_classes_or_a_scale() -> None:
-    mixed = colour_by([np.int64(10), 2.0, "9", None, float("nan"), 2], 6).legend
-    assert [(entry.text, entry.count) for entry in mixed.entries] == [("2", 2), ("9", 1), ("10", 1), ("unlabelled", 2)]
-    twenty = colour_by(list(range(20)), 20).legend
-    assert len({(entry.glyph, entry.colour) for entry in twenty.entries}) == 20
-    many = colour_by([f"cell {i:02d}" for i in range(21)], 21)
+    mixed = color_by([np.int64(10), 2.0, "9", None, float("nan"), 2], 6).legend
+    assert [(entry.text, entry.count) for entry in mixed.entries] == [("2", 2), ("9", 1), ("10", 1), ("unlabeled", 2)]
+    twenty = color_by(list(range(20)), 20).legend
+    assert len({(entry.glyph, entry.color) for entry in twenty.entries}) == 20
+    many = color_by([f"cell {i:02d}" for i in range(21)], 21)
     assert many.legend.scale == ("cell 00", "cell 20") and "21 labels" in many.legend.note
-    floats = colour_by([0.5, 2.0, None], 3)
-    assert floats.legend.scale == ("0.5", "2") and len(set(floats.colours)) == 3
-    assert colour_by(None, 4).legend.entries == () and colour_by([None, None], 2).legend.entries[0].count == 2
+    floats = color_by([0.5, 2.0, None], 3)
+    assert floats.legend.scale == ("0.5", "2") and len(set(floats.colors)) == 3
+    assert color_by(None, 4).legend.entries == () and color_by([None, None], 2).legend.entries[0].count == 2
 
 
 def test_a_long_label_is_cut_in_the_legend() -> None:
-    (entry,) = colour_by(["y" * 500], 1).legend.entries
+    (entry,) = color_by(["y" * 500], 1).legend.entries
     assert len(entry.text) == 28 and entry.text.endswith("…")
 
 

@@ -8,14 +8,14 @@ import pytest
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.channel_pictures import heat_maps
-from viewsmith.estimators.pictures import pictures
-from viewsmith.estimators.placing import as_large
 from viewsmith.reports import Choices, Gallery, ReportContent, SortedSimilarities, render_report
 from viewsmith.reports.choices import draw_choices
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
+from viewsmith.reports.placement import like_sample
 from viewsmith.reports.sorted_similarities import draw_sorted
+from viewsmith.workflows.channel_figures import heat_maps
+from viewsmith.workflows.figures import pictures
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
@@ -80,10 +80,10 @@ def test_sorted_similarities_are_told_and_checked():
 
 
 def test_smaller_views_are_shown_in_the_middle():
-    made = as_large(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
+    made = like_sample(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
     assert made.shape == (2, 3, 5, 4) and (made[:, :, 1:3] == 1).all() and (made[:, :, [0, 3, 4]] == 128).all()
     views = np.ones((2, 3, 7))
-    assert as_large(views, np.zeros((2, 7))) is views
+    assert like_sample(views, np.zeros((2, 7))) is views
 
 
 @pytest.mark.parametrize("domain", ["images", "vectors", "dna"])
@@ -117,7 +117,7 @@ def letters(*texts):
 
 def test_pieces_of_sequences_stand_where_they_lie():
     views = np.stack([letters("GT\0", "CGT"), letters("ACG", "TTT")])
-    placed = as_large(views, letters("aacgtn", "ACG\0\0\0"))
+    placed = like_sample(views, letters("aacgtn", "ACG\0\0\0"))
     assert [bytes(view) for view in placed.reshape(-1, 6)] == [
         b"...GT.",
         b"..CGT.",
@@ -132,8 +132,8 @@ def test_pieces_of_sequences_stand_where_they_lie():
 
 def test_larger_views_lose_rows_and_columns_evenly():
     views = np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4)
-    assert as_large(views, np.zeros((1, 2, 4), np.uint8)).tolist() == [[[[0, 1, 2, 3], [8, 9, 10, 11]]]]
-    assert as_large(views, np.zeros((1, 2, 6), np.uint8))[0, 0, 0].tolist() == [128, 0, 1, 2, 3, 128]
+    assert like_sample(views, np.zeros((1, 2, 4), np.uint8)).tolist() == [[[[0, 1, 2, 3], [8, 9, 10, 11]]]]
+    assert like_sample(views, np.zeros((1, 2, 6), np.uint8))[0, 0, 0].tolist() == [128, 0, 1, 2, 3, 128]
 
 
 def choices(m=3, **options):

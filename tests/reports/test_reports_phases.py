@@ -137,7 +137,7 @@ def test_drift_of_most_views_is_said_in_plain_words(values: list[float | None], 
     lines = drift_warnings([{"epoch": i, "drift": value} for i, value in enumerate(values)])
     assert len(lines) == (told is not None)
     if told:
-        assert f"the nearest row of {told} of them is not in the sample's neighbourhood" in lines[0]
+        assert f"the nearest row of {told} of them is not in the sample's neighborhood" in lines[0]
 
 
 def test_drift_is_said_at_the_top_once_even_if_the_run_has_said_it() -> None:

@@ -62,10 +62,10 @@ def test_shift_and_spread_are_told_in_standard_deviations_of_the_originals() -> 
     assert "that of height, by 0.75 standard deviations" in drawn.note
 
 
-def half(svg: str, colour: str) -> np.ndarray:
-    """The outline of the first half violin of a colour, as points (x, y)."""
-    used = re.search(rf'<use href="#([^"]+)"[^>]*style="fill: {colour}', svg)
-    assert used, colour
+def half(svg: str, color: str) -> np.ndarray:
+    """The outline of the first half violin of a color, as points (x, y)."""
+    used = re.search(rf'<use href="#([^"]+)"[^>]*style="fill: {color}', svg)
+    assert used, color
     path = re.search(rf'<path (?:id="{used[1]}" d="([^"]+)"|d="([^"]+)" id="{used[1]}")', svg)
     assert path
     return np.array(re.findall(r"[ML] (-?[\d.]+) (-?[\d.]+)", path[1] or path[2]), dtype=float)
@@ -84,7 +84,7 @@ def test_a_long_tail_keeps_a_line() -> None:
     assert np.max(widths) / 50 < np.min(widths) < np.max(widths) / 20
 
 
-def test_features_of_other_units_are_standardised() -> None:
+def test_features_of_other_units_are_standardized() -> None:
     rng = np.random.default_rng(2)
     alike = rng.normal(size=(100, 3))
     assert "value" in labels(draw_violins(FeatureViolins("v", alike, alike)).picture.svg)
@@ -99,7 +99,7 @@ def test_features_of_other_units_are_standardised() -> None:
     [
         (np.zeros((50, 3)), np.zeros((50, 3))),  # nothing varies
         (np.column_stack([rows(d=2), np.full(200, 7.0)]), np.column_stack([rows(d=2, seed=1), np.full(200, 9.0)])),
-        (np.column_stack([rows(d=2) * [1, 1e3], np.full(200, 7.0)]), rows(d=3) * [1, 1e3, 1]),  # and is standardised
+        (np.column_stack([rows(d=2) * [1, 1e3], np.full(200, 7.0)]), rows(d=3) * [1, 1e3, 1]),  # and is standardized
         (rows(d=2), np.tile([1.0, 2.0], (30, 1))),  # views that have collapsed
         (rows(n=2, d=4), rows(n=2, d=4, seed=1)),
         (rows(n=1, d=1), rows(n=1, d=1, seed=1)),

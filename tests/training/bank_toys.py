@@ -5,8 +5,8 @@ import signal
 
 import torch
 
-from viewsmith.training import bank as banks
-from viewsmith.training.bank import ViewBank
+from viewsmith.data import view_cache as banks
+from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.training.generation import generate
 
 ROWS = torch.arange(22 * 3, dtype=torch.float32).view(22, 3)
@@ -67,7 +67,7 @@ def job(folder, *, kill=None, write=None, shard=(1, 1), **changes):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         banks.save_tensors = save_or_die
-    bank = ViewBank(folder)
+    bank = ViewCacheFolder(folder)
     bank.open_for(record(**changes))
     toy = Toy(kill)
     generate(bank, ROWS, toy, shard=shard)

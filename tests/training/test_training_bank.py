@@ -10,8 +10,8 @@ from bank_toys import ROWS, Toy, job, record
 
 from refusals import refusal
 from viewsmith.core.random import derive_seed
-from viewsmith.training.bank import ViewBank, merge
-from viewsmith.training.checkpoint import load_tensors
+from viewsmith.core.tensors import load_tensors
+from viewsmith.data.view_cache import ViewCacheFolder, merge
 from viewsmith.training.generation import check_noise, find_levels, parse_shard
 
 
@@ -99,8 +99,8 @@ def test_shards_in_one_folder_and_in_several(tmp_path, whole):
         job(tmp_path / "one", shard=(part, 3))
         _, toy = job(tmp_path / f"part{part}", shard=(part, 3))
         assert {row // 4 % 3 for row in toy.seen} == {part - 1}
-        assert not ViewBank(tmp_path / f"part{part}").manifest.exists()
-    assert bits(ViewBank(tmp_path / "one")) == bits(whole)
+        assert not ViewCacheFolder(tmp_path / f"part{part}").manifest.exists()
+    assert bits(ViewCacheFolder(tmp_path / "one")) == bits(whole)
     merged = merge([tmp_path / f"part{part}" for part in (1, 2, 3)], tmp_path / "merged")
     assert bits(merged) == bits(whole)
 
@@ -132,10 +132,10 @@ def test_another_bank_in_the_folder_is_refused(whole, changes, said):
 
 
 def test_folders_that_are_no_bank(tmp_path):
-    assert "is no folder" in refusal(ViewBank(tmp_path / "none").read_views)
-    assert "no bank.json" in refusal(ViewBank(tmp_path).read_record)
+    assert "is no folder" in refusal(ViewCacheFolder(tmp_path / "none").read_views)
+    assert "no bank.json" in refusal(ViewCacheFolder(tmp_path).read_record)
     (tmp_path / "thesis.txt").write_text("keep me")
-    assert "no bank of views" in refusal(ViewBank(tmp_path).open_for, record())
+    assert "no bank of views" in refusal(ViewCacheFolder(tmp_path).open_for, record())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 

@@ -10,18 +10,18 @@ import torch
 from training_toys import BATCH, SEED, N, apart, make_contrastive, make_players, rows
 
 from viewsmith.core import Optimizer, distributed
+from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods import GenViewMethod
 from viewsmith.training import Callback, CheckpointFolder, History, Trainer
-from viewsmith.training.checkpoint import load_tensors, save_tensors
-from viewsmith.views import Identity, Neighbours
-from viewsmith.views.quality import ViewQuality
+from viewsmith.views import Identity, Neighbors
+from viewsmith.views.generated.quality import ViewQuality
 
 SGD = Optimizer("sgd", learning_rate=0.1)
 
 
 def make_weighted():
     """Pairs weighted by their quality, from the second epoch on."""
-    plain = make_contrastive([Neighbours(1)], norm="none", optimizer=SGD, temperature=0.5)
+    plain = make_contrastive([Neighbors(1)], norm="none", optimizer=SGD, temperature=0.5)
     return GenViewMethod(
         plain.framework,
         plain.views,
@@ -30,7 +30,7 @@ def make_weighted():
         alpha=0.0,
         gamma=5.0,
         on_top=False,
-        first_share=0.25,
+        first_fraction=0.25,
         epochs=plain.epochs,
         generator_epochs=0,
         optimizer=SGD,
@@ -41,8 +41,8 @@ def make_weighted():
 METHODS = {
     "cosine": lambda: make_contrastive([Identity()], norm="none", optimizer=SGD, temperature=0.5),
     "cauchy": lambda: make_contrastive([Identity()], norm="none", kernel="cauchy", negatives="cross", temperature=1.0),
-    # With one neighbour a row there is nothing to draw, and rows shown twice are masked across processes.
-    "ids": lambda: make_contrastive([Neighbours(1)], norm="none", optimizer=SGD, temperature=0.5),
+    # With one neighbor a row there is nothing to draw, and rows shown twice are masked across processes.
+    "ids": lambda: make_contrastive([Neighbors(1)], norm="none", optimizer=SGD, temperature=0.5),
     "players": lambda: make_players(dropout=0.0),
     # The softmax of the weights is over the batches of both.
     "weighted": make_weighted,

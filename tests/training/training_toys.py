@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from viewsmith.core import Method, Optimizer, Phase, Update
+from viewsmith.core.tensors import save_tensors
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP
 from viewsmith.training import Callback, CheckpointFolder, Diagnostics, History, Trainer
-from viewsmith.training.checkpoint import save_tensors
 from viewsmith.views import GaussianNoise, Identity, PiNoise, ViewPair
 
 D = 4

@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.views.adaptive import adaptive_levels, density_share, find_foreground, foreground_shares, random_levels
+from viewsmith.views.generated.noise_level import (
+    adaptive_levels,
+    density_share,
+    find_foreground,
+    foreground_fractions,
+    random_levels,
+)
 
 
 def scene(n=60, side=8, width=6, seed=0, sign=1.0):
@@ -87,7 +93,7 @@ def test_shares_of_all_from_some():
         asked.extend(index.tolist())
         return maps[index]
 
-    shares, axis = foreground_shares(look, 40, most=10, block=7)
+    shares, axis = foreground_fractions(look, 40, most=10, block=7)
     chosen = torch.linspace(0, 39, 10, dtype=torch.float64).long()
     found = find_foreground(blocks(maps[chosen]))
     torch.testing.assert_close(shares, found.share(maps))

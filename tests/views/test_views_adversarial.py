@@ -149,7 +149,7 @@ def test_without_gradients_and_under_autocast_the_step_is_the_same():
 
 def test_the_framework_is_not_saved_with_the_views():
     made = maker()
-    assert not made.state_dict() and not list(made.parameters()) and not made.borrows
+    assert not made.state_dict() and not list(made.parameters()) and not made.needs_pool
     views = ViewPair([made])
     assert views(draw(9, D)).second.shape == (9, D)
     assert list(copy.deepcopy(made).children()) == []

@@ -6,8 +6,8 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
-from viewsmith.views.channel import AugmentationChannel, nonzero
-from viewsmith.views.families import Masks
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel, nonzero
+from viewsmith.views.learned.transforms import Masks
 
 
 class Fixed(nn.Module):
@@ -110,7 +110,7 @@ def test_mass_on_views_that_count(dtype, monkeypatch):
         slow = sum(q for q, mask in zip(p, made.family.masks, strict=True) if (row * mask).sum() > 0)
         assert value.item() == pytest.approx(slow)
     assert mass.dtype is dtype and mass[2] == 0 and mass.max() > 0 and len(mass.unique()) > 3
-    monkeypatch.setattr("viewsmith.views.channel.ROWS", 3)
+    monkeypatch.setattr("viewsmith.views.learned.augmentation_channel.ROWS", 3)
     assert torch.equal(made.mass(x, counts), mass)
     assert torch.equal(made.mass(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
 

@@ -100,20 +100,20 @@ def test_the_same_rows_teach_the_same_whatever_the_global_state():
 
 def test_it_learns_once_and_is_saved():
     maker = ConditionalCorruption(D, 0.5, hidden=16, steps=10)
-    assert maker.borrows and ViewPair([maker]).borrows
+    assert maker.needs_pool and ViewPair([maker]).needs_pool
     maker.prepare(correlated(100))
-    assert not maker.borrows and maker.pool is None
+    assert not maker.needs_pool and maker.pool is None
     before = copy.deepcopy(maker.state_dict())
     maker.prepare(correlated(100, seed=5))
     loaded = ConditionalCorruption(D, 0.5, hidden=16)
     loaded.load_state_dict(before)
-    assert not loaded.borrows
+    assert not loaded.needs_pool
     x = correlated(10)
     assert torch.equal(loaded(x, generator=draw()), maker(x, generator=draw()))
     assert set(before) >= {"residual", "learned", "network.0.weight", "network.2.bias"}
 
 
-def test_no_optimiser_of_a_method_moves_it(learned):
+def test_no_optimizer_of_a_method_moves_it(learned):
     assert not any(parameter.requires_grad for parameter in learned.parameters())
     assert all(parameter.grad is None for parameter in learned.parameters())
     assert not learned(correlated(5), generator=draw()).requires_grad

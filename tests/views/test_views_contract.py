@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours, PiNoise
+from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors, PiNoise
 
 D = 6
 MAKERS = {
@@ -12,15 +12,15 @@ MAKERS = {
     "uniform noise": lambda: GaussianNoise(0.5, "uniform"),
     "corruption": lambda: Corruption(0.6),
     "mixup": lambda: Mixup(0.5),
-    "neighbour-mix": lambda: NeighbourMix(3),
-    "neighbours": lambda: Neighbours(3),
+    "neighbor-mix": lambda: NeighborMix(3),
+    "neighbors": lambda: Neighbors(3),
     "pi-noise": lambda: PiNoise.for_vectors(D, hidden=(8,), strength=0.5),
     "pi-noise, free": lambda: PiNoise.for_vectors(D, hidden=(8,), level="free"),
     "pi-noise, uniform": lambda: PiNoise.for_vectors(D, hidden=(8,), distribution="uniform"),
     "pi-noise, mean": lambda: PiNoise.for_vectors(D, hidden=(8,), learn_mean=True),
     "pi-noise, adversarial": lambda: PiNoise.for_vectors(D, hidden=(8,), adversarial=True),
 }
-BORROWERS = ("corruption", "mixup", "neighbour-mix", "neighbours")
+BORROWERS = ("corruption", "mixup", "neighbor-mix", "neighbors")
 every_maker = pytest.mark.parametrize("name", MAKERS)
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 with_and_without_index = pytest.mark.parametrize("indexed", [True, False], ids=["rows of the pool", "other rows"])
@@ -85,7 +85,7 @@ def test_every_row_has_a_draw_of_its_own(name):
     views = maker(same, index=index[:1].expand(64), generator=draw(0))
     distinct = {tuple(view.tolist()) for view in views}
     # A row mixed with itself stays as it is.
-    fewest, most = {"identity": (1, 1), "neighbours": (3, 3), "mixup": (50, 64)}.get(name, (64, 64))
+    fewest, most = {"identity": (1, 1), "neighbors": (3, 3), "mixup": (50, 64)}.get(name, (64, 64))
     assert fewest <= len(distinct) <= most
 
 

@@ -6,8 +6,8 @@ import torch
 
 from viewsmith.frameworks import SimCLR
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
+from viewsmith.networks.inputs.nucleotides import kmer_frequencies, real_positions
 from viewsmith.networks.noise_maps import LowResolutionMap, SequenceMap
-from viewsmith.networks.nucleotides import kmer_frequencies, real_positions
 from viewsmith.views import (
     AdversarialViews,
     ConditionalCorruption,
@@ -16,14 +16,14 @@ from viewsmith.views import (
     GaussianNoise,
     Identity,
     Mixup,
-    NeighbourMix,
-    Neighbours,
+    NeighborMix,
+    Neighbors,
     Pair,
     PiNoise,
     image_recipe,
 )
 from viewsmith.views.fixed.dna import DNA_VIEWS
-from viewsmith.views.neighbours import PrincipalSpace
+from viewsmith.views.neighbors import PrincipalSpace
 
 RECIPES = ("simclr", "moco", "byol", "multicrop")
 MAKERS = {
@@ -31,15 +31,15 @@ MAKERS = {
     ("images", "identity"): Identity,
     ("images", "noise"): lambda: GaussianNoise(0.5),
     ("images", "mixup"): lambda: Mixup(0.5),
-    ("images", "neighbours"): lambda: Neighbours(3, PrincipalSpace(lambda x: x.flatten(1))),
-    ("images", "neighbour-mix"): lambda: NeighbourMix(3, space=PrincipalSpace(lambda x: x.flatten(1))),
+    ("images", "neighbors"): lambda: Neighbors(3, PrincipalSpace(lambda x: x.flatten(1))),
+    ("images", "neighbor-mix"): lambda: NeighborMix(3, space=PrincipalSpace(lambda x: x.flatten(1))),
     ("images", "adversarial"): AdversarialViews,
     ("images", "pi-noise"): lambda: PiNoise(LowResolutionMap(3), strength=0.5),
     **{("dna", name): make for name, make in DNA_VIEWS.items()},
     ("dna", "identity"): Identity,
     ("dna", "noise"): lambda: DNANoise(0.5),
     ("dna", "mixup"): lambda: DNAMixup(0.5),
-    ("dna", "neighbours"): lambda: Neighbours(3, PrincipalSpace(kmer_frequencies)),
+    ("dna", "neighbors"): lambda: Neighbors(3, PrincipalSpace(kmer_frequencies)),
     ("dna", "adversarial"): AdversarialViews,
     ("dna", "pi-noise"): lambda: PiNoise(SequenceMap(4), strength=0.5),
     ("vectors", "adversarial"): AdversarialViews,
@@ -50,7 +50,7 @@ ENCODERS = {
     "dna": lambda: SequenceCNN(n_components=8),
     "vectors": lambda: MLP(6, [8]),
 }
-ONE_HOT = {*DNA_VIEWS, "identity", "neighbours"}
+ONE_HOT = {*DNA_VIEWS, "identity", "neighbors"}
 every_maker = pytest.mark.parametrize(("domain", "name"), MAKERS, ids=lambda part: part)
 
 
@@ -85,7 +85,7 @@ def test_shape_dtype_and_validity(domain, name, dtype):
     view = maker(x, generator=draw(0))
     assert view.shape == x.shape and view.dtype == dtype and view.isfinite().all()
     if domain == "dna":
-        if name != "neighbours":  # another row has an end of its own
+        if name != "neighbors":  # another row has an end of its own
             assert torch.equal(real_positions(view), real_positions(x))
         if name in ONE_HOT:
             columns = view.movedim(1, 2)[real_positions(view)]
@@ -112,8 +112,8 @@ def test_pairs_keep_what_came_with_them(domain, name):
     pair = maker.pair(Pair(x, x, (index, index)), generator=draw(0))
     assert pair.first.shape == pair.second.shape == x.shape
     assert pair.ids is not None and torch.equal(pair.ids[0], index)
-    assert (name == "neighbours") != torch.equal(pair.ids[1], index)
-    if maker.sides == 1:
+    assert (name == "neighbors") != torch.equal(pair.ids[1], index)
+    if maker.views_made == 1:
         assert torch.equal(pair.first, x)
     elif name != "identity":
         assert not torch.equal(pair.first, pair.second)

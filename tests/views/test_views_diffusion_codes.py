@@ -8,7 +8,7 @@ import torch
 from refusals import refusal
 from viewsmith.core.samples import Samples
 from viewsmith.networks import Nucleotides, Pixels, PrincipalAxes
-from viewsmith.views.diffusion import LetterCodes, PixelCodes, VectorCodes
+from viewsmith.views.generated.diffusion import LetterCodes, PixelCodes, VectorCodes
 
 
 def draws(*shape, seed=0, dtype=torch.float64):
@@ -34,7 +34,7 @@ def axes_of(x, k):
 def test_codes_of_vectors_by_hand():
     codes = VectorCodes(2).double()
     codes.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]], dtype=torch.float64))
-    # centred: -1 and 1 beside 0 and 0, root mean square sqrt(1 / 2)
+    # centered: -1 and 1 beside 0 and 0, root mean square sqrt(1 / 2)
     u = codes.encode(torch.tensor([[1.0, 5.0], [4.0, 6.0]], dtype=torch.float64))
     torch.testing.assert_close(u, torch.tensor([[-(2**0.5), 0.0], [2 * 2**0.5, 2**0.5]], dtype=torch.float64))
     torch.testing.assert_close(codes.clip(u), torch.tensor([[-(2**0.5), 0.0], [2**0.5, 0.0]], dtype=torch.float64))
@@ -42,7 +42,7 @@ def test_codes_of_vectors_by_hand():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_codes_are_centred_on_one_scale_and_come_back(dtype):
+def test_codes_are_centered_on_one_scale_and_come_back(dtype):
     x = mixed().to(dtype)
     codes = VectorCodes(6).to(dtype)
     codes.fit(x)
@@ -71,7 +71,7 @@ def test_codes_on_principal_axes(k):
     u = codes.encode(x)
     assert u.shape == (40, k)
     assert u.mean(0).abs().max() < 1e-12 and u.square().mean().sqrt().item() == pytest.approx(1)
-    # the encoder's own coordinates, up to centre and scale
+    # the encoder's own coordinates, up to center and scale
     coordinates = axes(x) - axes(x).mean(0)
     torch.testing.assert_close(u, coordinates / coordinates.square().mean().sqrt())
     torch.testing.assert_close(codes.clip(3 * u).amax(0), u.amax(0))
@@ -126,7 +126,7 @@ def test_blocks_change_nothing(on_axes, monkeypatch):
     x = mixed(50)
     fitted = []
     for numbers in (1 << 22, 24, 1):  # all at once, four rows, one row
-        monkeypatch.setattr("viewsmith.views.diffusion.codes.BLOCK", numbers)
+        monkeypatch.setattr("viewsmith.views.generated.diffusion.codes.BLOCK", numbers)
         codes = VectorCodes(6, axes_of(x, 3) if on_axes else None).double()
         codes.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
         fitted.append(codes.state_dict())

@@ -9,8 +9,8 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith.networks import Nucleotides, PrincipalAxes
-from viewsmith.views.diffusion import ConditionalDiffusion, LetterCodes, PixelCodes, Schedule, VectorCodes
-from viewsmith.views.diffusion import diffusion as module
+from viewsmith.views.generated.diffusion import ConditionalDiffusion, LetterCodes, PixelCodes, Schedule, VectorCodes
+from viewsmith.views.generated.diffusion import diffusion as module
 
 C = 3
 
@@ -134,7 +134,7 @@ def test_padding_is_not_seen_and_not_counted():
 # --- conditions
 
 
-def test_conditions_are_standardised_inside():
+def test_conditions_are_standardized_inside():
     x, y = data_of("vectors")
     y = torch.cat([y[:, :2], torch.full((6, 1), 4.0, dtype=y.dtype)], dim=1)
     model = model_of("vectors", fitted=False)
@@ -183,7 +183,7 @@ def test_blurred_conditions():
     torch.randint(1000, (2000,), generator=generator)
     torch.randn(2000, 5, generator=generator, dtype=x.dtype)
     noise = torch.randn(2000, C, generator=generator, dtype=x.dtype)
-    # A blur is noise on what the plain model sees, in units of the standardised condition.
+    # A blur is noise on what the plain model sees, in units of the standardized condition.
     blurred = y + 0.5 * noise / model.condition_scale
     torch.testing.assert_close(found, plain.loss(x, blurred, draw(3)))
     views = model.sample(x, y, draw(3))
@@ -332,7 +332,7 @@ def test_a_sample_does_not_depend_on_its_block(domain, guidance, monkeypatch):
     model, (x, y) = model_of(domain, sampler="ddpm", steps=3, drop=0.1, guidance=guidance), data_of(domain)
     noise = randn(6, *model.codes.encode(x).shape[1:], seed=4)
     monkeypatch.setattr(module, "randn", lambda like, generator: noise[rows])
-    monkeypatch.setattr("viewsmith.views.diffusion.samplers.randn", lambda like, generator: noise[rows])
+    monkeypatch.setattr("viewsmith.views.generated.diffusion.samplers.randn", lambda like, generator: noise[rows])
     rows = slice(0, 6)
     whole = model.sample(x, y)
     for rows in (slice(0, 1), slice(1, 4), slice(4, 6)):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from diffusion_toys import ToyDenoiser
 
-from viewsmith.views.diffusion import ConditionalDiffusion, VectorCodes
+from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
 
 
 def model_of(**options):

@@ -9,7 +9,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
 from viewsmith.networks.cnn import CropCNN
-from viewsmith.views.families import Crops, Masks, Windows
+from viewsmith.views.learned.transforms import Crops, Masks, Windows
 
 FAMILIES = {
     "the paper's crops": Crops(84, 84),
@@ -244,7 +244,7 @@ def test_scores_are_one_for_each_transformation_and_begin_alike(number):
     torch.testing.assert_close(family.scores(network, x[1:2])[0], scores[1])
 
 
-def test_scores_of_the_papers_crops_look_at_their_crop_alone():
+def test_scores_of_the_papers_crops_inspect_family_their_crop_alone():
     family, network = Crops(84, 84), shaken(CropScores())
     x = samples(family, 1)
     scores = family.scores(network, x)[0]

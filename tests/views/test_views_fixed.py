@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from viewsmith.views import Corruption, GaussianNoise, Mixup, NeighbourMix, Neighbours
+from viewsmith.views import Corruption, GaussianNoise, Mixup, NeighborMix, Neighbors
 
 
 def draw(seed=0):
@@ -27,7 +27,7 @@ def test_noise_has_mean_zero_and_the_strength_as_deviation(distribution, strengt
     assert float(noise.std()) == pytest.approx(strength, rel=0.015)
     per_feature = noise.std(0) / strength
     assert per_feature.min() > 0.94 and per_feature.max() < 1.06
-    # Neither the sample nor the neighbouring feature says anything about the noise.
+    # Neither the sample nor the neighboring feature says anything about the noise.
     assert torch.corrcoef(torch.stack([noise.flatten(), x.flatten()]))[0, 1].abs() < 0.02
     assert torch.corrcoef(noise.T).fill_diagonal_(0).abs().max() < 0.07
 
@@ -114,9 +114,9 @@ def test_mixup_shares_and_partners(minimum):
     assert (torch.bincount(partner, minlength=n) - 1000).abs().max() < 4 * (5000 * 0.2 * 0.8) ** 0.5
 
 
-def test_neighbour_mix_lies_between_a_row_and_one_of_its_neighbours():
+def test_neighbor_mix_lies_between_a_row_and_one_of_its_neighbors():
     pool, minimum, k = gaussian_rows(30, 3), 0.5, 4
-    maker = NeighbourMix(k, minimum)
+    maker = NeighborMix(k, minimum)
     maker.prepare(pool)
     index = torch.arange(30).repeat(50)
     step = maker(pool[index], index=index, generator=draw()) - pool[index]
@@ -128,7 +128,7 @@ def test_neighbour_mix_lies_between_a_row_and_one_of_its_neighbours():
     assert fits.view(50, 30, k).any(0).all()  # every edge is used
 
 
-# --- neighbours
+# --- neighbors
 
 
 def brute_force(pool, k):
@@ -139,10 +139,10 @@ def brute_force(pool, k):
     return found
 
 
-def test_neighbours_are_the_nearest_rows_and_all_as_likely():
+def test_neighbors_are_the_nearest_rows_and_all_as_likely():
     n, k, draws = 20, 4, 1000
     pool = gaussian_rows(n, 3)
-    maker = Neighbours(k)
+    maker = Neighbors(k)
     maker.prepare(pool)
     index = torch.arange(n).repeat(draws)
     shown = maker.partners(pool[index], index, draw())
@@ -156,9 +156,9 @@ def test_neighbours_are_the_nearest_rows_and_all_as_likely():
     assert torch.equal(view, pool[shown])
 
 
-def test_rows_outside_the_pool_find_their_neighbours_in_it():
+def test_rows_outside_the_pool_find_their_neighbors_in_it():
     pool, new = gaussian_rows(30, 3), gaussian_rows(6, 3, seed=1)
-    maker = Neighbours(3)
+    maker = Neighbors(3)
     maker.prepare(pool)
     shown = maker.partners(new.repeat(200, 1), None, draw()).view(200, 6)
     for i, row in enumerate(new):
@@ -166,11 +166,11 @@ def test_rows_outside_the_pool_find_their_neighbours_in_it():
         assert set(shown[:, i].tolist()) == set(nearest.tolist())
 
 
-def test_neighbours_are_sought_where_space_says():
+def test_neighbors_are_sought_where_space_says():
     # By their second feature alone, rows 0 and 3 are a couple, and rows 1 and 2.
     pool = torch.tensor([[0.0, 0.0], [0.1, 5.0], [9.0, 5.1], [9.1, 0.1]])
-    by_second = Neighbours(1, lambda x: x[:, 1:])
-    plain = Neighbours(1)
+    by_second = Neighbors(1, lambda x: x[:, 1:])
+    plain = Neighbors(1)
     index = torch.arange(4)
     for maker, partner in ((by_second, [3, 2, 1, 0]), (plain, [1, 0, 3, 2])):
         maker.prepare(pool)
@@ -178,17 +178,17 @@ def test_neighbours_are_sought_where_space_says():
         assert torch.equal(maker(pool, index=index, generator=draw()), pool[partner])
 
 
-def test_a_small_pool_has_fewer_neighbours():
+def test_a_small_pool_has_fewer_neighbors():
     pool = gaussian_rows(3, 2)
-    maker = Neighbours(5)
+    maker = Neighbors(5)
     maker.prepare(pool)
     assert maker.edges.shape == (3, 2)
     assert maker(pool, index=torch.arange(3), generator=draw()).shape == (3, 2)
 
 
-def test_a_row_twice_in_the_pool_is_its_own_best_neighbour():
+def test_a_row_twice_in_the_pool_is_its_own_best_neighbor():
     pool = gaussian_rows(6, 3)
     pool[4] = pool[1]
-    maker = Neighbours(1)
+    maker = Neighbors(1)
     maker.prepare(pool)
     assert maker.edges[1].tolist() == [4] and maker.edges[4].tolist() == [1]

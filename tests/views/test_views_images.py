@@ -10,16 +10,16 @@ import torch
 from torch.autograd import gradcheck
 
 from refusals import refusal
-from viewsmith.views import Identity, Neighbours, Pair, ViewPair
+from viewsmith.views import Identity, Neighbors, Pair, ViewPair
 from viewsmith.views.fixed import resampling
-from viewsmith.views.fixed.colour import (
+from viewsmith.views.fixed.color import (
     adjust_brightness,
     adjust_contrast,
     adjust_hue,
     adjust_saturation,
-    grey,
-    recolour,
-    solarise,
+    gray,
+    recolor,
+    solarize,
 )
 from viewsmith.views.fixed.images import ImageViews, PairedImageViews, image_recipe
 from viewsmith.views.fixed.resampling import blur, blur_size, crop, random_boxes
@@ -82,12 +82,12 @@ def test_flip_is_torchvisions(truth):
 
 
 @both_dtypes
-def test_brightness_contrast_saturation_and_grey_are_torchvisions(truth, dtype):
+def test_brightness_contrast_saturation_and_gray_are_torchvisions(truth, dtype):
     x, factors = truth["x"].to(dtype), truth["factors"].to(dtype)
     close(adjust_brightness(x, factors), truth["brightness"])
     close(adjust_contrast(x, factors), truth["contrast"], LUMA_TOLERANCE)
     close(adjust_saturation(x, factors), truth["saturation"], LUMA_TOLERANCE)
-    close(grey(x), truth["grey"], LUMA_TOLERANCE)
+    close(gray(x), truth["gray"], LUMA_TOLERANCE)
 
 
 @both_dtypes
@@ -96,24 +96,24 @@ def test_blur_is_torchvisions(truth, taps, dtype):
     close(blur(truth["x"].to(dtype), truth["sigmas"].to(dtype), taps), truth[f"blur_{taps}"])
 
 
-def test_solarisation_is_torchvisions(truth):
-    assert torch.equal(solarise(truth["x"], numbers(0.25, 0.5, 0.75, 1.0, dtype=torch.float32)), truth["solarise"])
+def test_solarization_is_torchvisions(truth):
+    assert torch.equal(solarize(truth["x"], numbers(0.25, 0.5, 0.75, 1.0, dtype=torch.float32)), truth["solarize"])
 
 
-def test_hue_turns_colours_as_far_as_torchvision_does(truth):
+def test_hue_turns_colors_as_far_as_torchvision_does(truth):
     def angle(x):
         red, green, blue = x.double().unbind(1)
         return torch.atan2(3**0.5 * (green - blue), 2 * red - green - blue) / (2 * math.pi)
 
-    # Faint colours, so that no value has to be clamped.
+    # Faint colors, so that no value has to be clamped.
     x = 0.5 + 0.1 * (truth["x"].double() - 0.5)
     turned = (angle(adjust_hue(x, truth["hues"].double())) - angle(x)) % 1
     assert ((turned - truth["hues"].view(4, 1, 1) + 0.5) % 1 - 0.5).abs().max() < 1e-9
     # torchvision's hues lie on a hexagon, ours on a circle: they differ by up to 1.1 degrees at each end.
     theirs = (angle(truth["hue"]) - angle(truth["x"])) % 1
-    colourful = truth["x"].amax(1) - truth["x"].amin(1) > 0.05
+    colorful = truth["x"].amax(1) - truth["x"].amin(1) > 0.05
     differ = ((theirs - truth["hues"].view(4, 1, 1) + 0.5) % 1 - 0.5).abs()
-    assert differ[colourful].max() < 2.5 / 360
+    assert differ[colorful].max() < 2.5 / 360
 
 
 # Operations by hand and against loops
@@ -121,7 +121,7 @@ def test_hue_turns_colours_as_far_as_torchvision_does(truth):
 
 def test_crop_by_hand():
     x = numbers(1, 2, 3, 4).view(1, 1, 1, 4).expand(1, 1, 2, 4)
-    # Centres of 4 pixels from 2: at -.25, .25, .75, 1.25 of the box, held inside it.
+    # Centers of 4 pixels from 2: at -.25, .25, .75, 1.25 of the box, held inside it.
     view = crop(x, numbers(0, 1, 2, 2)[None])
     assert torch.equal(view, numbers(2, 2.25, 2.75, 3).expand(1, 1, 2, 4))
     flipped = crop(x, numbers(0, 1, 2, 2)[None], flip=torch.tensor([True]))
@@ -179,42 +179,42 @@ def test_sizes_of_the_blur():
     assert [blur_size(side) for side in (8, 32, 64, 96, 224)] == [3, 3, 7, 9, 23]
 
 
-def test_colours_by_hand():
+def test_colors_by_hand():
     x = numbers(1, 0, 0).view(1, 3, 1, 1)
     third, one = numbers(1 / 3), numbers(1.0)
-    assert grey(x).flatten().tolist() == [0.299] * 3
+    assert gray(x).flatten().tolist() == [0.299] * 3
     # A third of a turn brings red to green at the luma of red.
-    turned = recolour(0.1 * x + 0.4, one, one, one, third).flatten() - 0.4
+    turned = recolor(0.1 * x + 0.4, one, one, one, third).flatten() - 0.4
     assert torch.allclose(turned, 0.1 * (numbers(0, 1, 0) + 0.299 - 0.587), atol=1e-12)
     assert adjust_brightness(0.5 * x, numbers(1.5)).flatten().tolist() == [0.75, 0, 0]
     assert torch.allclose(adjust_saturation(x, numbers(0.5)).flatten(), numbers(0.6495, 0.1495, 0.1495))
     assert torch.allclose(adjust_contrast(x, numbers(0.5)).flatten(), numbers(0.6495, 0.1495, 0.1495))
-    assert solarise(x, numbers(0.5)).flatten().tolist() == [0, 0, 0]
+    assert solarize(x, numbers(0.5)).flatten().tolist() == [0, 0, 0]
 
 
-def test_the_hue_of_a_shifted_colour():
+def test_the_hue_of_a_shifted_color():
     x = images(8, height=2, width=2, dtype=torch.float64, low=0.45, high=0.55)
     turned = adjust_hue(x, numbers(0.25).expand(8))
     for before, after in zip(x.movedim(1, 3).reshape(-1, 3), turned.movedim(1, 3).reshape(-1, 3), strict=True):
         gone = (colorsys.rgb_to_hsv(*after.tolist())[0] - colorsys.rgb_to_hsv(*before.tolist())[0]) % 1
         assert abs(gone - 0.25) < 2.5 / 360
-    close(grey(turned), grey(x), 1e-12)
+    close(gray(turned), gray(x), 1e-12)
 
 
-def test_one_channel_has_no_colours():
+def test_one_channel_has_no_colors():
     x, half = images(channels=1), numbers(0.5, dtype=torch.float32).expand(6)
-    assert torch.equal(grey(x), x)
+    assert torch.equal(gray(x), x)
     assert torch.equal(adjust_hue(x, half), x) and torch.equal(adjust_saturation(x, half), x)
     one = torch.ones(6)
-    assert torch.equal(recolour(x, one, one, half, half), x)
-    close(recolour(x, half, half, half, half), adjust_brightness(adjust_contrast(x, half), half))
+    assert torch.equal(recolor(x, one, one, half, half), x)
+    close(recolor(x, half, half, half, half), adjust_brightness(adjust_contrast(x, half), half))
 
 
 # The fused path
 
 
 @both_dtypes
-def test_recolouring_is_the_four_operations_in_any_order(dtype):
+def test_recoloring_is_the_four_operations_in_any_order(dtype):
     x = images(dtype=dtype, low=0.35, high=0.6)
     brightness, contrast, saturation, hue = (torch.rand(4, 6, generator=draw(1), dtype=torch.float64) * 0.6 + 0.7).to(
         dtype
@@ -226,7 +226,7 @@ def test_recolouring_is_the_four_operations_in_any_order(dtype):
         lambda y: adjust_saturation(y, saturation),
         lambda y: adjust_hue(y, hue),
     ]
-    fused = recolour(x, brightness, contrast, saturation, hue)
+    fused = recolor(x, brightness, contrast, saturation, hue)
     assert (fused - x).abs().max() > 0.05 and fused.min() > 0 and fused.max() < 1
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]):
         y = x
@@ -234,7 +234,7 @@ def test_recolouring_is_the_four_operations_in_any_order(dtype):
             y = steps[step](y)
         close(fused, y, 1e-5 if dtype == torch.float32 else 1e-12)
     mean, std = x.new_tensor(MEAN), x.new_tensor(STD)
-    close(recolour(scaled(x), brightness, contrast, saturation, hue, mean=mean, std=std), fused, 1e-5)
+    close(recolor(scaled(x), brightness, contrast, saturation, hue, mean=mean, std=std), fused, 1e-5)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -243,22 +243,22 @@ def test_a_view_is_its_operations_one_after_the_other(channels):
     own_mean, own_std = (MEAN, STD) if channels == 3 else (0.45, 0.22)
     mean, std = (torch.tensor(v).double().view(-1, 1, 1) for v in (own_mean, own_std))
     maker = ImageViews(
-        brightness=0.2, contrast=0.2, saturation=0.2, blur=0.5, solarise=0.3, threshold=0.45, mean=own_mean, std=own_std
+        brightness=0.2, contrast=0.2, saturation=0.2, blur=0.5, solarize=0.3, threshold=0.45, mean=own_mean, std=own_std
     )
     drawn = maker.draw(40, x, draw())
     y = crop(x, drawn.boxes, flip=drawn.flip)
     y = adjust_hue(adjust_saturation(y, drawn.saturation), drawn.hue)
     y = adjust_brightness(adjust_contrast(y, drawn.contrast), drawn.brightness)
-    y = solarise(blur(y, drawn.sigma), drawn.threshold)
+    y = solarize(blur(y, drawn.sigma), drawn.threshold)
     view = maker((x - mean) / std, generator=draw())
     close(view * std + mean, y, 1e-9)
 
 
-def test_clamping_is_at_the_end_of_the_colours():
+def test_clamping_is_at_the_end_of_the_colors():
     x = numbers(0.2, 0.8).view(1, 1, 1, 2).expand(1, 3, 1, 2)
     two, half, one, none = (numbers(v) for v in (2.0, 0.5, 1.0, 0.0))
     # 2 (.5 x + .25) is .7 and 1.3; step by step 1.6 becomes 1 before the contrast is taken.
-    assert torch.allclose(recolour(x, two, half, one, none)[0, 0, 0], numbers(0.7, 1.0))
+    assert torch.allclose(recolor(x, two, half, one, none)[0, 0, 0], numbers(0.7, 1.0))
     assert torch.allclose(adjust_contrast(adjust_brightness(x, two), half)[0, 0, 0], numbers(0.55, 0.85))
 
 
@@ -276,16 +276,16 @@ def test_gradients_of_the_geometry():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_gradients_of_the_colours(channels):
+def test_gradients_of_the_colors(channels):
     x = images(2, channels, 3, 3, dtype=torch.float64, low=0.4, high=0.6).requires_grad_()
     factors = [numbers(*v, grad=True) for v in ((0.9, 1.1), (1.2, 0.8), (0.7, 1.3), (0.1, -0.2))]
     for operation, factor in zip(
         (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue), factors, strict=True
     ):
         assert gradcheck(operation, (x, factor))
-    assert gradcheck(recolour, (x, *factors))
-    assert gradcheck(grey, (x,))
-    assert gradcheck(lambda a: solarise(a, numbers(0.3, 0.9)), (x,))
+    assert gradcheck(recolor, (x, *factors))
+    assert gradcheck(gray, (x,))
+    assert gradcheck(lambda a: solarize(a, numbers(0.3, 0.9)), (x,))
 
 
 @every_recipe
@@ -308,7 +308,7 @@ def within(successes, n, probability):
 
 def test_rates_of_the_operations():
     n = 20_000
-    drawn = ImageViews(blur=0.3, solarise=0.1).draw(n, images(1), draw())
+    drawn = ImageViews(blur=0.3, solarize=0.1).draw(n, images(1), draw())
     jittered = drawn.brightness != 1
     assert within(int(drawn.flip.sum()), n, 0.5)
     assert within(int(jittered.sum()), n, 0.8)
@@ -322,7 +322,7 @@ def test_rates_of_the_operations():
 
 
 def test_ranges_of_the_factors():
-    drawn = ImageViews(jitter=1, grey=0, brightness=0.4, contrast=1.5, hue=0.1, blur=1, sigma=(0.5, 2)).draw(
+    drawn = ImageViews(jitter=1, gray=0, brightness=0.4, contrast=1.5, hue=0.1, blur=1, sigma=(0.5, 2)).draw(
         20_000, images(1), draw()
     )
     for values, low, high in (
@@ -429,12 +429,12 @@ def test_small_batches(n):
 
 def test_nothing_to_do_changes_nothing():
     x = 3 * scaled(images())
-    maker = ImageViews(scale=(1, 1), ratio=(10 / 12, 10 / 12), flip=0, jitter=0, grey=0, mean=MEAN, std=STD)
+    maker = ImageViews(scale=(1, 1), ratio=(10 / 12, 10 / 12), flip=0, jitter=0, gray=0, mean=MEAN, std=STD)
     assert torch.equal(maker(x, generator=draw()), x)
 
 
 def test_full_precision_under_autocast():
-    maker, x = ImageViews(blur=1.0, solarise=0.2), images()
+    maker, x = ImageViews(blur=1.0, solarize=0.2), images()
     with torch.autocast("cpu", torch.bfloat16):
         view = maker(x, generator=draw())
     assert view.dtype == torch.float32 and torch.equal(view, maker(x, generator=draw()))
@@ -484,15 +484,15 @@ def test_multicrop_pairs():
 
 def test_small_crops_show_their_own_image():
     x = torch.arange(5.0).view(5, 1, 1, 1).expand(5, 1, 16, 16) / 10
-    maker = ImageViews(jitter=0, grey=0)
+    maker = ImageViews(jitter=0, gray=0)
     assert torch.allclose(maker.crops(x, 3, (8, 8), draw()), x[:, None, :, :8, :8].expand(5, 3, 1, 8, 8))
 
 
 def test_ids_and_small_crops_of_makers_before_pass_through():
     x = images(6, height=16, width=16)
-    neighbours = Neighbours(2, space=lambda rows: rows.flatten(1))
+    neighbors = Neighbors(2, space=lambda rows: rows.flatten(1))
     views = ViewPair(
-        [neighbours, image_recipe("multicrop", size=16, crops=2), image_recipe("byol", size=16), Identity()]
+        [neighbors, image_recipe("multicrop", size=16, crops=2), image_recipe("byol", size=16), Identity()]
     )
     views.prepare(x)
     pair = views(x, index=torch.arange(6), generator=draw())
@@ -505,7 +505,7 @@ def test_ids_and_small_crops_of_makers_before_pass_through():
 
 def test_numbers_of_the_recipes():
     simclr, large, moco = (image_recipe(*a, size=s) for a, s in ((("simclr",), 32), (("simclr",), 64), (("moco",), 32)))
-    assert (simclr.scale, simclr.blur, simclr.grey, simclr.jitter, simclr.flip) == ((0.08, 1), 0, 0.2, 0.8, 0.5)
+    assert (simclr.scale, simclr.blur, simclr.gray, simclr.jitter, simclr.flip) == ((0.08, 1), 0, 0.2, 0.8, 0.5)
     assert large.blur == 0.5 and (moco.scale, moco.blur) == ((0.2, 1), 0.5)
     assert torch.allclose(simclr.jitter_ranges[1, :, 0], torch.tensor([1.4, 1.4, 1.4, 0.1]))
     byol = image_recipe("byol", size=32).first
@@ -513,8 +513,8 @@ def test_numbers_of_the_recipes():
 
 
 def test_settings_override_the_recipe():
-    maker = image_recipe("simclr", size=32, strength=2, scale=(0.5, 1), blur=0.7, grey=0)
-    assert (maker.scale, maker.blur, maker.grey) == ((0.5, 1), 0.7, 0)
+    maker = image_recipe("simclr", size=32, strength=2, scale=(0.5, 1), blur=0.7, gray=0)
+    assert (maker.scale, maker.blur, maker.gray) == ((0.5, 1), 0.7, 0)
     assert torch.allclose(maker.jitter_ranges[1, :, 0], torch.tensor([1.8, 1.8, 1.8, 0.2]))
     maker = image_recipe(
         "multicrop", size=32, scale=(0.14, 1), local_scale=(0.05, 0.14), local_size=10, crops=3, blur=0
@@ -546,7 +546,7 @@ def test_other_batches_are_refused(name, x):
     ("settings", "said"),
     [
         ({"flip": 1.5}, "flip = 1.5: expected a number from 0 to 1"),
-        ({"grey": -0.1}, "grey = -0.1"),
+        ({"gray": -0.1}, "gray = -0.1"),
         ({"contrast": -1}, "contrast = -1: expected a number of 0 or more"),
         ({"hue": 0.6}, "hue = 0.6: expected a number from 0 to 0.5"),
         ({"scale": (0.0, 1.0)}, "scale = (0.0, 1.0): expected two numbers, low to high, above 0 and up to 1"),
@@ -563,7 +563,7 @@ def test_settings_out_of_range_are_refused(settings, said):
 
 def test_recipes_refuse_what_they_do_not_know():
     assert "expected one of simclr, moco, byol, multicrop" in refusal(image_recipe, "cutmix", size=32)
-    assert "no setting 'colour'" in refusal(image_recipe, "moco", size=32, colour=1)
+    assert "no setting 'color'" in refusal(image_recipe, "moco", size=32, color=1)
     assert "size = 1" in refusal(image_recipe, "moco", size=1)
     assert "0 small crops" in refusal(image_recipe, "multicrop", size=32, crops=0)
     assert "for images of 1" in refusal(ImageViews(mean=MEAN, std=STD), images(channels=1))

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from viewsmith.views import GaussianNoise, Identity, Neighbours, PiNoise, ViewMaker, ViewPair, nearest_neighbours
+from viewsmith.views import GaussianNoise, Identity, Neighbors, PiNoise, ViewMaker, ViewPair, nearest_neighbors
 
 
 class Written(ViewMaker):
@@ -12,7 +12,7 @@ class Written(ViewMaker):
 
     def __init__(self, digit, sides=2):
         super().__init__()
-        self.digit, self.sides, self.told = digit, sides, []
+        self.digit, self.views_made, self.told = digit, sides, []
 
     def prepare(self, pool):
         self.pool = pool
@@ -56,10 +56,10 @@ def pool_and_graph():
     return pool, {0: 1, 1: 0, 2: 3, 3: 2}
 
 
-def test_neighbours_say_which_row_the_second_view_shows():
+def test_neighbors_say_which_row_the_second_view_shows():
     pool, partner = pool_and_graph()
     before, after = Written(1), Written(2)
-    views = ViewPair([before, Neighbours(1), after])
+    views = ViewPair([before, Neighbors(1), after])
     views.prepare(pool)
     pair = views(pool[INDEX], index=INDEX, generator=draw())
     shown = [partner[i] for i in INDEX.tolist()]
@@ -71,10 +71,10 @@ def test_neighbours_say_which_row_the_second_view_shows():
     assert before.told == [INDEX.tolist()] * 2 and after.told == [INDEX.tolist(), shown]
 
 
-def test_two_neighbours_make_a_walk_of_two_edges():
+def test_two_neighbors_make_a_walk_of_two_edges():
     pool = torch.tensor([[0.0], [1.0], [1.9], [2.7]])
     partner = {0: 1, 1: 2, 2: 3, 3: 2}
-    views = ViewPair([Neighbours(1), Neighbours(1)])
+    views = ViewPair([Neighbors(1), Neighbors(1)])
     views.prepare(pool)
     pair = views(pool, index=torch.arange(4), generator=draw())
     assert pair.ids[1].tolist() == [partner[partner[i]] for i in range(4)]
@@ -83,7 +83,7 @@ def test_two_neighbours_make_a_walk_of_two_edges():
 
 def test_without_an_index_nobody_knows_whose_row_is_shown():
     pool, _ = pool_and_graph()
-    views = ViewPair([Neighbours(1)])
+    views = ViewPair([Neighbors(1)])
     views.prepare(pool)
     pair = views(torch.tensor([[0.2], [10.6]]), generator=draw())
     assert pair.ids is None
@@ -92,7 +92,7 @@ def test_without_an_index_nobody_knows_whose_row_is_shown():
 
 def test_view_is_a_second_view():
     pool, _ = pool_and_graph()
-    views = ViewPair([Neighbours(1), GaussianNoise(0.1)])
+    views = ViewPair([Neighbors(1), GaussianNoise(0.1)])
     views.prepare(pool)
     one = views.view(pool, index=torch.arange(4), generator=draw(5))
     assert torch.equal(one, views(pool, index=torch.arange(4), generator=draw(5)).second)
@@ -106,17 +106,17 @@ def test_prepare_reaches_every_maker_and_parameters_are_found():
     assert len(list(views.parameters())) == 4
 
 
-def test_neighbours_are_sought_anew_at_each_quarter_in_the_encoders_space():
+def test_neighbors_are_sought_anew_at_each_quarter_in_the_encoders_space():
     x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
     encoder = torch.nn.Linear(6, 2)
-    maker = Neighbours(3, refreshed=True)
+    maker = Neighbors(3, refreshed=True)
     views = ViewPair([maker], encoder=encoder)
     views.prepare(x)
     before, index = maker.edges.clone(), torch.arange(30)
     views(x, index=index, progress=0.24)
     assert torch.equal(maker.edges, before)
     views(x, index=index, progress=0.25)
-    expected = nearest_neighbours(encoder(x).detach(), 3)
+    expected = nearest_neighbors(encoder(x).detach(), 3)
     assert torch.equal(maker.edges, expected) and not torch.equal(before, expected)
     with torch.no_grad():
         encoder.weight.mul_(torch.tensor([[1.0, -3, 1, 2, 0.1, 1]]))
@@ -124,7 +124,7 @@ def test_neighbours_are_sought_anew_at_each_quarter_in_the_encoders_space():
     assert torch.equal(maker.edges, expected)
     assert {"quarter", "makers.0.edges"} == set(views.state_dict())
     views(x, index=index, progress=0.75)
-    assert torch.equal(maker.edges, nearest_neighbours(encoder(x).detach(), 3)) and int(views.quarter) == 3
+    assert torch.equal(maker.edges, nearest_neighbors(encoder(x).detach(), 3)) and int(views.quarter) == 3
     assert not any(p is q for p in views.parameters() for q in encoder.parameters())
     copied, other = copy.deepcopy((views, encoder))
     assert copied.followed[0] is other

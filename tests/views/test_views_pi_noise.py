@@ -8,7 +8,7 @@ from torch import nn
 
 from viewsmith.networks import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, SmallCNN, UNet
 from viewsmith.views import PiNoise
-from viewsmith.views.pi_noise import inverse_norm, log_barrier
+from viewsmith.views.learned.pi_noise import inverse_norm, log_barrier
 
 D = 5
 X = torch.randn(7, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -41,15 +41,15 @@ def test_training_starts_from_random_noise_of_the_strength(strength, level):
     assert (mean == 0).all()
 
 
-@pytest.mark.parametrize("random_share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("random_fraction", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("strength", [0.5, 2.0])
-def test_a_fixed_level_holds_whatever_the_weights(strength, random_share):
-    sigma, mean = generator_of(strength=strength, random_share=random_share).parameters_of_noise(X)
+def test_a_fixed_level_holds_whatever_the_weights(strength, random_fraction):
+    sigma, mean = generator_of(strength=strength, random_fraction=random_fraction).parameters_of_noise(X)
     assert mean is None
     torch.testing.assert_close(rms(sigma), torch.full((7,), strength, dtype=torch.float64), rtol=1e-12, atol=0)
     # The random share is the least that every feature gets of the noise power.
-    assert (sigma.square() >= random_share * strength**2 - 1e-12).all()
-    assert (sigma.std(1) > 0.1 * strength).all() == (random_share < 1)
+    assert (sigma.square() >= random_fraction * strength**2 - 1e-12).all()
+    assert (sigma.std(1) > 0.1 * strength).all() == (random_fraction < 1)
 
 
 def test_a_free_level_follows_the_weights():
@@ -241,7 +241,7 @@ def slow_sigma(maker, x):
             if counts:
                 total, count = total + value**2, count + 1
         level = total / count if count else torch.tensor(1.0)
-        power = maker.random_share + (1 - maker.random_share) * sigma**2 / level
+        power = maker.random_fraction + (1 - maker.random_fraction) * sigma**2 / level
         rows.append(maker.strength * power**0.5 * real[i])
     return torch.stack(rows)
 
@@ -260,7 +260,7 @@ def test_every_network_starts_from_random_noise_of_the_strength(name, level):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-4)])
 def test_a_fixed_level_is_the_loop(name, dtype, tolerance):
     x = samples(name, dtype)
-    maker = maker_of(name, dtype=dtype, strength=0.5, random_share=0.2, learn_mean=name == "unet")
+    maker = maker_of(name, dtype=dtype, strength=0.5, random_fraction=0.2, learn_mean=name == "unet")
     fast, slow = maker.parameters_of_noise(x)[0], slow_sigma(maker, x)
     torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance)
     weights = torch.randn(x.shape, generator=draw(9), dtype=torch.float64).to(dtype)

@@ -12,10 +12,10 @@ from viewsmith.networks.cnn import SmallCNN
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.networks.mlp import MLP
 from viewsmith.views import GaussianNoise, image_recipe
-from viewsmith.views.adaptive import find_foreground
+from viewsmith.views.base import CropBoxes, Pair
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.maker import CropBoxes, Pair
-from viewsmith.views.quality import ViewQuality
+from viewsmith.views.generated.noise_level import find_foreground
+from viewsmith.views.generated.quality import ViewQuality
 
 
 def images(n=12, seed=0):
@@ -26,7 +26,7 @@ def seen(x, encoder):
     """A `ViewQuality` that has followed a trained-looking encoder."""
     quality = ViewQuality(encoder, x)
     encoder.train()(images(8, seed=5) if x.ndim == 4 else x)
-    quality.follow(encoder, x)
+    quality.copy_encoder(encoder, x)
     return quality
 
 
@@ -93,11 +93,11 @@ def test_foreground_and_background_do_not_change_places():
     x[:, :, 4:-4, 4:-4] += 1.0
     maps = FrozenMaps(nn.Identity, "Identity", x=x)
     quality = ViewQuality(SmallCNN(), x, maps=maps)
-    quality.follow(SmallCNN(), x)
+    quality.copy_encoder(SmallCNN(), x)
     axis = quality.axis.clone()
     framed = 1.0 - x  # as bright at the border as the others within
     assert float(find_foreground(lambda: [maps(framed)]).axis.float() @ axis) < -0.9
-    quality.follow(SmallCNN(), framed)
+    quality.copy_encoder(SmallCNN(), framed)
     assert float(quality.axis @ axis) > 0.9
 
 
@@ -107,7 +107,7 @@ def test_a_network_of_its_own(source):
     maps, _ = own_maps(x)
     quality = ViewQuality(encoder, x, source=source, maps=maps)
     assert not quality.waits and list(quality.state_dict()) == ["ready", "axis"] and not list(quality.parameters())
-    quality.follow(encoder, x)
+    quality.copy_encoder(encoder, x)
     axis = find_foreground(lambda: [maps(x)]).axis.float()
     torch.testing.assert_close(quality.axis, axis)
     first, second = images(5, 1), images(5, 2)
@@ -129,7 +129,7 @@ def kept():
     encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images(12)
     quality = ViewQuality(encoder, x, source="cached")
     encoder.train()(images(8, seed=5))
-    quality.follow(encoder, x)
+    quality.copy_encoder(encoder, x)
     quality.keep([x, -x])
     return quality, x
 
@@ -194,7 +194,7 @@ def test_maps_of_the_encoders_own_pass(copied):
     torch.manual_seed(0)
     encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images()
     quality = ViewQuality(encoder, x, source="encoder")
-    quality.follow(encoder, x)
+    quality.copy_encoder(encoder, x)
     framework, pair = Doubled(encoder, copied).eval(), Pair(images(5, 1), images(5, 2))
     with quality.watch(framework) as passes:
         framework(pair)
@@ -212,7 +212,7 @@ def test_maps_of_the_encoders_own_pass(copied):
 def test_a_framework_that_passes_views_otherwise_is_refused():
     encoder, x = SmallCNN(), images()
     quality = ViewQuality(encoder, x, source="encoder")
-    quality.follow(encoder, x)
+    quality.copy_encoder(encoder, x)
     with quality.watch(Doubled(encoder, False)) as passes:
         encoder(x[:5])
     with pytest.raises(InputError, match="quality_features='views'"):
@@ -231,7 +231,7 @@ def test_crops_are_told_by_the_recipes():
         assert all(side.boxes.shape == (6, 4) and side.flip.shape == (6,) for side in pair.crops)
         ends = pair.crops[0].boxes[:, :2] + pair.crops[0].boxes[:, 2:]
         assert (pair.crops[0].boxes >= 0).all() and (ends <= 1 + 1e-5).all()
-    plain = image_recipe("simclr", size=16, strength=0.0, grey=0.0)
+    plain = image_recipe("simclr", size=16, strength=0.0, gray=0.0)
     x = x.sigmoid()
     pair = plain.pair(Pair(x, x), generator=torch.Generator().manual_seed(0))
     for view, shown in zip((pair.first, pair.second), pair.crops, strict=True):

@@ -7,7 +7,7 @@ from unclip_toys import tiny_pipeline
 
 from refusals import refusal
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
-from viewsmith.views.unclip import StableUnCLIP
+from viewsmith.views.generated.unclip import StableUnCLIP
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -81,7 +81,7 @@ def test_a_view_does_not_depend_on_its_batch_and_follows_its_stream(pipeline, im
     assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), together)
     order = [3, 0]
     some = model.generate(images[order], None, 0, LEVELS[order], streams(order))
-    assert (some.int() - together[order].int()).abs().max() <= 1  # one grey level
+    assert (some.int() - together[order].int()).abs().max() <= 1  # one gray level
     assert not torch.equal(model.generate(images, None, 0, LEVELS, streams(range(1, 6))), together)
 
 
@@ -111,12 +111,12 @@ def test_shares_of_foreground(pipeline, images):
 
 
 @pytest.mark.parametrize("scheduler", ["ddim", "ddpm", "dpm", "pndm", "euler"])
-def test_every_scheduler_and_grey_images(pipeline, images, scheduler):
+def test_every_scheduler_and_gray_images(pipeline, images, scheduler):
     model = StableUnCLIP(pipeline, steps=2, scheduler=scheduler, guidance=1.0)
-    for grey in (images[..., 0], images[..., :1]):
-        views = model.generate(grey, None, 0, LEVELS, streams(range(5)))
-        assert views.shape == grey.shape
-        assert torch.equal(model.generate(grey, None, 0, LEVELS, streams(range(5))), views)
+    for gray in (images[..., 0], images[..., :1]):
+        views = model.generate(gray, None, 0, LEVELS, streams(range(5)))
+        assert views.shape == gray.shape
+        assert torch.equal(model.generate(gray, None, 0, LEVELS, streams(range(5))), views)
 
 
 def test_a_folder_of_weights(pipeline, images, tmp_path):

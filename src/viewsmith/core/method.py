@@ -43,7 +43,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """Optimiser and learning-rate schedule of one update.
+    """Optimizer and learning-rate schedule of one update.
 
     The rate rises linearly over `warmup` (a share of the phase's steps) and falls by half a cosine
     to ``final * learning_rate``; ``schedule="constant"`` keeps it after the warm-up. `span` is the stretch of that
@@ -63,7 +63,7 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Update:
-    """One optimiser step inside a phase.
+    """One optimizer step inside a phase.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def prepare(self, x: Rows, seed: int) -> None:
-        """Look at the (scaled) training rows before training or resuming: pools and neighbour graphs.
+        """Look at the (scaled) training rows before training or resuming: pools and neighbor graphs.
 
         What it makes is a function of `x` and `seed` alone and is not saved.
         """
@@ -137,7 +137,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     @property
-    def borrows(self) -> bool:
+    def needs_pool(self) -> bool:
         """Whether `view` takes something from other rows, so that `prepare` must be called first."""
         return False
 

@@ -9,17 +9,17 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.data.check import check_array
-from viewsmith.data.dna import dna_rows
-from viewsmith.data.messages import name_list
+from viewsmith.core.messages import name_list
 from viewsmith.data.reading import Found, Request, reading
+from viewsmith.domains.checks import check_array
+from viewsmith.domains.dna import dna_rows
 
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
 def read_npy(path: Path, request: Request) -> Found:
     """One array, shape (n, ...), or texts of DNA, shape (n,), without labels."""
-    request.refuse_table_options(str(path))
+    request.check_no_table_options(str(path))
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         rows = np.load(file, allow_pickle=False)
     return Found(_letters(rows, str(path)))
@@ -27,7 +27,7 @@ def read_npy(path: Path, request: Request) -> Found:
 
 def read_npz(path: Path, request: Request) -> Found:
     """``X_train`` and ``X_test``, or ``X``, numbers or texts of DNA; labels and ``feature_names`` where present."""
-    request.refuse_table_options(str(path))
+    request.check_no_table_options(str(path))
     # The file is opened here because numpy forgets to close one that turns out to be damaged.
     with _open(path, b"PK", "an .npz archive") as file:
         with reading(str(path), "an .npz archive"):

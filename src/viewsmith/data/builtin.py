@@ -11,6 +11,6 @@ def read_builtin(name: str, request: Request) -> Found:
     """Vectors and classes of one of `BUILTIN`."""
     from sklearn import datasets
 
-    request.refuse_table_options(name)
+    request.check_no_table_options(name)
     bunch = getattr(datasets, f"load_{name}")()
     return Found(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])

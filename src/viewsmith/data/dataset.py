@@ -9,13 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.data.messages import counted
+from viewsmith.core.messages import counted
+from viewsmith.domains.checks import Domain
 
-Domain = Literal["vectors", "images", "dna"]
 Split = Literal["given", "stratified", "none"]
-Impute = Literal["none", "median"]
 
-TEST_SHARE = 0.2
+TEST_FRACTION = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ class Dataset:
 
 
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Stratified 80/20 split of labelled rows; the same one for the same labels and seed.
+    """Stratified 80/20 split of labeled rows; the same one for the same labels and seed.
 
     A class with a single row cannot be on both sides: its row goes to train.
 
@@ -120,14 +119,14 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     shared = np.flatnonzero(counts[codes] > 1)
     n_shared_classes = int((counts > 1).sum())
-    n_test = math.ceil(TEST_SHARE * len(shared))
+    n_test = math.ceil(TEST_FRACTION * len(shared))
     if n_test < max(n_shared_classes, 1):
         raise InputError(
-            f"cannot split {counted(len(y), 'labelled row')} of {counted(len(counts), 'class', 'classes')} 80/20 by "
+            f"cannot split {counted(len(y), 'labeled row')} of {counted(len(counts), 'class', 'classes')} 80/20 by "
             f"class: the test part would have {counted(n_test, 'row')}; give the split (X_train and X_test, folders "
             "train and test), or leave the labels out (a continuous target is not a label)"
         )
-    train, test = train_test_split(shared, test_size=TEST_SHARE, random_state=seed, stratify=codes[shared])
+    train, test = train_test_split(shared, test_size=TEST_FRACTION, random_state=seed, stratify=codes[shared])
     alone = np.flatnonzero(counts[codes] == 1)
     return np.sort(np.concatenate([train, alone])), np.sort(test)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.data.dna import first_other_letter, letter_fault, pad_rows
-from viewsmith.data.messages import counted, name_list, one_line
+from viewsmith.core.messages import counted, name_list, one_line
 from viewsmith.data.reading import Found, Request, reading
+from viewsmith.domains.dna import first_other_letter, letter_fault, pad_rows
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -24,7 +24,7 @@ def read_fasta(path: Path, request: Request) -> Found:
     Labels come from the file given as ``labels``, else from ``label=VALUE`` in the headers; ``split=train`` and
     ``split=test`` in the headers give a split, the train records first.
     """
-    request.refuse_table_options(str(path))
+    request.check_no_table_options(str(path))
     headers, letters, starts = _records(path)
     lengths = np.diff(starts, append=len(letters))
     if not lengths.all():

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.data.images import SMALLEST_SIDE
-from viewsmith.data.messages import counted, name_list
-from viewsmith.data.reading import Found, Request, reading, refuse_oversize
+from viewsmith.core.memory import check_size
+from viewsmith.core.messages import counted, name_list
+from viewsmith.data.reading import Found, Request, reading
+from viewsmith.domains.images import SMALLEST_SIDE
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
@@ -33,8 +34,8 @@ class _Images:
 
 
 def read_folder(path: Path, request: Request) -> Found:
-    """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in colour, in the order of their names."""
-    request.refuse_table_options(str(path))
+    """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in color, in the order of their names."""
+    request.check_no_table_options(str(path))
     if importlib.util.find_spec("PIL") is None:
         raise MissingExtra("pillow", "image", "reading folders of images")
     with reading(str(path), "a folder of images"):
@@ -50,7 +51,7 @@ def read_folder(path: Path, request: Request) -> Found:
         )
     size = request.remembered("image_size")
     fitted = request.schema["row_shape"] if request.schema else []
-    x = read_images(images.files, size, colour=len(fitted) == 3 and fitted[2] == 3)
+    x = read_images(images.files, size, color=len(fitted) == 3 and fitted[2] == 3)
     y = np.array(images.labels, dtype=np.str_) if images.labels else None
     names = [file.relative_to(path).as_posix() for file in images.files]
     return Found(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
@@ -64,8 +65,8 @@ def _listed(root: Path) -> tuple[_Images, int | None]:
             # Class folders inside, or nothing beside it: this is one side of a split and not a class of that name.
             if name in folders and (len(folders) == 1 or not _entries(folders[name])[0]):
                 raise InputError(f"{root} holds {folders[name].name} without {other}; expected both, or class folders")
-        return _labelled(root), None
-    train, test = _labelled(folders["train"]), _labelled(folders["test"])
+        return _labeled(root), None
+    train, test = _labeled(folders["train"]), _labeled(folders["test"])
     for side, images in (("train", train), ("test", test)):
         if not images.files:
             raise InputError(f"{folders[side]} is a folder without images; expected {_LAYOUT}")
@@ -78,7 +79,7 @@ def _listed(root: Path) -> tuple[_Images, int | None]:
     return merged, len(train.files)
 
 
-def _labelled(folder: Path) -> _Images:
+def _labeled(folder: Path) -> _Images:
     """Images of class folders with their labels, or those that lie in the folder itself, without."""
     loose, classes, other = _entries(folder)
     found = _Images(ignored=other)
@@ -111,7 +112,7 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
     return images, folders, other
 
 
-def read_images(files: list[Path], side: int | None, colour: bool) -> np.ndarray:
+def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
     """Pixels of all files, uint8 (n, H, W, 1 or 3); cropped and resized to (side, side) where that is given.
 
     Headers are read first: the array is made once, and whatever is refused is refused before the long part.
@@ -121,7 +122,7 @@ def read_images(files: list[Path], side: int | None, colour: bool) -> np.ndarray
     first: tuple[int, int] | None = None
     for file in files:
         with reading(str(file), "an image"), Image.open(file) as image:
-            colour = _is_colour(image, file) or colour
+            color = _is_color(image, file) or color
             shape = _upright_size(image)
         if min(shape) < SMALLEST_SIDE:
             raise InputError(f"{file} is {_sides(shape)}, expected at least {SMALLEST_SIDE} a side; leave it out")
@@ -133,19 +134,19 @@ def read_images(files: list[Path], side: int | None, colour: bool) -> np.ndarray
             )
     assert first is not None
     width, height = first if side is None else (side, side)
-    channels = 3 if colour else 1
-    refuse_oversize(
+    channels = 3 if color else 1
+    check_size(
         len(files) * height * width * channels, counted(len(files), "image"), "give a smaller image_size (--image-size)"
     )
     x = np.empty((len(files), height, width, channels), dtype=np.uint8)
     for row, file in zip(x, files, strict=True):
         with reading(str(file), "an image"), Image.open(file) as image:
-            row[:] = _decoded(image, "RGB" if colour else "L", side).reshape(row.shape)
+            row[:] = _decoded(image, "RGB" if color else "L", side).reshape(row.shape)
     return x
 
 
-def _is_colour(image: ImageFile, file: Path) -> bool:
-    """Whether an image is in colour, by its header; raise InputError if it is more than 8 bits of grey or RGB."""
+def _is_color(image: ImageFile, file: Path) -> bool:
+    """Whether an image is in color, by its header; raise InputError if it is more than 8 bits of gray or RGB."""
     frames = getattr(image, "n_frames", 1)
     # MPO is a photo with a preview; anything else is an animation or several pages.
     if frames > 1 and image.format != "MPO":
@@ -155,17 +156,17 @@ def _is_colour(image: ImageFile, file: Path) -> bool:
     stored = image.tile[0][3] if image.tile else ""
     stored = stored[0] if isinstance(stored, tuple) and stored else stored
     if image.mode[0] in "IF" or "16" in str(stored):
-        # Pillow would cut colours of 16 bits to their upper 8 in silence.
+        # Pillow would cut colors of 16 bits to their upper 8 in silence.
         raise InputError(
             f"{file} has more than 8 bits a channel, expected 8; scale the values to 0 to 255 and save it again"
         )
     if image.has_transparency_data:
         raise InputError(
-            f"{file} has transparency (mode {image.mode}), expected grey or RGB; paste it on a background and save it "
+            f"{file} has transparency (mode {image.mode}), expected gray or RGB; paste it on a background and save it "
             "again"
         )
     if image.mode not in ("1", "L", "P", "RGB"):
-        raise InputError(f"{file} has the colour mode {image.mode}, expected grey or RGB; convert it to RGB")
+        raise InputError(f"{file} has the color mode {image.mode}, expected gray or RGB; convert it to RGB")
     return image.mode in ("P", "RGB")
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
-from viewsmith.data.check import check_numbers
-from viewsmith.data.messages import counted, known_names, name_list, one_line, repeated
-from viewsmith.data.reading import Found, Request, reading, refuse_oversize
+from viewsmith.core.memory import check_size
+from viewsmith.core.messages import counted, known_names, name_list, one_line, repeated
+from viewsmith.data.reading import Found, Request, reading
+from viewsmith.domains.checks import check_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,12 +29,12 @@ _BLOCK = 4_000_000
 
 def read_h5ad(path: Path, request: Request) -> Found:
     """``X`` or a layer as float32 (n, d); ``var_names`` name the features, a column of ``obs`` is the label."""
-    dataclasses.replace(request, label=None).refuse_table_options(str(path))
+    dataclasses.replace(request, label=None).check_no_table_options(str(path))
     _require_anndata(f"reading {_KIND}")
     import h5py
     from anndata.io import read_elem
 
-    from viewsmith.data import frames
+    from viewsmith.domains import frames
 
     layer = request.remembered("layer")
     with reading(str(path), _KIND), h5py.File(path, "r") as file:
@@ -162,7 +163,7 @@ def _label(obs: pd.DataFrame, request: Request, what: str) -> str | None:
 def _dense(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
     """The matrix as float32, its columns in `order`; beside the result only a block is in memory."""
     n, d = values.shape[0], values.shape[1] if order is None else len(order)
-    refuse_oversize(4 * n * d, f"{what}, {n:,} x {d:,} values,", "keep fewer genes (the most variable) or fewer cells")
+    check_size(4 * n * d, f"{what}, {n:,} x {d:,} values,", "keep fewer genes (the most variable) or fewer cells")
     x = np.empty((n, d), dtype=np.float32)
     # Beyond the range of float32 is infinite, which is refused with its column later.
     with np.errstate(over="ignore"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.data.dataset import Impute
-from viewsmith.data.messages import one_line
+from viewsmith.core.messages import one_line
+from viewsmith.domains.checks import Impute
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Request:
         given = getattr(self, option)
         return given if given is not None or self.schema is None else self.schema.get(option)
 
-    def refuse_table_options(self, source: str) -> None:
+    def check_no_table_options(self, source: str) -> None:
         """Arrays have no named columns, so options that name some cannot be meant for them."""
         for option, value in (("label", self.label), ("drop", self.drop), ("one_hot", self.one_hot)):
             if value:
@@ -101,21 +100,3 @@ def reading(what: str, kind: str) -> Iterator[None]:
             ) from error
         reason = one_line(f"{type(error).__name__}: {error}", 200)
         raise InputError(f"cannot read {what} as {kind}; is it damaged, or another format? ({reason})") from error
-
-
-def refuse_oversize(n_bytes: int, what: str, advice: str) -> None:
-    """Raise InputError before an array is made that `memory_limit` does not leave room for."""
-    limit = memory_limit()
-    if limit is not None and n_bytes > limit:
-        raise InputError(
-            f"{what} would take {n_bytes / 2**30:,.1f} GiB in memory, more than the {limit / 2**30:,.1f} GiB that are "
-            f"half of this machine's; {advice}"
-        )
-
-
-def memory_limit() -> int | None:
-    """Bytes that the rows may take: half of the machine's memory, for training works on a copy; None if unknown."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -11,17 +11,17 @@ from typing import Any, get_args
 import numpy as np
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import counted, known_names, name_list, one_line
 from viewsmith.data.arrays import read_npy, read_npz
 from viewsmith.data.builtin import BUILTIN, read_builtin
-from viewsmith.data.check import as_vectors, check_labels, find_domain, warn_columns
-from viewsmith.data.dataset import Dataset, Impute, Split, split_indices
+from viewsmith.data.dataset import Dataset, Split, split_indices
 from viewsmith.data.fasta import read_fasta
 from viewsmith.data.folders import read_folder
 from viewsmith.data.h5ad import read_h5ad
-from viewsmith.data.images import SMALLEST_SIDE, same_shape
-from viewsmith.data.messages import counted, known_names, name_list, one_line
 from viewsmith.data.reading import Found, Reader, Request
 from viewsmith.data.tables import read_csv, read_parquet, read_tsv
+from viewsmith.domains.checks import Impute, as_vectors, check_labels, find_domain, warn_columns
+from viewsmith.domains.images import SMALLEST_SIDE, same_shape
 
 READERS: dict[str, Reader] = {
     ".npz": read_npz,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.data.check import as_vectors, refuse_missing
-from viewsmith.data.messages import counted, known_names, name_list, one_line, repeated
+from viewsmith.core.messages import counted, known_names, name_list, one_line, repeated
 from viewsmith.data.reading import Found, Request, reading
+from viewsmith.domains.checks import as_vectors, check_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,13 +102,13 @@ def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
 
 def _fresh_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     """Choose the columns: all that are numbers, less those dropped, and the ones to encode."""
-    from viewsmith.data import frames
+    from viewsmith.domains import frames
 
     columns = list(frame.columns)
     _check_options(columns, request, what)
     taken = {request.label, *request.drop, *request.one_hot}
     rest = [column for column in columns if column not in taken]
-    frames.refuse_text(frame, rest, what)
+    frames.check_no_text(frame, rest, what)
     encoded = [column for column in columns if column in request.one_hot]
     if not rest and not encoded:
         raise InputError(f"{what} has no feature left beside the label and the dropped columns: {name_list(columns)}")
@@ -126,7 +126,7 @@ def _fresh_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
 
 def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     """Take the columns of an earlier run, in its order."""
-    from viewsmith.data import frames
+    from viewsmith.domains import frames
 
     schema = request.schema or {}
     columns, encoded = schema["columns"], list(schema["one_hot"])
@@ -149,7 +149,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
             UserWarning,
             stacklevel=2,
         )
-    frames.refuse_text(frame, columns, what)
+    frames.check_no_text(frame, columns, what)
     if request.impute == "none":
         _refuse_gaps(frame, [*columns, *encoded], what)
     y = None if table["label"] is None else frames.labels(frame[table["label"]], what)
@@ -158,7 +158,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
 
 def _encode(frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: Request, what: str) -> Found:
     """Numeric columns, then one block of indicators for every encoded column."""
-    from viewsmith.data import frames
+    from viewsmith.domains import frames
 
     columns, names = table["columns"], list(table["columns"])
     blocks = [as_vectors(frames.values(frame[columns]), columns, request.impute, what)] if columns else []
@@ -195,4 +195,4 @@ def _unknown_column(option: str, name: str, columns: Sequence[str], what: str) -
 
 
 def _refuse_gaps(frame: pd.DataFrame, columns: list[str], what: str) -> None:
-    refuse_missing(frame[columns].isna().to_numpy().sum(axis=0), columns, what)
+    check_missing(frame[columns].isna().to_numpy().sum(axis=0), columns, what)

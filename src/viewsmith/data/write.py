@@ -10,9 +10,9 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
+from viewsmith.core.messages import counted
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.h5ad import write_h5ad
-from viewsmith.data.messages import counted
 
 
 def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, prefix: str = "h") -> None:

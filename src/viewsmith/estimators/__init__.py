@@ -8,12 +8,12 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build.custom_transforms import OWN, FamilyOption
 from viewsmith.estimators.contrastive import Contrastive
 from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.metaug import MetAug
-from viewsmith.estimators.own_families import OWN, FamilyOption
 from viewsmith.estimators.pinda import PiNDA
 from viewsmith.training.run import RunFolder
 

@@ -25,14 +25,14 @@ SHARED_DOC = """\
     framework : {"simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"}
         Self-supervised objective.
     view_maker : str
-        View makers joined by "+". Vectors: identity, noise, corruption, mixup, neighbour-mix, neighbours,
-        adversarial, conditional. Images: simclr, byol, moco, multicrop, grid-crop, identity, noise, mixup, neighbours,
-        neighbour-mix, adversarial. DNA: dna, reverse-complement, mutation, insertion, deletion, translocation,
-        inversion, identity, noise, mixup, neighbours, adversarial. Or channel:RUN, views drawn from the augmentation
-        channel of a run of crl-tac. "auto": neighbours, simclr and dna.
+        View makers joined by "+". Vectors: identity, noise, corruption, mixup, neighbor-mix, neighbors,
+        adversarial, conditional. Images: simclr, byol, moco, multicrop, grid-crop, identity, noise, mixup, neighbors,
+        neighbor-mix, adversarial. DNA: dna, reverse-complement, mutation, insertion, deletion, translocation,
+        inversion, identity, noise, mixup, neighbors, adversarial. Or channel:RUN, views drawn from the augmentation
+        channel of a run of crl-tac. "auto": neighbors, simclr and dna.
     kernel : {"auto", "cauchy", "cosine"}
         SimCLR's similarity of embeddings: 1 / (1 + d^2) as they are, or exp(cosine / temperature). "auto": cauchy on
-        vectors and with neighbours.
+        vectors and with neighbors.
     temperature : float or None
         None: the framework's usual one; 1 with the Cauchy kernel.
     momentum : float or "auto"
@@ -62,18 +62,18 @@ SHARED_DOC = """\
     representation_noise : float
         Strength of noise on the representation before the head (SimCL); 0: none.
     input_components : int, "auto" or None
-        Principal axes before the encoder of vectors. "auto": 50 for more than 200 features with neighbour views.
+        Principal axes before the encoder of vectors. "auto": 50 for more than 200 features with neighbor views.
     n_neighbors : int
-        Edges of each row in the neighbour graph.
-    neighbour_space : {"input", "encoder"}
-        Where neighbours are sought: principal axes or words of the input, or, sought anew at each quarter of the
+        Edges of each row in the neighbor graph.
+    neighbor_space : {"input", "encoder"}
+        Where neighbors are sought: principal axes or words of the input, or, sought anew at each quarter of the
         training, the representation.
     noise_strength : float or "auto"
         Standard deviation of noise views in scaled units; "auto" chooses from 0.25, 0.5, 1 and 2 without labels.
     noise_distribution : {"gaussian", "uniform"}
     corruption_rate : float
         Share of the features that corruption and conditional corruption replace.
-    mixup_minimum, neighbour_mix_minimum : float
+    mixup_minimum, neighbor_mix_minimum : float
         Smallest share of the sample in a mixture.
     adversarial_strength : float
         Step of adversarial views in scaled units.
@@ -81,8 +81,8 @@ SHARED_DOC = """\
         Smallest area of a crop, as a share of the image; "auto": the recipe's.
     flip : float
         Share of the views of images that are mirrored.
-    colour_strength : float
-        Factor on the recipe's colour jitter, at most 5; 0: none.
+    color_strength : float
+        Factor on the recipe's color jitter, at most 5; 0: none.
     local_crops : int
         Small crops of each image (multicrop).
     max_edits : int
@@ -165,16 +165,16 @@ class Arguments:
     representation_noise: Rate = 0.0
     input_components: Count | Auto | None = "auto"
     n_neighbors: Count = 5
-    neighbour_space: Literal["input", "encoder"] = "input"
+    neighbor_space: Literal["input", "encoder"] = "input"
     noise_strength: Positive | Auto = 1.0
     noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
     corruption_rate: Share = 0.6
     mixup_minimum: Share = 0.9
-    neighbour_mix_minimum: Share = 0.5
+    neighbor_mix_minimum: Share = 0.5
     adversarial_strength: Positive = 0.1
     crop_minimum: Portion | Auto = "auto"
     flip: Share = 0.5
-    colour_strength: Jitter = 1.0
+    color_strength: Jitter = 1.0
     local_crops: Count = 4
     max_edits: Count = 2
     mutation_rate: Share = 0.05

@@ -18,16 +18,18 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-import viewsmith
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows, Samples
-from viewsmith.data.check import check_finite, to_rows
+from viewsmith.core.tensors import load_weights
+from viewsmith.core.version import __version__
+from viewsmith.domains.checks import check_finite, to_rows
 from viewsmith.estimators.arguments import Arguments, with_shared
-from viewsmith.estimators.channels import follow_channel
-from viewsmith.estimators.fitting import find_device, find_seed, refresh_batch_norm, refuse_lone_rows, train
+from viewsmith.estimators.build.channels import follow_channel
+from viewsmith.estimators.build.resolve import CHANNEL, RESOLVED, resolve
+from viewsmith.estimators.fitting import check_rows_per_process, find_device, find_seed, refresh_batch_norm, train
 from viewsmith.estimators.options import check_options
 from viewsmith.estimators.rows import (
     Draw,
@@ -40,10 +42,8 @@ from viewsmith.estimators.rows import (
     make_input,
     raw_features,
 )
-from viewsmith.estimators.settings import CHANNEL, RESOLVED, resolve
 from viewsmith.estimators.strength import resolve_strength
-from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.training.checkpoint import load_weights
+from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.training.run import RunFolder
 
 
@@ -71,7 +71,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Whether fit needs labels: with one ablation of DiffAug alone."""
         return False
 
-    def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
+    def _defaults(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
         """What this method takes for "auto" where it differs from the others."""
         if CHANNEL in options.view_maker:
             follow_channel(options, domain, row_shape)
@@ -113,7 +113,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resume : bool
             Go on with the run in that folder; with nothing there, start.
         context : dict, optional
-            Where the data come from, kept with the run; see `viewsmith.estimators.sessions.data_record`.
+            Where the data come from, kept with the run; see `viewsmith.workflows.runs.data_record`.
 
         Returns
         -------
@@ -129,14 +129,14 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         options = check_options(type(self), self.get_params(deep=False))
         domain = domain_of(X, options.domain)
         rows = self._rows(X, domain, None)
-        self._usual(options, domain, rows.shape[1:])
+        self._defaults(options, domain, rows.shape[1:])
         folder = RunFolder(run) if run is not None else None
         if folder and context is None:
             context = {"data": {"fingerprint": fingerprint(rows)}}
         if folder and resume and folder.exists() and options.random_state is None:
             options.random_state = folder.read_config().get("parameters", {}).get("random_state")
         device = find_device(options.device)
-        refuse_lone_rows(len(rows), options.batch_size)
+        check_rows_per_process(len(rows), options.batch_size)
         seed = distributed.any_says(find_seed(options.random_state), device)
         raw = torch.from_numpy(rows)
         scaler: Any = make_input(domain, rows.shape[1:])
@@ -204,7 +204,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         random_state : int, optional
             Default: the seed of the fit, so that repeated calls give the same views.
         pool : array-like, optional
-            Samples that view makers borrow from (neighbours, corruption, mixup); default: `X` itself.
+            Samples that view makers borrow from (neighbors, corruption, mixup); default: `X` itself.
         """
         check_is_fitted(self)
         with self._borrowing(X, n_views, random_state, pool) as (x, index, seed):
@@ -225,7 +225,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         views = draw_views(inverse, x, n_views, seed)
         if self.fitted_["domain"] != "images":
             return views
-        # A model of grey images takes them with and without their one channel; crops are smaller than their image.
+        # A model of gray images takes them with and without their one channel; crops are smaller than their image.
         height, width = views.shape[2:4]
         return views.reshape(*views.shape[:2], height, width, *np.shape(X)[3:])
 
@@ -334,7 +334,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         borrowed = x if pool is None else self._samples(pool)
         seed = self.fitted_["seed"] if random_state is None else random_state
         try:
-            if self.method_.borrows:
+            if self.method_.needs_pool:
                 if len(borrowed) < 2:
                     raise InputError(
                         "views borrow from other rows: expected at least two rows, got one; give pool=rows"
@@ -368,7 +368,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         for name, value in parameters.items():
             if isinstance(value, nn.Module):
                 parameters[name] = f"module:{type(value).__name__}"
-        config = {"viewsmith": viewsmith.__version__, "method": self.name, "parameters": parameters}
+        config = {"viewsmith": __version__, "method": self.name, "parameters": parameters}
         if "data" in context:
             config["data"] = context["data"]
         return config | {"fitted": self.fitted_}

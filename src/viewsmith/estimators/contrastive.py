@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from viewsmith.core.method import Method
-from viewsmith.estimators import parts
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build import model as parts
 from viewsmith.methods.contrastive import ContrastiveMethod
 
 
@@ -16,8 +16,8 @@ from viewsmith.methods.contrastive import ContrastiveMethod
 class Contrastive(ViewsmithEstimator):
     """Contrastive representations of vectors, images and DNA with fixed views.
 
-    On vectors the default is the neighbour recipe: a sample and one of its nearest rows attract, under the
-    heavy-tailed Cauchy kernel. On images it is SimCLR's crops and colours, on DNA a recipe of edits. The representation
+    On vectors the default is the neighbor recipe: a sample and one of its nearest rows attract, under the
+    heavy-tailed Cauchy kernel. On images it is SimCLR's crops and colors, on DNA a recipe of edits. The representation
     is read before the projection.
 
     Parameters

@@ -15,16 +15,17 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
 from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.estimators import channels, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build import channels
+from viewsmith.estimators.build import model as parts
+from viewsmith.estimators.build.custom_transforms import FamilyOption, family_text, inspect_family, is_own, like_samples
+from viewsmith.estimators.build.resolve import check_crops, crop_of, default_epochs, probe
 from viewsmith.estimators.fitting import find_device
-from viewsmith.estimators.own_families import FamilyOption, family_text, is_own, like_samples, look_at
-from viewsmith.estimators.settings import check_crops, crop_of, default_epochs, probe
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
 from viewsmith.networks.mlp import MLP
-from viewsmith.views.channel import AugmentationChannel, Counts
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
 
 Draws = Annotated[int, Field(ge=2)]
 Part = Annotated[float, Field(gt=0, lt=1)]
@@ -32,8 +33,8 @@ Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 #: Options of the families of "auto", by domain.
 FAMILY_OPTIONS = {
     "images": ("crop_size", "crop_stride", "crop_scales", "crop_flips"),
-    "vectors": ("masks", "mask_share"),
-    "dna": ("windows", "window_share"),
+    "vectors": ("masks", "mask_fraction"),
+    "dna": ("windows", "window_fraction"),
 }
 FAMILIES = {"images": "crops of images", "vectors": "masks of vectors", "dna": "windows of DNA"}
 #: Of the encoder "crl-cnn" on a CPU, where "auto" asks for epochs: ten minutes on two cores (docs, CRL-TAC).
@@ -71,11 +72,11 @@ class CRLTAC(ViewsmithEstimator):
         Cut mirror images, too.
     masks : int
         Number of feature subsets of vectors.
-    mask_share : float
+    mask_fraction : float
         Share of the features in each, more than 0 and less than 1.
     windows : int
         Number of windows of sequences.
-    window_share : float
+    window_fraction : float
         Length of each, as a share of its sequence, more than 0 and less than 1.
     beta, channel_beta : float
         Concentration of P(Z|T(x)), one over a temperature, in the encoder's step and in the channel's. Published: 0.5
@@ -88,18 +89,18 @@ class CRLTAC(ViewsmithEstimator):
         Samples of a batch that an exact channel step looks at.
     distinct : bool
         In exact steps, positives are pairs of different transformations.
-    importance_weights : {"plain", "normalised"}
+    importance_weights : {"plain", "normalized"}
         Of transformations drawn in a channel step.
     entropy_weight : float
         Weight of the entropy of P(T|x).
     effective_target : float, "auto" or None
         Effective number of transformations of each sample, exp of the entropy, that the channel must not fall below.
         "auto": 8, or nine tenths of all where they are fewer than nine. None: no such limit.
-    centred : bool or "auto"
+    centered : bool or "auto"
         Take the embedding of an empty view from every embedding; "auto": where the encoder has biases or norms.
         Without it, or a network without biases, the channel does not leave the uniform distribution.
     channel_learning_rate : float
-        Rate of the channel's own optimiser. The encoder's, `learning_rate`, is 0.0005 for "crl-cnn" and for DNA
+        Rate of the channel's own optimizer. The encoder's, `learning_rate`, is 0.0005 for "crl-cnn" and for DNA
         unless given.
     inference : {"expectation", "top", "uniform"}
         What the representation is taken over: P(T|x), the most probable transformations alike, or all alike.
@@ -130,9 +131,9 @@ class CRLTAC(ViewsmithEstimator):
 
     name = "crl-tac"
     strength_option = "noise_strength"
-    resolved_options = ("centred", "crop_size", "crop_stride", "effective_target")
+    resolved_options = ("centered", "crop_size", "crop_stride", "effective_target")
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # Sections 3, 5.2 and 5.3; optimiser, rate, batch and epochs are not given there.
+        # Sections 3, 5.2 and 5.3; optimizer, rate, batch and epochs are not given there.
         "paper-images": {
             "encoder": "crl-cnn",
             "projection": (200, 50),
@@ -161,9 +162,9 @@ class CRLTAC(ViewsmithEstimator):
     crop_scales: Scales = (1.0,)
     crop_flips: bool = False
     masks: Draws = 64
-    mask_share: Part = 0.5
+    mask_fraction: Part = 0.5
     windows: Draws = 16
-    window_share: Part = 0.5
+    window_fraction: Part = 0.5
     beta: Positive = 5.0
     channel_beta: Positive = 0.5
     draws: Draws = 8
@@ -171,17 +172,17 @@ class CRLTAC(ViewsmithEstimator):
     channel_step: Literal["exact", "sampled"] = "exact"
     channel_rows: Count = 32
     distinct: bool = False
-    importance_weights: Literal["plain", "normalised"] = "plain"
+    importance_weights: Literal["plain", "normalized"] = "plain"
     entropy_weight: Rate = 0.0025
     effective_target: Effective | Auto | None = "auto"
-    centred: bool | Auto = "auto"
+    centered: bool | Auto = "auto"
     channel_learning_rate: Positive = 3e-3
     inference: Literal["expectation", "top", "uniform"] = "expectation"
     inference_count: Count | None = None
     nonempty: str | Counts | None = "auto"
     projection: Widths | Auto = "auto"
 
-    def _usual(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
+    def _defaults(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
         options.view_maker = "identity"
         if isinstance(options.nonempty, str) and options.nonempty != "auto":
             expected = "'auto' or None, or in Python a function of views"
@@ -215,7 +216,7 @@ class CRLTAC(ViewsmithEstimator):
         own: dict[str, Any] = {}
         device = find_device(options.device)
         if is_own(options.family):
-            own = look_at(options, resolved, x, device)
+            own = inspect_family(options, resolved, x, device)
         elif resolved["domain"] == "images":
             size = resolved["row_shape"][:2]
             check_crops("crops", (crop, crop), resolved["encoder"], size, "take larger crops (crop_size)")
@@ -234,18 +235,18 @@ class CRLTAC(ViewsmithEstimator):
             probe(options.encoder, resolved["encoder"], family.take(two, first)[:, 0])
         return known | {
             "effective_target": channels.target_of(options, family),
-            "centred": resolved["encoder"] != "crl-cnn" if options.centred == "auto" else options.centred,
+            "centered": resolved["encoder"] != "crl-cnn" if options.centered == "auto" else options.centered,
         }
 
     def _build(self, settings: SimpleNamespace) -> Method:
         # "auto" is left in the runs of before its widths were written down.
         widths = (200, 50) if settings.projection == "auto" else settings.projection
-        head = MLP(settings.n_components, widths, bias=settings.centred)
+        head = MLP(settings.n_components, widths, bias=settings.centered)
         return CRLTACMethod(
             parts.make_encoder(settings),
             nn.Sequential(nn.ReLU(), parts.noisy(settings, head)),
             channels.make_channel(settings, learned=settings.channel == "learned"),
-            centred=settings.centred,
+            centered=settings.centered,
             beta=settings.beta,
             channel_beta=settings.channel_beta,
             draws=settings.draws,

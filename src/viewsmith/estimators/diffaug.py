@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
-from viewsmith.estimators import generators, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build import diffaug as generators
+from viewsmith.estimators.build import model as parts
 from viewsmith.methods.diffaug import DiffAugMethod
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -25,7 +26,7 @@ Natural = Annotated[int, Field(ge=0)]
 _PUBLISHED: dict[str, Any] = {
     "projection": None,
     "kernel": "paper",
-    "normalise": False,
+    "normalize": False,
     "negative_weight": 1.0,
     "nu_map": 1.0,
     "target_distance": None,
@@ -39,7 +40,7 @@ _PUBLISHED: dict[str, Any] = {
     "sampler_steps": 1000,
     "strength": 1.0,
     "refresh": 0,
-    "bank_views": 1,
+    "cached_views": 1,
     "replacement": 0.1,
     "weight_decay": 1e-6,
 }
@@ -62,7 +63,7 @@ class DiffAug(ViewsmithEstimator):
     kernel : {"auto", "paper", "plain", "published", "cauchy", "cosine"}
         Similarity in the embedding: of the soft loss the first three, see `viewsmith.losses.soft_contrastive`; of
         simclr the last two. "auto": paper and cauchy.
-    normalise : bool
+    normalize : bool
         Similarities of the soft loss are taken relative to their mean sum over the batch, see there.
     directions : bool or "auto"
         Embeddings are compared by direction, at `temperature`; "auto": for images and DNA. The map never is.
@@ -79,7 +80,7 @@ class DiffAug(ViewsmithEstimator):
     beta : float
         Extra log-similarity of the two views of a sample in the soft labels, 0 to 1.
     negative_weight : float or "auto"
-        Weight of a pair of different samples; "auto": 1 for normalised similarities, else 5 / (B - 1) for narrow
+        Weight of a pair of different samples; "auto": 1 for normalized similarities, else 5 / (B - 1) for narrow
         embeddings and heavy tails and 1 for others.
     detach_targets : bool
         Soft labels are given; otherwise their gradient drives representations apart, as published.
@@ -100,12 +101,12 @@ class DiffAug(ViewsmithEstimator):
     generator_epochs : int or "auto"
         Of all B phases together; "auto": a share of the encoder's, by domain.
     generator_learning_rate : float or "auto"
-    bank_views : int
+    cached_views : int
         Generated views of each sample that wait in the bank.
     refresh : int or "batch"
         Epochs after which the bank is made anew; 0: once a phase; "batch": views are generated for every batch.
-    keep_strayed : bool
-        Take generated views whose nearest row is outside the sample's neighbourhood, too.
+    keep_outliers : bool
+        Take generated views whose nearest row is outside the sample's neighborhood, too.
     condition : {"representation", "map", "labels", "random"}
         What the generator knows of a sample. labels (which fit then reads) and random are ablations.
     denoiser : {"fast", "published"}
@@ -122,7 +123,7 @@ class DiffAug(ViewsmithEstimator):
     condition_drop : float
         Share of the training in which the generator sees no condition; needed for guidance.
     condition_blur : float
-        Standard deviation of noise on the standardised condition: what it blurs, the generator may vary.
+        Standard deviation of noise on the standardized condition: what it blurs, the generator may vary.
     average : float
         Decay of the running average of the generator's weights.
     [shared]
@@ -144,14 +145,14 @@ class DiffAug(ViewsmithEstimator):
     name = "diffaug"
     strength_option = "noise_strength"
     trial_options: ClassVar[dict[str, Any]] = {"phases": "A"}
-    resolved_options = (*generators.USUAL["vectors"], "n_classes")
+    resolved_options = (*generators.DEFAULTS["vectors"], "n_classes")
     outputs: ClassVar[dict[str, str]] = {"map": "map"}  # further rows of an evaluation
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # Appendix E.2 and table 11; epochs of section 3.2. K of the neighbours: the authors' program.
+        # Appendix E.2 and table 11; epochs of section 3.2. K of the neighbors: the authors' program.
         "paper": {
             **_PUBLISHED,
-            "view_maker": "neighbour-mix",
-            "neighbour_mix_minimum": 0.0,
+            "view_maker": "neighbor-mix",
+            "neighbor_mix_minimum": 0.0,
             "n_neighbors": 5,
             "input_components": None,
             "hidden": (500, 300),
@@ -178,7 +179,7 @@ class DiffAug(ViewsmithEstimator):
 
     framework: Literal["soft", "simclr"] = "soft"  # type: ignore[assignment]
     kernel: Literal["auto", "paper", "plain", "published", "cauchy", "cosine"] = "auto"  # type: ignore[assignment]
-    normalise: bool = True
+    normalize: bool = True
     directions: bool | Auto = "auto"
     nu: Positive | Auto = "auto"
     nu_map: Positive = 1.0
@@ -196,9 +197,9 @@ class DiffAug(ViewsmithEstimator):
     replacement: Share = 0.1
     generator_epochs: Count | Auto = "auto"
     generator_learning_rate: Positive | Auto = "auto"
-    bank_views: Count = 2
+    cached_views: Count = 2
     refresh: Natural | Literal["batch"] = 0
-    keep_strayed: bool = True
+    keep_outliers: bool = True
     condition: Literal["representation", "map", "labels", "random"] = "representation"
     denoiser: Literal["fast", "published"] = "fast"
     predicts: Literal["auto", "eps", "v", "x0"] = "auto"
@@ -234,7 +235,7 @@ class DiffAug(ViewsmithEstimator):
         """Whether views are generated: a generator was trained and did not diverge."""
         check_is_fitted(self)
         assert isinstance(self.method_, DiffAugMethod)
-        return bool(self.method_.generated.usable)
+        return bool(self.method_.generated.trained)
 
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         labels = generators.find_classes(self._given_labels, len(x)) if self.reads_labels() else None

@@ -104,7 +104,7 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def refuse_lone_rows(n_rows: int, batch_size: int) -> None:
+def check_rows_per_process(n_rows: int, batch_size: int) -> None:
     """Refuse processes that would get less than two rows of a batch: BatchNorm has no statistics of one.
 
     Raises

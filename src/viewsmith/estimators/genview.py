@@ -15,19 +15,20 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows, Samples
-from viewsmith.estimators import generators, parts
+from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.own_maps import ENCODER, are_own, digest, feature_maps
+from viewsmith.estimators.build import diffaug as generators
+from viewsmith.estimators.build import model as parts
+from viewsmith.estimators.build.feature_extractor import ENCODER, are_own, digest, feature_maps
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks.feature_maps import FrozenMaps
-from viewsmith.training.bank import ViewBank
 from viewsmith.training.generation import check_noise
-from viewsmith.views.adaptive import BearableStrength, level_of
-from viewsmith.views.diffusion import ConditionalDiffusion
-from viewsmith.views.generated import GeneratedViews
-from viewsmith.views.quality import ViewQuality
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
+from viewsmith.views.generated.diffusion_views import GeneratedViews
+from viewsmith.views.generated.noise_level import AdaptiveStrength, level_of
+from viewsmith.views.generated.quality import ViewQuality
 
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
@@ -49,25 +50,25 @@ class GenView(ViewsmithEstimator):
         Probability that one of the two sources of a pair is generated; 0: the framework alone.
     quality : bool
         Weigh pairs by their quality: the foregrounds of the two views should agree and their backgrounds differ, seen
-        by a copy of the encoder from after `first_share` of the epochs. Vectors and DNA have no background: there
+        by a copy of the encoder from after `first_fraction` of the epochs. Vectors and DNA have no background: there
         quality is the similarity of the two views.
     quality_features : {"views", "encoder", "cached"}
         What quality is seen in. "views": a frozen copy of the encoder looks at every view, as published. "encoder":
         the maps that the encoder makes of the views anyway as it trains. "cached": the copy looks at every image once,
-        and what a view shows is cut from its map, blind to the view's colours. What each costs and how well they agree:
+        and what a view shows is cut from its map, blind to the view's colors. What each costs and how well they agree:
         docs, GenView. Vectors and DNA: always views.
     features : str or torch.nn.Module
         Of images: the network that sees foreground and quality. "encoder": a copy of the encoder, from after
-        `first_share` of the epochs. Or a network of its own, frozen and never saved: CLIP's of images through
+        `first_fraction` of the epochs. Or a network of its own, frozen and never saved: CLIP's of images through
         transformers (extra `unclip`), "clip:FOLDER" or "clip:OWNER/NAME" on the hub, which is fetched; or a module of
         yours from scaled images (B, C, H, W) to maps (B, D, h, w). With it pairs are weighed from the first step on.
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str
         Without a bank: adaptive, random or constant:L with L from 0 to 400, as of `viewsmith generate`.
-    first_share : float
+    first_fraction : float
         Share of the epochs before the encoder is copied, for quality and, without a bank, for the generator.
-    bank_views : int
+    cached_views : int
         Without a bank: views of each sample.
     generator_epochs : int or "auto"
         Without a bank; "auto": a share of the encoder's, by domain.
@@ -125,8 +126,8 @@ class GenView(ViewsmithEstimator):
     features: str | nn.Module = ENCODER
     gamma: Rate = 1.0
     noise: str = "adaptive"
-    first_share: Share = 0.5
-    bank_views: Count = 1
+    first_fraction: Share = 0.5
+    cached_views: Count = 1
     generator_epochs: Count | Auto = "auto"
     generator_learning_rate: Positive | Auto = "auto"
     sampler_steps: Count | Auto = "auto"
@@ -167,7 +168,7 @@ class GenView(ViewsmithEstimator):
         x = self._samples(X)
         seed = self.fitted_["seed"] if random_state is None else random_state
         if self.options_.bank is not None:
-            bank = ViewBank(self.options_.bank)
+            bank = ViewCacheFolder(self.options_.bank)
             if not bank.exists() or bank.read_record()["data"]["fingerprint"] != fingerprint(self._known_rows(X)):
                 return None
             views, level = bank.read_first(n_views)
@@ -201,7 +202,7 @@ class GenView(ViewsmithEstimator):
 
     def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
         check_noise(options.noise)
-        found = generators.usual_settings(options, resolved, GENERATOR)
+        found = generators.default_settings(options, resolved, GENERATOR)
         if are_own(options.features, resolved["domain"]):
             self._maps = feature_maps(options.features, *_scaling(resolved), x=x[:1])
             found["feature_shape"] = list(self._maps.shape)
@@ -232,7 +233,7 @@ class GenView(ViewsmithEstimator):
         InputError
             There is no bank, it is not complete, or of other rows.
         """
-        bank = ViewBank(path)
+        bank = ViewCacheFolder(path)
         record = bank.read_record()
         if record["rows"] != self._n_rows:
             raise InputError(
@@ -260,7 +261,7 @@ class GenView(ViewsmithEstimator):
             alpha=settings.alpha,
             gamma=settings.gamma,
             on_top=settings.domain != "vectors",
-            first_share=settings.first_share,
+            first_fraction=settings.first_fraction,
             epochs=settings.epochs,
             generator_epochs=settings.generator_epochs,
             optimizer=parts.make_optimizer(settings),
@@ -314,6 +315,6 @@ def _generated(settings: SimpleNamespace, encoder: nn.Module, maps: FrozenMaps |
         encoder,
         nn.Identity(),
         n_components=settings.n_components,
-        n_views=settings.bank_views,
-        strengths=BearableStrength(settings.noise, maps),
+        n_views=settings.cached_views,
+        strengths=AdaptiveStrength(settings.noise, maps),
     )

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
-from viewsmith.estimators import features, parts
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build import metaug as features
+from viewsmith.estimators.build import model as parts
 from viewsmith.estimators.rows import draw_views
 from viewsmith.methods.metaug import MetAugMethod
 
@@ -61,8 +62,8 @@ class MetAug(ViewsmithEstimator):
         Views of each sample, 2 or more (oucl).
     encoders : {"shared", "per-view"}
         One encoder for all views, or one each (oucl); the representation is then all of theirs side by side.
-    split : {"none", "colour"}
-        "colour": the views are RGB, L and ab of one augmented image, with an encoder each (oucl).
+    split : {"none", "color"}
+        "color": the views are RGB, L and ab of one augmented image, with an encoder each (oucl).
     meta : {"second-order", "first-order", "frozen", "none"}
         How generators learn: through the encoder's step, with its outcome taken as given, not at all; or there are
         none.
@@ -145,12 +146,12 @@ class MetAug(ViewsmithEstimator):
         },
         "paper-images": {
             **_PUBLISHED,
-            "split": "colour",
+            "split": "color",
             "encoder": "split-alexnet",
             "n_components": 2048,
             "stem": "standard",
             "crop_minimum": 0.2,
-            "colour_strength": 0.0,
+            "color_strength": 0.0,
             "feature_weight": 4e-5,
             "margin_weight": 2.5e-9,
         },
@@ -159,7 +160,7 @@ class MetAug(ViewsmithEstimator):
     framework: Literal["oucl", "simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"] = "oucl"  # type: ignore[assignment]
     n_views: AtLeastTwo = 2
     encoders: Literal["shared", "per-view"] = "shared"
-    split: Literal["none", "colour"] = "none"
+    split: Literal["none", "color"] = "none"
     meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
     feature_weight: Positive = 0.3
     inner_rate: Rate = 0.1

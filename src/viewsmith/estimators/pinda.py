@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
 from viewsmith.core.samples import in_blocks
-from viewsmith.estimators import parts
 from viewsmith.estimators.arguments import Auto, Positive, Rate, Share, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build import model as parts
 from viewsmith.estimators.rows import block_size
 from viewsmith.methods.pinda import PiNDAMethod
 
@@ -46,7 +46,7 @@ class PiNDA(ViewsmithEstimator):
     penalty_weight : float
     objective : {"cooperative", "adversarial"}
         The generator lowers the loss (published), or raises it.
-    random_share : float
+    random_fraction : float
         Share of the noise power spread evenly over all features, with a fixed level.
     generator : {"auto", "mlp", "low-resolution", "unet", "resnet18", "shared", "sequence"}
         Network of the generator. Vectors: mlp. Images: low-resolution (a small map, enlarged), unet, resnet18 (its
@@ -120,7 +120,7 @@ class PiNDA(ViewsmithEstimator):
     penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
     penalty_weight: Rate = 1.0
     objective: Literal["cooperative", "adversarial"] = "cooperative"
-    random_share: Share = 0.0
+    random_fraction: Share = 0.0
     generator: Literal["auto", "mlp", "low-resolution", "unet", "resnet18", "shared", "sequence"] = "auto"
     generator_hidden: Widths = (64,)
     # Of the two strengths only the learned noise's is searched for.

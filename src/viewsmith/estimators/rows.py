@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows
-from viewsmith.data.check import find_domain, to_rows
-from viewsmith.data.dna import dna_rows, kmer_frequencies
-from viewsmith.data.images import image_rows, same_shape
-from viewsmith.networks.nucleotides import Nucleotides
-from viewsmith.networks.pixels import Pixels
-from viewsmith.networks.scaling import Scaler
+from viewsmith.domains.checks import find_domain, to_rows
+from viewsmith.domains.dna import dna_rows, kmer_frequencies
+from viewsmith.domains.images import image_rows, same_shape
+from viewsmith.networks.inputs.nucleotides import Nucleotides
+from viewsmith.networks.inputs.pixels import Pixels
+from viewsmith.networks.inputs.scaling import Scaler
 
 BLOCK = 1024
 BLOCK_VALUES = 4_000_000
@@ -34,7 +34,7 @@ def domain_of(X: Any, domain: str) -> str:
     """The domain of what was given to fit; "auto" looks at it.
 
     Texts, in a list or a column, are DNA, and a list of arrays is images; arrays are told by dtype and shape
-    (`viewsmith.data.check.find_domain`); DataFrames and sparse matrices are vectors.
+    (`viewsmith.domains.checks.find_domain`); DataFrames and sparse matrices are vectors.
     """
     if domain != "auto":
         return domain

@@ -1,4 +1,4 @@
-"""Choosing the strength of noise without labels: short trainings, scored by how well neighbours keep the data."""
+"""Choosing the strength of noise without labels: short trainings, scored by how well neighbors keep the data."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def resolve_strength(
     """The strengths to train with; one that is "auto" is chosen from `GRID`, the scores kept beside it.
 
     For each strength a short training on 80 % of (at most 5,000) rows is scored on the other 20 %: their first
-    principal coordinates, predicted from their neighbours in the representation
-    (`viewsmith.evaluation.label_free.neighbour_r2`). The highest score wins; labels play no part.
+    principal coordinates, predicted from their neighbors in the representation
+    (`viewsmith.evaluation.label_free.neighbor_r2`). The highest score wins; labels play no part.
     """
     names = {"noise_strength", estimator.strength_option}
     resolved: dict[str, Any] = {n: 1.0 if getattr(options, n) == "auto" else getattr(options, n) for n in sorted(names)}
@@ -37,7 +37,7 @@ def resolve_strength(
     uses_noise = name == "strength" or "noise" in fitted["view_maker"].split("+")
     if getattr(options, name) != "auto" or not uses_noise:
         return resolved
-    from viewsmith.evaluation.label_free import neighbour_r2
+    from viewsmith.evaluation.label_free import neighbor_r2
 
     order = torch.randperm(len(rows), generator=stream(seed, "strength"))[:TRIAL_ROWS].numpy()
     cut = max(1, len(order) // 5)
@@ -60,7 +60,7 @@ def resolve_strength(
             warnings.simplefilter("ignore")  # a trial's collapse is for its score to tell
             trial.fit(kept)
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
-        score = neighbour_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
+        score = neighbor_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
         # Each process scores a model with its own BatchNorm statistics; all have to choose alike.
         device = find_device(options.device)
         scores[str(value)] = float(distributed.gather(torch.tensor([score], device=device)).mean())

@@ -2,8 +2,8 @@
 
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.evaluation.compare import compare, format_table
-from viewsmith.evaluation.label_free import label_free, neighbour_r2
-from viewsmith.evaluation.linear import LinearModel, fit_linear, standardise
+from viewsmith.evaluation.label_free import label_free, neighbor_r2
+from viewsmith.evaluation.linear import LinearModel, fit_linear, standardize
 from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "fit_linear",
     "format_table",
     "label_free",
-    "neighbour_r2",
+    "neighbor_r2",
     "pca",
-    "standardise",
+    "standardize",
     "umap",
 ]

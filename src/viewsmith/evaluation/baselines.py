@@ -17,13 +17,13 @@ Rows = NDArray[np.float32]
 
 UMAP_WIDTH = 200
 UMAP_AXES = 50
-UMAP_NEIGHBOURS = 15
+UMAP_NEIGHBORS = 15
 
 
 def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows, Rows]:
     """Principal coordinates of both (n, d) arrays, axes fitted on `train`.
 
-    `n_components` is cut to what centred rows can span: n - 1 and d. The same rows give the same coordinates.
+    `n_components` is cut to what centered rows can span: n - 1 and d. The same rows give the same coordinates.
     """
     from sklearn.decomposition import PCA
 
@@ -37,7 +37,7 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
     """UMAP coordinates of both (n, d) arrays, fitted on `train`; one thread, repeatable.
 
     Rows wider than 200 are first reduced to 50 principal coordinates, without which UMAP collapses on some sets.
-    `n_components` is cut to n - 2, the neighbourhoods of 15 to n - 1.
+    `n_components` is cut to n - 2, the neighborhoods of 15 to n - 1.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
             rows, test_rows = pca(rows, test_rows, UMAP_AXES)
         model = UMAP(
             n_components=min(n_components, len(rows) - 2),
-            n_neighbors=min(UMAP_NEIGHBOURS, len(rows) - 1),
+            n_neighbors=min(UMAP_NEIGHBORS, len(rows) - 1),
             random_state=seed,
             n_jobs=1,
         )

@@ -40,7 +40,7 @@ class Model(Protocol):
         """The model with its initial weights."""
 
 
-class LabelledSplit(Protocol):
+class LabeledSplit(Protocol):
     """What `compare` asks of a data set; see `viewsmith.data.Dataset`."""
 
     @property
@@ -54,7 +54,7 @@ class LabelledSplit(Protocol):
 
 
 def compare(
-    model: Model, dataset: LabelledSplit, *, umap: bool = False, protocols: Sequence[str] | None = None
+    model: Model, dataset: LabeledSplit, *, umap: bool = False, protocols: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Score a model and its baselines on the same rows with the same protocol.
 
@@ -62,7 +62,7 @@ def compare(
     ----------
     model : Model
         A fitted estimator.
-    dataset : LabelledSplit
+    dataset : LabeledSplit
         Train and test rows with their labels. Everything is fitted on train and scored on test.
     umap : bool
         Add a row for UMAP (extra ``viz``).
@@ -190,7 +190,7 @@ def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -
     return makers
 
 
-def _check_split(dataset: LabelledSplit) -> None:
+def _check_split(dataset: LabeledSplit) -> None:
     if dataset.y_train is None:
         raise InputError(
             "the data have no labels, which evaluation needs to score; give --label COLUMN (a table, obs), "

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation.neighbours import cosine_neighbours
+from viewsmith.evaluation.neighbors import cosine_neighbors
 from viewsmith.losses import diagnostics
 
 
@@ -45,10 +45,10 @@ def label_free(h: ArrayLike, h_view: ArrayLike | None = None) -> dict[str, float
     return {name: float(value) for name, value in values.items()}
 
 
-def neighbour_r2(
+def neighbor_r2(
     h_fit: ArrayLike, h_val: ArrayLike, x_fit: ArrayLike, x_val: ArrayLike, *, k: int = 10, components: int = 20
 ) -> float:
-    """How well the neighbours in a representation tell what a row looks like: a score for choosing settings.
+    """How well the neighbors in a representation tell what a row looks like: a score for choosing settings.
 
     The first principal coordinates of a validation row are predicted by the mean of those of its `k` nearest fit rows
     by cosine in the representation; the score is R^2 over all coordinates, weighted by their variance. It follows the
@@ -61,7 +61,7 @@ def neighbour_r2(
     x_fit, x_val : arrays (n, p) and (m, p)
         The rows themselves, as scaled for the model; the principal axes are those of `x_fit`.
     k : int
-        Neighbours, cut to n.
+        Neighbors, cut to n.
     components : int
         Principal coordinates, cut to what n rows of width p have.
 
@@ -83,5 +83,5 @@ def neighbour_r2(
     total = np.square(val - val.mean(axis=0)).sum()
     if total == 0:
         raise InputError(f"all {len(val)} validation rows are equal; R^2 needs rows that differ")
-    predicted = fit[cosine_neighbours(h_fit, h_val, k)].mean(axis=1)
+    predicted = fit[cosine_neighbors(h_fit, h_val, k)].mean(axis=1)
     return float(1 - np.square(val - predicted).sum() / total)

@@ -1,4 +1,4 @@
-"""L2-regularised linear classifiers, solved fast on wide data: the two linear probes of the evaluation protocol.
+"""L2-regularized linear classifiers, solved fast on wide data: the two linear probes of the evaluation protocol.
 
 Both minimise scikit-learn's objectives to their optimum (`LogisticRegression` and `LinearSVC`, whose own stopping
 rules are far looser on wide data). The solver is L-BFGS-B on full-batch gradients, after two exact changes of
@@ -56,19 +56,19 @@ class LinearModel:
         return scores.argmax(axis=1)
 
 
-def standardise(train: ArrayLike, test: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Centre and scale the columns of both (n, d) arrays by the mean and standard deviation of `train`.
+def standardize(train: ArrayLike, test: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Center and scale the columns of both (n, d) arrays by the mean and standard deviation of `train`.
 
-    Constant columns of `train` are centred and divided by 1.
+    Constant columns of `train` are centered and divided by 1.
     """
     train, test = np.asarray(train), np.asarray(test)
     mean = train.mean(axis=0, dtype=np.float64)
 
-    def centred(x: NDArray[Any]) -> NDArray[np.float32]:
+    def centered(x: NDArray[Any]) -> NDArray[np.float32]:
         # Subtracted in float64 without holding a float64 copy of wide data.
         return np.subtract(x, mean, out=np.empty(x.shape, np.float32), casting="same_kind")
 
-    rows, test_rows = centred(train), centred(test)
+    rows, test_rows = centered(train), centered(test)
     scale = np.sqrt(np.square(rows).mean(axis=0, dtype=np.float64)).astype(np.float32)
     # Compared as values: the standard deviation of a constant column is often rounding noise instead of zero.
     scale[train.max(axis=0) == train.min(axis=0)] = 1
@@ -92,24 +92,24 @@ def fit_linear(
     Parameters
     ----------
     x : array (n, d)
-        Finite rows, standardised or not.
+        Finite rows, standardized or not.
     y_codes : int array (n,)
         Classes 0 to `n_classes` - 1, each present.
     n_classes : int
         At least 2.
     loss : {"logistic", "squared_hinge"}
         ``"logistic"``: softmax regression with a free intercept (scikit-learn's `LogisticRegression`).
-        ``"squared_hinge"``: one machine against the rest per class, the intercept regularised like a weight
+        ``"squared_hinge"``: one machine against the rest per class, the intercept regularized like a weight
         (`LinearSVC`, liblinear). Two classes take a single machine in both.
     C : float
         Weight of the losses against the penalty, above 0.
     tol : float
         Stop when the estimated relative distance of the objective from its minimum is below this. The estimate is
         optimistic, by up to two orders of magnitude on nearly separable data: 1e-6 left true distances of 1e-5 to 1e-4
-        on standardised single-cell, text, sensor and pixel data.
+        on standardized single-cell, text, sensor and pixel data.
     max_iter : int
         Most steps. Running out of them warns, as does a stall at float32's precision (large C on columns far from
-        centred).
+        centered).
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _minimise(
     if gap > 10 * tol:
         warnings.warn(
             f"the linear probe stopped after {result.nit} steps at an estimated relative distance of {gap:.1e} "
-            f"from its optimum (aimed at {tol:.0e}); standardise the columns or raise max_iter",
+            f"from its optimum (aimed at {tol:.0e}); standardize the columns or raise max_iter",
             UserWarning,
             stacklevel=3,
         )

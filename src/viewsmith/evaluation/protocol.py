@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from viewsmith.core.errors import InputError
-from viewsmith.data.check import check_finite, check_labels, check_numbers
-from viewsmith.evaluation.linear import Loss, fit_linear, standardise
-from viewsmith.evaluation.neighbours import cosine_neighbours, majority
+from viewsmith.domains.checks import check_finite, check_labels, check_numbers
+from viewsmith.evaluation.linear import Loss, fit_linear, standardize
+from viewsmith.evaluation.neighbors import cosine_neighbors, majority
 
 Codes = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
-NEIGHBOURS = 5
+NEIGHBORS = 5
 STARTS = 10
 DRAWS = (0, 1, 2)
 _SHARES = {"linear_1pct": 0.01, "linear_10pct": 0.10}
@@ -31,9 +31,9 @@ _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)",
 
 #: Name and one-line description of each score, quoted beside every table. Higher is better in all of them.
 PROTOCOLS: dict[str, str] = {
-    "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardised on the train rows",
-    "knn": f"accuracy of the majority of the {NEIGHBOURS} nearest train rows by cosine; the smallest class wins a tie",
-    "svm": "accuracy of a linear SVM (squared hinge, one against the rest, C = 1), standardised on the train rows",
+    "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardized on the train rows",
+    "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine; the smallest class wins a tie",
+    "svm": "accuracy of a linear SVM (squared hinge, one against the rest, C = 1), standardized on the train rows",
     "kmeans_accuracy": _K_MEANS.format(score=_MATCHED, rows="as they are"),
     "nmi": _K_MEANS.format(score=_NMI, rows="as they are"),
     "ari": _K_MEANS.format(score=_ARI, rows="as they are"),
@@ -89,9 +89,9 @@ def evaluate_embedding(
 
     scores: dict[str, float] = {}
     if any(protocol.startswith(("linear", "svm")) for protocol in wanted):
-        scores |= _linear_scores(*standardise(rows, test_rows), codes, test_codes, n_classes, wanted)
+        scores |= _linear_scores(*standardize(rows, test_rows), codes, test_codes, n_classes, wanted)
     if "knn" in wanted:
-        votes = majority(codes[cosine_neighbours(rows, test_rows, NEIGHBOURS)], n_classes)
+        votes = majority(codes[cosine_neighbors(rows, test_rows, NEIGHBORS)], n_classes)
         scores["knn"] = _accuracy(votes, test_codes)
     for suffix in ("", "_l2"):
         names = [measure + suffix for measure in ("kmeans_accuracy", "nmi", "ari")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from viewsmith.frameworks.parts import predictions_and_targets, require_momentum
+from viewsmith.frameworks.common import check_momentum, predictions_and_targets
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.momentum import momentum_copy
@@ -51,7 +51,7 @@ class BYOL(nn.Module):
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, *, momentum: float = 0.996) -> None:
         super().__init__()
-        require_momentum("momentum", momentum)
+        check_momentum("momentum", momentum)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.momentum = momentum

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.frameworks.parts import (
+from viewsmith.frameworks.common import (
+    check_momentum,
+    check_temperature,
     head_width,
     move_copies,
     prototype_scores,
     represent_views,
     require,
-    require_momentum,
-    require_temperature,
 )
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.mlp import MLP
@@ -29,9 +29,9 @@ def projector(n_components: int, hidden: int = 2048, out: int = 256, *, norm: Li
 
 
 class DINO(nn.Module):
-    """Self-distillation: centring and sharpening of the teacher keep the two from collapsing.
+    """Self-distillation: centering and sharpening of the teacher keep the two from collapsing.
 
-    In a training forward (train mode, gradients on) the copies move first, and the centre moves last, by the
+    In a training forward (train mode, gradients on) the copies move first, and the center moves last, by the
     mean over all processes. Other forwards change nothing. Takes multi-crop views: the teacher sees the two full
     views, the student all.
 
@@ -53,7 +53,7 @@ class DINO(nn.Module):
         Share of training over which it rises, 0 to 1.
     momentum : float
         Of the copies at the start; it rises to 1 by half a cosine over the training.
-    centre_momentum : float
+    center_momentum : float
     width : int, optional
         d; by default ``head.n_components``.
 
@@ -63,7 +63,7 @@ class DINO(nn.Module):
         d to K without bias; its rows are used at length 1 whatever their own.
     encoder_copy, head_copy, prototypes_copy : nn.Module
         The teacher.
-    centre : Tensor, shape (K,)
+    center : Tensor, shape (K,)
 
     Raises
     ------
@@ -71,7 +71,7 @@ class DINO(nn.Module):
         A setting is out of range, or `d` unknown.
     """
 
-    centre: Tensor
+    center: Tensor
 
     def __init__(
         self,
@@ -84,25 +84,25 @@ class DINO(nn.Module):
         first_teacher_temperature: float = 0.04,
         warmup: float = 0.1,
         momentum: float = 0.996,
-        centre_momentum: float = 0.9,
+        center_momentum: float = 0.9,
         width: int | None = None,
     ) -> None:
         super().__init__()
         require(prototypes >= 2, "prototypes", prototypes, "at least 2")
-        require_temperature("temperature", temperature)
-        require_temperature("teacher_temperature", teacher_temperature)
-        require_temperature("first_teacher_temperature", first_teacher_temperature)
+        check_temperature("temperature", temperature)
+        check_temperature("teacher_temperature", teacher_temperature)
+        check_temperature("first_teacher_temperature", first_teacher_temperature)
         require(0 <= warmup <= 1, "warmup", warmup, "a share from 0 to 1")
-        require_momentum("momentum", momentum)
-        require_momentum("centre_momentum", centre_momentum)
+        check_momentum("momentum", momentum)
+        check_momentum("center_momentum", center_momentum)
         self.encoder, self.head = encoder, head
         self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.prototypes_copy = momentum_copy(self.prototypes)
-        self.temperature, self.momentum, self.centre_momentum = temperature, momentum, centre_momentum
+        self.temperature, self.momentum, self.center_momentum = temperature, momentum, center_momentum
         self.teacher_temperature, self.first_teacher_temperature = teacher_temperature, first_teacher_temperature
         self.warmup = warmup
-        self.register_buffer("centre", torch.zeros(prototypes))
+        self.register_buffer("center", torch.zeros(prototypes))
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over the teacher's view and every other view of the student.
@@ -124,14 +124,14 @@ class DINO(nn.Module):
             losses = self_distillation(
                 student.unflatten(0, (-1, batch)),
                 teacher.unflatten(0, (2, batch)),
-                self.centre,
+                self.center,
                 student_temperature=self.temperature,
                 teacher_temperature=self.teacher_temperature_at(progress),
             )
         if moves:
             with torch.no_grad():
                 mean = gather(teacher.mean(dim=0, keepdim=True)).mean(dim=0)
-                self.centre.lerp_(mean.to(self.centre.dtype), 1 - self.centre_momentum)  # equation 4
+                self.center.lerp_(mean.to(self.center.dtype), 1 - self.center_momentum)  # equation 4
         return losses
 
     def teacher_temperature_at(self, progress: float) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks.parts import require, require_momentum
+from viewsmith.frameworks.common import check_momentum, require
 from viewsmith.losses.nt_xent import unit
 
 
@@ -97,7 +97,7 @@ class FeatureMemory(nn.Module):
             negatives,
             f"at most the {size} features that the memory holds: ask for fewer, or enlarge the memory",
         )
-        require_momentum("momentum", momentum)
+        check_momentum("momentum", momentum)
         self.negatives, self.kind, self.each, self.momentum = negatives, kind, each, momentum
         draws = torch.Generator().manual_seed(0) if generator is None else generator
         keys = torch.randn(views, size, width, generator=draws, device=draws.device)

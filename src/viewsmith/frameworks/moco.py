@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks.parts import (
+from viewsmith.frameworks.common import (
+    check_momentum,
+    check_no_local_views,
+    check_temperature,
     full_precision,
     head_width,
     move_copies,
-    refuse_crops,
     require,
-    require_momentum,
-    require_temperature,
 )
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.mlp import MLP
@@ -83,8 +83,8 @@ class MoCo(nn.Module):
     ) -> None:
         super().__init__()
         require(queue >= 1, "queue", queue, "at least 1")
-        require_temperature("temperature", temperature)
-        require_momentum("momentum", momentum)
+        check_temperature("temperature", temperature)
+        check_momentum("momentum", momentum)
         self.encoder, self.head = encoder, head
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum
@@ -104,7 +104,7 @@ class MoCo(nn.Module):
         InputError
             The batch of all processes is larger than the queue, or the pair has local views.
         """
-        refuse_crops(pair, "moco")
+        check_no_local_views(pair, "moco")
         moves = move_copies(self, self.momentum)
         queries = full_precision(self.head(self.encoder(pair.first)))
         with torch.no_grad():

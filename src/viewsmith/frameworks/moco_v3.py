@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
-from viewsmith.frameworks.parts import predictions_and_targets, require_momentum, require_temperature
+from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets
 from viewsmith.losses.nt_xent import nt_xent
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.momentum import momentum_copy
@@ -61,8 +61,8 @@ class MoCoV3(nn.Module):
         momentum: float = 0.99,
     ) -> None:
         super().__init__()
-        require_temperature("temperature", temperature)
-        require_momentum("momentum", momentum)
+        check_temperature("temperature", temperature)
+        check_momentum("momentum", momentum)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum

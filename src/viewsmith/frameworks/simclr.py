@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
-from viewsmith.frameworks.parts import refuse_crops
+from viewsmith.frameworks.common import check_no_local_views
 from viewsmith.losses.nt_xent import Kernel, nt_xent
 from viewsmith.views.pair import Pair
 
@@ -45,7 +45,7 @@ class SimCLR(nn.Module):
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Pair losses, shape (B,). Negatives are the views of all processes' batches; `progress` changes nothing."""
-        refuse_crops(pair, "simclr")
+        check_no_local_views(pair, "simclr")
         # One forward for both views: they share their BatchNorm statistics. The contrast is taken in float32 at least.
         z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
         z0, z1 = (z if z.dtype == torch.float64 else z.float()).chunk(2)

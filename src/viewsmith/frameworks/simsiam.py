@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from viewsmith.frameworks.parts import full_precision, refuse_crops, require_predictor
+from viewsmith.frameworks.common import check_no_local_views, check_predictor, full_precision
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -46,12 +46,12 @@ class SimSiam(nn.Module):
         InputError
             The pair has local views, or the predictor's width is not the head's.
         """
-        refuse_crops(pair, "simsiam")
+        check_no_local_views(pair, "simsiam")
         # One forward for both views: they share their BatchNorm statistics.
         z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
         p = full_precision(self.predictor(z))
         z = full_precision(z.detach())
-        require_predictor(p, z)
+        check_predictor(p, z)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
         with torch.autocast(p.device.type, enabled=False):
             return (negative_cosine(p0, z1) + negative_cosine(p1, z0)) / 2

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks.parts import refuse_crops
+from viewsmith.frameworks.common import check_no_local_views
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.losses.soft_contrastive import Form, default_negative_weight, soft_contrastive
-from viewsmith.losses.soft_normalised import soft_normalised
+from viewsmith.losses.soft_normalized import soft_normalized
 from viewsmith.views.pair import Pair
 
 Ids = tuple[Tensor, Tensor] | None
@@ -21,7 +21,7 @@ Ids = tuple[Tensor, Tensor] | None
 
 @dataclass(frozen=True)
 class SoftLoss:
-    """Settings of `viewsmith.losses.soft_normalised` or, unless `normalise`, of `viewsmith.losses.soft_contrastive`.
+    """Settings of `viewsmith.losses.soft_normalized` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
 
     `negative_weight` and `floor` belong to the latter; None: `default_negative_weight` of the embedding's width.
     `targets` "views" compares the representations of the two views, as in the paper; "samples" those of the first
@@ -34,7 +34,7 @@ class SoftLoss:
     kernel is that of NT-Xent, exp(cosine / t), up to a factor.
     """
 
-    normalise: bool = True
+    normalize: bool = True
     nu: float = 1.0
     nu_target: float = 100.0
     target_distance: float | None = 100.0
@@ -68,9 +68,9 @@ class SoftContrastive(nn.Module):
         Representations to a second, low-dimensional embedding: the map. None: `head` gives the map itself, as in the
         paper.
     loss : SoftLoss or InfoNCE
-    chart_loss : SoftLoss or InfoNCE
+    map_loss : SoftLoss or InfoNCE
         Of the map, where there is one beside the head.
-    chart_share : float
+    map_gradient : float
         Share of the map's gradient that reaches the encoder, 0 to 1.
     """
 
@@ -81,30 +81,30 @@ class SoftContrastive(nn.Module):
         chart: nn.Module | None = None,
         *,
         loss: SoftLoss | InfoNCE | None = None,
-        chart_loss: SoftLoss | InfoNCE | None = None,
-        chart_share: float = 1.0,
+        map_loss: SoftLoss | InfoNCE | None = None,
+        map_gradient: float = 1.0,
     ) -> None:
         super().__init__()
-        if not 0 <= chart_share <= 1:
-            raise InputError(f"chart_share is {chart_share}, expected 0 (none) to 1 (all of its gradient)")
+        if not 0 <= map_gradient <= 1:
+            raise InputError(f"map_gradient is {map_gradient}, expected 0 (none) to 1 (all of its gradient)")
         self.encoder, self.head, self.chart = encoder, head, chart
-        self.loss, self.chart_loss = loss or SoftLoss(), chart_loss or SoftLoss()
-        self.chart_share = chart_share
+        self.loss, self.map_loss = loss or SoftLoss(), map_loss or SoftLoss()
+        self.map_gradient = map_gradient
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Pair losses, shape (B,): the row sums of the loss. `progress` changes nothing."""
-        refuse_crops(pair, "soft")
+        check_no_local_views(pair, "soft")
         # One forward for both views: they share their BatchNorm statistics.
         y = self.encoder(torch.cat([pair.first, pair.second]))
         labels = _Labels(y)
         losses = _pair_losses(self.loss, self.head(y), labels, pair.ids)
         if self.chart is None:
             return losses
-        shown = y if self.chart_share == 1 else y.detach() + self.chart_share * (y - y.detach())
-        return losses + _pair_losses(self.chart_loss, self.chart(shown), labels, pair.ids)
+        shown = y if self.map_gradient == 1 else y.detach() + self.map_gradient * (y - y.detach())
+        return losses + _pair_losses(self.map_loss, self.chart(shown), labels, pair.ids)
 
     @property
-    def chart_or_head(self) -> nn.Module:
+    def map_network(self) -> nn.Module:
         """What makes the map of representations: (B, n_components) to (B, map_components)."""
         return self.head if self.chart is None else self.chart
 
@@ -164,8 +164,8 @@ def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, labels: _Labels, ids: Ids)
         "gathered": others,
         "offset": offset,
     }
-    if loss.normalise:
-        return soft_normalised(z0, z1, y0, **shared)
+    if loss.normalize:
+        return soft_normalized(z0, z1, y0, **shared)
     weight = loss.negative_weight
     if weight is None:
         weight = default_negative_weight(z.shape[1], loss.nu, len(others[0]))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.frameworks.parts import head_width, prototype_scores, represent_views, require, require_temperature
+from viewsmith.frameworks.common import check_temperature, head_width, prototype_scores, represent_views, require
 from viewsmith.losses.swapped_prediction import log_total, sinkhorn, swapped_prediction
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -63,8 +63,8 @@ class SwAV(nn.Module):
     ) -> None:
         super().__init__()
         require(prototypes >= 2, "prototypes", prototypes, "at least 2")
-        require_temperature("temperature", temperature)
-        require_temperature("epsilon", epsilon)
+        check_temperature("temperature", temperature)
+        check_temperature("epsilon", epsilon)
         require(iterations >= 1, "iterations", iterations, "at least 1")
         self.encoder, self.head = encoder, head
         self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
+from viewsmith.frameworks.common import check_no_local_views, full_precision, updates_state
 from viewsmith.frameworks.memory import Draw, FeatureMemory
-from viewsmith.frameworks.parts import full_precision, refuse_crops, updates_state
 from viewsmith.losses.nt_xent import unit
-from viewsmith.losses.oucl import Logits, Margin, log_sum, margin_regularisation, margins, unite
+from viewsmith.losses.oucl import Logits, Margin, log_sum, margin_regularization, margins, unite
 from viewsmith.losses.products import log_sum_of_products
 from viewsmith.networks.per_view import ViewEncoders
 from viewsmith.views.pair import Pair
@@ -46,7 +46,7 @@ class LogSums:
     positive: Tensor
 
 
-def refuse_single(batch: int) -> None:
+def check_batch(batch: int) -> None:
     """Refuse a batch of one sample: it has nothing to be told from.
 
     Raises
@@ -173,7 +173,7 @@ class FeatureContrast(nn.Module):
             return unite(negative.logsumexp((0, 2)), positive.logsumexp((0, 2)), self.logits.beta)
         return unite(negative, positive, self.logits.beta).mean((0, 2))
 
-    def regularisation(self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, each: bool = False) -> Tensor:
+    def regularization(self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, each: bool = False) -> Tensor:
         """R (B,) of original and augmented features, with margins of the original pairs (equations 4 and 5).
 
         Parameters
@@ -200,7 +200,7 @@ class FeatureContrast(nn.Module):
                 low, high = gather(low).min(), gather(high).max()
         pairs = [part[0].transpose(0, 1).flatten(1) for part in similarities(augmented[None], positives, draw)]
         mask = None if hidden is None else hidden.transpose(0, 1).flatten(1)
-        return margin_regularisation(pairs[0], pairs[1], margins(low, high, kind), excluded=mask)
+        return margin_regularization(pairs[0], pairs[1], margins(low, high, kind), excluded=mask)
 
 
 class Unified(nn.Module):
@@ -231,8 +231,8 @@ class Unified(nn.Module):
         InputError
             The batch has one sample, or there are local views.
         """
-        refuse_crops(pair, "oucl")
-        refuse_single(len(pair.first))
+        check_no_local_views(pair, "oucl")
+        check_batch(len(pair.first))
         views = Views.of(pair)
         draw = self.contrast.memory.draw(len(pair.first), views.ids, generator)
         z = embed(self.encoder, self.head, views.x)

@@ -4,11 +4,11 @@ from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std,
 from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, sampled_info_max
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
-from viewsmith.losses.oucl import Logits, margin_regularisation, margins, oucl
+from viewsmith.losses.oucl import Logits, margin_regularization, margins, oucl
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.soft_contrastive import soft_contrastive
-from viewsmith.losses.soft_normalised import soft_normalised
+from viewsmith.losses.soft_normalized import soft_normalized
 from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "info_max",
     "info_max_bound",
     "info_nce",
-    "margin_regularisation",
+    "margin_regularization",
     "margins",
     "moco_info_nce",
     "negative_cosine",
@@ -34,7 +34,7 @@ __all__ = [
     "self_distillation",
     "sinkhorn",
     "soft_contrastive",
-    "soft_normalised",
+    "soft_normalized",
     "swapped_prediction",
     "uniformity",
 ]

@@ -18,7 +18,7 @@ def feature_std(h: Tensor) -> Tensor:
 
 
 def effective_rank(h: Tensor) -> Tensor:
-    """exp of the entropy of the normalised singular values of the centred (n, d) matrix (Roy and Vetterli 2007).
+    """exp of the entropy of the normalized singular values of the centered (n, d) matrix (Roy and Vetterli 2007).
 
     Between 1 and min(n, d); 0 for a constant representation. RankMe (Garrido et al. 2023) without its offset.
     """

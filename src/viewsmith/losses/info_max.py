@@ -152,7 +152,7 @@ def sampled_info_max(z: Tensor, beta: float, weights: Tensor | None = None, keys
     return beta * (total - same) / (1 - 1 / m) - (shares * log_marginal(z, shares, beta, others)).sum(dim=1)
 
 
-def importance_weights(log_p: Tensor, family: int, *, normalised: bool = False) -> Tensor:
+def importance_weights(log_p: Tensor, family: int, *, normalized: bool = False) -> Tensor:
     """Weights of transformations that were drawn uniformly, shape (N, m), for the channel's step (section 5.2).
 
     Parameters
@@ -161,11 +161,11 @@ def importance_weights(log_p: Tensor, family: int, *, normalised: bool = False) 
         log P(T|x) of those drawn.
     family : int
         M, the number of transformations.
-    normalised : bool
+    normalized : bool
         Let the weights of each sample have mean 1 (less variance, some bias), instead of M P, whose mean is 1 in
         expectation.
     """
-    if normalised:
+    if normalized:
         return torch.softmax(log_p, dim=1) * log_p.shape[1]
     return family * torch.exp(log_p)
 

@@ -13,7 +13,7 @@ def negative_cosine(p: Tensor, z: Tensor) -> Tensor:
     Parameters
     ----------
     p, z : Tensor, shape (B, d)
-        Predictions and targets, not normalised by the caller. The caller detaches the targets.
+        Predictions and targets, not normalized by the caller. The caller detaches the targets.
 
     Returns
     -------

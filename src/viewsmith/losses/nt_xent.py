@@ -134,7 +134,7 @@ def nt_xent(
     offset: int = 0,
     form: Literal["auto", "plain", "chunked"] = "auto",
 ) -> Tensor:
-    """Normalised temperature-scaled cross entropy of B pairs of views (SimCLR: Chen et al. 2020, equation 1).
+    """Normalized temperature-scaled cross entropy of B pairs of views (SimCLR: Chen et al. 2020, equation 1).
 
     ``negatives="all"``: both views are anchors, every other view of the batch is a candidate, and the value of a
     pair is the mean of its two anchors'. ``negatives="cross"``: the first views are anchors and the second views
@@ -143,7 +143,7 @@ def nt_xent(
     Parameters
     ----------
     z0, z1 : Tensor, shape (B, d)
-        Embeddings of the two views; not normalised by the caller.
+        Embeddings of the two views; not normalized by the caller.
     temperature : float
         tau; with the Cauchy kernel 1 / tau is its exponent, and 1 the usual choice.
     kernel : {"cosine", "cauchy"}

@@ -1,4 +1,4 @@
-"""The optimisation-driven unified contrastive loss of MetAug (OUCL), in linear time, and the margins of its features.
+"""The optimization-driven unified contrastive loss of MetAug (OUCL), in linear time, and the margins of its features.
 
 Symbols: d a similarity in [0, 1], d+ of a positive pair, d- of a negative one, beta the sharpness, gamma the margin.
 Equations 8 to 10 are sums over all pairs of a positive and a negative, of the form ``exp(x- + x+)``: the double sum is
@@ -166,7 +166,7 @@ def margins(least_positive: Tensor, greatest_negative: Tensor, kind: Margin = "l
     return (lesser, greater) if kind == "large" else (greater, lesser)
 
 
-def margin_regularisation(
+def margin_regularization(
     positives: Tensor, negatives: Tensor, sigma: tuple[Tensor, Tensor], *, excluded: Tensor | None = None
 ) -> Tensor:
     """R of pairs of an original and an augmented feature; its mean over the batch is equation 5 of MetAug.

@@ -22,7 +22,7 @@ def foreground_map(features: Tensor, axis: Tensor) -> Tensor:
     features : Tensor, shape (B, P, D)
     axis : Tensor, shape (D,)
         First principal component of patch features, pointing to the foreground
-        (`viewsmith.views.adaptive.foreground_axis`). Patches are projected as they are, not centred.
+        (`viewsmith.views.generated.noise_level.foreground_axis`). Patches are projected as they are, not centered.
 
     Returns
     -------

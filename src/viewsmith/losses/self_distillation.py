@@ -1,4 +1,4 @@
-"""DINO's equation: the student's views predict the centred, sharpened output of the teacher on another view."""
+"""DINO's equation: the student's views predict the centered, sharpened output of the teacher on another view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from viewsmith.losses.swapped_prediction import swapped_prediction
 def self_distillation(
     student: Tensor,
     teacher: Tensor,
-    centre: Tensor,
+    center: Tensor,
     *,
     student_temperature: float = 0.1,
     teacher_temperature: float = 0.04,
@@ -19,7 +19,7 @@ def self_distillation(
     """Cross entropy of teacher and student over pairs of different views (DINO: Caron et al. 2021, equations 1 to 3).
 
     ``l_i = mean over t in {0, 1}, s != t of -sum_k P_tik log p_sik`` with
-    ``P = softmax((teacher - centre) / tau_t)`` and ``p = softmax(student / tau_s)``.
+    ``P = softmax((teacher - center) / tau_t)`` and ``p = softmax(student / tau_s)``.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def self_distillation(
         Scores of S views, at least 2, the two full views first.
     teacher : Tensor, shape (2, B, K)
         Scores of the two full views. The caller detaches them.
-    centre : Tensor, shape (K,)
+    center : Tensor, shape (K,)
         Running mean of the teacher's scores: subtracting it keeps one prototype from taking all.
     student_temperature, teacher_temperature : float
         tau_s and tau_t, above 0; a teacher below the student sharpens.
@@ -37,5 +37,5 @@ def self_distillation(
     Tensor, shape (B,)
         At least 0.
     """
-    targets = torch.softmax((teacher - centre) / teacher_temperature, dim=-1)
+    targets = torch.softmax((teacher - center) / teacher_temperature, dim=-1)
     return swapped_prediction(student, targets, student_temperature)

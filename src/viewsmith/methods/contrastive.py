@@ -47,8 +47,8 @@ class ContrastiveMethod(Method):
         return h if output == "representation" else self.framework.head(h)
 
     @property
-    def borrows(self) -> bool:
-        return self.views.borrows
+    def needs_pool(self) -> bool:
+        return self.views.needs_pool
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.views.view(x, index=index, generator=generator)

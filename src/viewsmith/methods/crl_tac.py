@@ -20,10 +20,10 @@ from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.losses.info_max import entropy, expected, importance_weights, info_max_bound, on_sphere, sampled_info_max
 from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
 from viewsmith.networks.evaluating import evaluating
-from viewsmith.views.channel import AugmentationChannel, Counts
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
 
 Step = Literal["exact", "sampled"]
-Weights = Literal["plain", "normalised"]
+Weights = Literal["plain", "normalized"]
 Inference = Literal["expectation", "top", "uniform"]
 
 #: Weight of the entropy, per nat that it is below its target.
@@ -38,7 +38,7 @@ class CRLTACMethod(Method):
     encoder, head : nn.Module
         f, from views to (B, n_components), and g, from there to embeddings.
     channel : AugmentationChannel
-    centred : bool
+    centered : bool
         Take the embedding of an empty view (zeros) from every embedding. An empty view must say nothing: where it has
         a direction like any other, all empty views are alike, the constant map is a stationary point, and the channel
         never leaves the uniform distribution. Networks without biases have that by themselves.
@@ -55,7 +55,7 @@ class CRLTACMethod(Method):
     distinct : bool
         Positives are pairs of different transformations (see `info_max_bound`), in exact steps; sampled ones always
         take different draws.
-    weights : {"plain", "normalised"}
+    weights : {"plain", "normalized"}
         Importance weights of a sampled channel step.
     entropy_weight : float
         lambda, weight of H(T|x).
@@ -79,7 +79,7 @@ class CRLTACMethod(Method):
         head: nn.Module,
         channel: AugmentationChannel,
         *,
-        centred: bool,
+        centered: bool,
         beta: float,
         channel_beta: float,
         draws: int,
@@ -99,7 +99,7 @@ class CRLTACMethod(Method):
     ) -> None:
         super().__init__()
         self.encoder, self.head, self.channel = encoder, head, channel
-        self.centred, self.draws = centred, draws
+        self.centered, self.draws = centered, draws
         self.beta, self.channel_beta = beta, channel_beta
         self.encoder_step, self.channel_step = encoder_step, channel_step
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
@@ -118,8 +118,8 @@ class CRLTACMethod(Method):
     # ---- embeddings -------------------------------------------------------------------------------------------------
 
     def embed(self, views: Tensor) -> Tensor:
-        """h of views (n, ...): (n, d), on the sphere, an empty view at its centre."""
-        if not self.centred:
+        """h of views (n, ...): (n, d), on the sphere, an empty view at its center."""
+        if not self.centered:
             return on_sphere(self.head(self.encoder(views)))
         # In one batch, for the sake of BatchNorm.
         v = self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])])))
@@ -132,7 +132,7 @@ class CRLTACMethod(Method):
             return self.embed(family.every(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
         f = family.embed(self.encoder, x) if f is None else f
         v = self.head(f.flatten(0, 1))
-        if self.centred:
+        if self.centered:
             one = family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
             v = v - self.head(self.encoder(torch.zeros_like(one[:, 0])))
         return on_sphere(v).unflatten(0, f.shape[:2])
@@ -140,7 +140,7 @@ class CRLTACMethod(Method):
     def some_embeddings(self, x: Tensor, t: Tensor) -> Tensor:
         """h of views T_t(x) of samples (B, ...), numbers `t` (B, m): (B, m, d)."""
         family = self.channel.family
-        if self.centred:
+        if self.centered:
             return self.embed(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
         f = family.embed_some(self.encoder, x, t)
         return on_sphere(self.head(f.flatten(0, 1))).unflatten(0, t.shape)
@@ -231,7 +231,7 @@ class _EtaStep(nn.Module):
                 z = method.some_embeddings(x, t)
             log_p = self.channel.log_p(x)
             drawn = log_p.gather(1, t)
-            weights = importance_weights(drawn, size, normalised=method.weights == "normalised")
+            weights = importance_weights(drawn, size, normalized=method.weights == "normalized")
             gain = sampled_info_max(z, beta, weights, _gathered(z, weights))
         h = entropy(log_p)
         objective = gain + method.entropy_weight * h

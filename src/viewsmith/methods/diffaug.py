@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks.soft import SoftContrastive
-from viewsmith.views.generated import GeneratedViews
+from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.pair import ViewPair
 
 STRAYED_OFTEN = 0.5
@@ -96,23 +96,23 @@ class DiffAugMethod(Method):
                 phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
         if self.schedule.endswith("B"):  # nothing follows in which the generator would be judged
             idle = Update("encoder", _StepA(self, (1.0, 1.0)), optimizer=self.optimizer)
-            phases.append(Phase("judgement", 0, [idle], start=self._begin_a))
+            phases.append(Phase("judgment", 0, [idle], start=self._begin_a))
         return phases
 
     def _begin_a(self, seed: int) -> None:
-        self.generated.forget_bank()
-        self.generated.judge()
+        self.generated.clear_cache()
+        self.generated.check_learning()
 
     def _begin_b(self, seed: int) -> None:
-        self.generated.follow(self.framework.encoder, self.framework.chart_or_head)
-        self.generated.begin(seed)
+        self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
+        self.generated.fit_scales(seed)
 
     def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
         """Generated views of the batch, and which of them stand in for second views; None: there are none yet."""
         joint = self.schedule == "J"
         if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
-            self.generated.follow(self.framework.encoder, self.framework.chart_or_head)
-            self.generated.judge()
+            self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
+            self.generated.check_learning()
         return self.generated.for_batch(batch, self.replacement, refresh=self.refresh, fresh=self.fresh or joint)
 
     # ---- Method ---------------------------------------------------------------------------------------------------
@@ -129,16 +129,16 @@ class DiffAugMethod(Method):
         y: Tensor = self.framework.encoder(x)
         if output == "representation":
             return y
-        z: Tensor = (self.framework.chart_or_head if output == "map" else self.framework.head)(y)
+        z: Tensor = (self.framework.map_network if output == "map" else self.framework.head)(y)
         return z
 
     @property
-    def borrows(self) -> bool:
-        return self.views.borrows and not self.generated.usable
+    def needs_pool(self) -> bool:
+        return self.views.needs_pool and not self.generated.trained
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """A generated view of each sample; a fixed one while there is no generator."""
-        if self.generated.usable:
+        if self.generated.trained:
             return self.generated.view(x, index, generator)
         return self.views.view(x, index=index, generator=generator)
 
@@ -151,7 +151,7 @@ class DiffAugMethod(Method):
         if float(self.generated.drift) > STRAYED_OFTEN:
             found.append(
                 f"generated views drift from their samples: the nearest row of {float(self.generated.drift):.0%} of "
-                "them is not in the sample's neighbourhood; use a smaller strength, or keep_strayed=False"
+                "them is not in the sample's neighborhood; use a smaller strength, or keep_outliers=False"
             )
         return found
 

@@ -22,10 +22,10 @@ from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.diffaug import GeneratorStep
-from viewsmith.views.bank import take
-from viewsmith.views.generated import GeneratedViews
+from viewsmith.views.generated.cache import take
+from viewsmith.views.generated.diffusion_views import GeneratedViews
+from viewsmith.views.generated.quality import Passes, ViewQuality
 from viewsmith.views.pair import Pair, ViewPair
-from viewsmith.views.quality import Passes, ViewQuality
 
 #: For either view of each sample, int64 (B,): 0 for the sample itself, k for its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
@@ -51,7 +51,7 @@ class GenViewMethod(Method):
         Of the weights, ``n softmax(gamma q)``.
     on_top : bool
         Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
-    first_share : float
+    first_fraction : float
         Share of the epochs before anything is made of the encoder: the copy that sees quality, the generator. A
         network of its own sees quality from the first step on.
     epochs, generator_epochs : int
@@ -74,7 +74,7 @@ class GenViewMethod(Method):
         alpha: float,
         gamma: float,
         on_top: bool,
-        first_share: float,
+        first_fraction: float,
         epochs: int,
         generator_epochs: int,
         optimizer: Optimizer,
@@ -83,7 +83,7 @@ class GenViewMethod(Method):
         super().__init__()
         self.framework, self.views = framework, views
         self.generated, self.quality = generated, quality
-        self.alpha, self.gamma, self.on_top, self.first_share = alpha, gamma, on_top, first_share
+        self.alpha, self.gamma, self.on_top, self.first_fraction = alpha, gamma, on_top, first_fraction
         self.epochs, self.generator_epochs = epochs, generator_epochs
         self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
         self.bank: list[Rows] = []
@@ -92,7 +92,7 @@ class GenViewMethod(Method):
 
     def phases(self) -> list[Phase]:
         later = self.generated is not None or (self.quality is not None and self.quality.waits)
-        first = round(self.first_share * self.epochs) if later else 0
+        first = round(self.first_fraction * self.epochs) if later else 0
         phases = [self._encoder_phase("first", 0, first, self._begin_first)] if first else []
         if self.generated is not None:
             step = Update("generator", GeneratorStep(self.generated), optimizer=self.generator_optimizer)
@@ -110,13 +110,13 @@ class GenViewMethod(Method):
 
     def _begin_generator(self, seed: int) -> None:
         assert self.generated is not None
-        self.generated.follow(self.framework.encoder, self.framework.head)
-        self.generated.begin(seed)
+        self.generated.copy_encoder(self.framework.encoder, self.framework.head)
+        self.generated.fit_scales(seed)
 
     def _begin_training(self, seed: int) -> None:
         if self.generated is not None:
-            self.generated.forget_bank()
-            self.generated.judge()
+            self.generated.clear_cache()
+            self.generated.check_learning()
         if self.quality is not None:
             self._see()
 
@@ -124,7 +124,7 @@ class GenViewMethod(Method):
         """Let quality be seen: by the encoder as it is now, or by a network that stays as it is."""
         assert self.quality is not None and self.rows is not None
         if self.quality.waits or not self.quality.ready:
-            self.quality.follow(self.framework.encoder, self.rows)
+            self.quality.copy_encoder(self.framework.encoder, self.rows)
         self.quality.release()  # there may be views now that no maps are kept of
 
     def pair(self, batch: Batch, progress: float) -> tuple[Pair, Sources | None]:
@@ -203,11 +203,11 @@ class GenViewMethod(Method):
     @property
     def generates(self) -> bool:
         """Whether there is a generator that learned something."""
-        return self.generated is not None and bool(self.generated.usable)
+        return self.generated is not None and bool(self.generated.trained)
 
     @property
-    def borrows(self) -> bool:
-        return self.views.borrows and not self.generates
+    def needs_pool(self) -> bool:
+        return self.views.needs_pool and not self.generates
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """A generated view of each sample; a fixed one where there is no generator."""

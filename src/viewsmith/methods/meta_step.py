@@ -41,7 +41,7 @@ def batch_statistics(*modules: nn.Module) -> Iterator[None]:
             norm.track_running_stats = tracks
 
 
-def refuse_shared_statistics(*modules: nn.Module) -> None:
+def check_statistics(*modules: nn.Module) -> None:
     """Refuse BatchNorm over several GPUs, whose kernels have neither second nor forward-mode derivatives.
 
     Raises

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from viewsmith.frameworks import Framework, Unified
+from viewsmith.frameworks.common import full_precision, represent_views
 from viewsmith.frameworks.memory import Draw
-from viewsmith.frameworks.parts import full_precision, represent_views
 from viewsmith.frameworks.unified import FeatureContrast, Views, embed
 from viewsmith.losses.nt_xent import nt_xent
 from viewsmith.losses.oucl import Margin
 from viewsmith.methods.meta_step import Weights
-from viewsmith.views.meta_features import MetaFeatures
+from viewsmith.views.learned.feature_augmenters import MetaFeatures
 from viewsmith.views.pair import Pair
 
 
@@ -81,7 +81,7 @@ class Terms:
         return losses, self.embeddings(pair, views)
 
     def of_embeddings(
-        self, draw: Draw | None, *, regularised: bool = False, logs: dict[str, Tensor] | None = None
+        self, draw: Draw | None, *, regularized: bool = False, logs: dict[str, Tensor] | None = None
     ) -> Callable[[Tensor], Tensor]:
         """From z to what `own_losses` leaves out, (B,): L_ori of `Unified`, delta L_aug and, where asked for, alpha R.
 
@@ -100,8 +100,8 @@ class Terms:
                     return total
                 total = total + self.feature_weight * added
                 told = {"augmented": added}
-                if regularised and self.margin_weight:
-                    margin = self.contrast.regularisation(z, draw, augmented, self.margin, each=self.margin_each)
+                if regularized and self.margin_weight:
+                    margin = self.contrast.regularization(z, draw, augmented, self.margin, each=self.margin_each)
                     total = total + self.feature_weight * self.margin_weight * margin
                     told["margin"] = margin
                 if logs is not None:
@@ -128,7 +128,7 @@ class Inner:
 class Whole(nn.Module):
     """`Terms.own_losses` of a batch as a function of the framework's weights, everything else as in `state`.
 
-    Copies, queues and centres of the framework move in clones, which are thrown away.
+    Copies, queues and centers of the framework move in clones, which are thrown away.
     """
 
     def __init__(self, terms: Terms, state: Weights, pair: Pair, views: Views, progress: float) -> None:

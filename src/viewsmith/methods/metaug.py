@@ -3,7 +3,7 @@ Contrastive Learning via Meta Feature Augmentation).
 
 Symbols: theta encoder and head (the paper's theta and vartheta), omega the generators (MAGs), z embeddings,
 a_omega(z) augmented features, L = L_ori + delta L_aug (equation 11), ell the rate of the inner step, R the margin
-regularisation (equation 5). Algorithm 1, per batch: update theta on L with omega as it is; then update omega on
+regularization (equation 5). Algorithm 1, per batch: update theta on L with omega as it is; then update omega on
 L at theta' = theta - ell grad_theta L, plus alpha R, where theta is what the first update started from, so that its
 gradient is the inner one and need not be computed again.
 """
@@ -19,14 +19,14 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import FeatureContrast, Framework, Unified
-from viewsmith.frameworks.parts import full_precision
-from viewsmith.frameworks.unified import Views, refuse_single
+from viewsmith.frameworks.common import full_precision
+from viewsmith.frameworks.unified import Views, check_batch
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
-from viewsmith.methods.meta_step import batch_statistics, inner_gradient, meta_losses, refuse_shared_statistics
+from viewsmith.methods.meta_step import batch_statistics, check_statistics, inner_gradient, meta_losses
 from viewsmith.methods.meta_terms import Attraction, Embedder, Inner, Terms, Whole, state_of
 from viewsmith.networks.per_view import ViewEncoders
-from viewsmith.views.meta_features import MetaFeatures
+from viewsmith.views.learned.feature_augmenters import MetaFeatures
 from viewsmith.views.pair import Pair, ViewPair
 
 Order = Literal["second-order", "first-order", "frozen", "none"]
@@ -150,8 +150,8 @@ class MetAugMethod(Method):
         return h if output == "representation" else self.framework.head(h)
 
     @property
-    def borrows(self) -> bool:
-        return self.views.borrows
+    def needs_pool(self) -> bool:
+        return self.views.needs_pool
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One view of each sample before it is embedded; of augmented features see `feature_views`."""
@@ -184,7 +184,7 @@ class EncoderStep(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         method, terms, logs = self.method[0], self.method[0].terms, dict[str, Tensor]()
-        refuse_single(len(batch.x))
+        check_batch(len(batch.x))
         pair, views = method.views_of(batch.x, batch.index, batch.generator, batch.progress)
         memory = None if terms.contrast is None else terms.contrast.memory
         draw = None if memory is None else memory.draw(len(batch.x), views.ids, batch.generator)
@@ -213,10 +213,10 @@ class FeatureStep(nn.Module):
         inner, method.inner = method.inner, None
         assert inner is not None and method.features is not None
         if method.meta == "second-order":
-            refuse_shared_statistics(method.framework, method.features)
+            check_statistics(method.framework, method.features)
         whole = Whole(terms, inner.state, inner.pair, inner.views, batch.progress)
         theta = {name: inner.state[name] for name in inner.theta}
-        first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularised=True, logs=logs)
+        first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularized=True, logs=logs)
         with batch_statistics(method.framework, method.features):
             if method.optimizer.clip is None:
                 gradient = {name: p.grad for name, p in method.framework.named_parameters() if name in theta}

@@ -16,8 +16,8 @@ from torch import Tensor
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
+from viewsmith.views.learned.pi_noise import PiNoise, inverse_norm, log_barrier
 from viewsmith.views.pair import ViewPair
-from viewsmith.views.pi_noise import PiNoise, inverse_norm, log_barrier
 
 Penalty = Literal["none", "inverse_norm", "log_barrier"]
 
@@ -36,7 +36,7 @@ class PiNDAMethod(Method):
     two_sided : bool
         Noise on both views; otherwise on the first alone, as in Algorithm 1.
     penalty : {"none", "inverse_norm", "log_barrier"}
-        Added to the loss, times `penalty_weight`; see `viewsmith.views.pi_noise`.
+        Added to the loss, times `penalty_weight`; see `viewsmith.views.learned.pi_noise`.
     epochs : int
     optimizer : Optimizer
     """

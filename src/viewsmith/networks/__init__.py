@@ -4,19 +4,19 @@ from viewsmith.networks.alexnet import SplitAlexNet
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.hyena import Hyena
-from viewsmith.networks.lab import ColourSplit, rgb_to_lab
+from viewsmith.networks.inputs.nucleotides import Nucleotides
+from viewsmith.networks.inputs.pixels import Pixels
+from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
+from viewsmith.networks.lab import ColorSplit, rgb_to_lab
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
-from viewsmith.networks.nucleotides import Nucleotides
 from viewsmith.networks.per_view import ViewEncoders, ViewHeads
-from viewsmith.networks.pixels import Pixels
 from viewsmith.networks.resnet import ResNet, resnet18, resnet50
-from viewsmith.networks.scaling import PrincipalAxes, Scaler
 from viewsmith.networks.sequence import SequenceCNN
 
 __all__ = [
     "MLP",
-    "ColourSplit",
+    "ColorSplit",
     "CropCNN",
     "CropScores",
     "Hyena",

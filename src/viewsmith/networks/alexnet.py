@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.resnet import require_pixels
+from viewsmith.networks.resnet import check_pixels
 
 _WIDTHS = (48, 128, 192, 192, 128)
 #: Smallest side of images by stem.
@@ -60,7 +60,7 @@ class SplitAlexNet(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, 48, ...)."""
-        require_pixels(x, self.smallest)
+        check_pixels(x, self.smallest)
         h: Tensor = self.conv1(x)
         return h
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.networks.nucleotides import real_positions
+from viewsmith.networks.inputs.nucleotides import real_positions
 
 
 class CropScores(nn.Module):

@@ -21,14 +21,14 @@ STATISTICS = ("image_mean", "image_std")
 class ClipMaps(nn.Module):
     """Scaled images (B, C, H, W) to the features of their patches, (B, D, h, w), after the last norm.
 
-    Images are unscaled, grey ones repeated to three channels, resized and cropped to the network's size and normalised
+    Images are unscaled, gray ones repeated to three channels, resized and cropped to the network's size and normalized
     as it was trained.
 
     Parameters
     ----------
     model : transformers.CLIPVisionModel or CLIPVisionModelWithProjection
     mean, std : sequence of float
-        Of the three colours, which the network was trained with.
+        Of the three colors, which the network was trained with.
     center, scale : Tensor, shape (C,)
         What makes pixels from 0 to 1 of scaled images: ``x * scale + center``.
     """
@@ -60,8 +60,8 @@ def see(
     Maps are without the class token and after the last norm, as published for GenView.
     """
     pixels = _middle(_resized(pixels, max(size)), *size)
-    centre, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
-    output = model(((pixels - centre) / spread).to(next(model.parameters()).dtype))
+    center, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
+    output = model(((pixels - center) / spread).to(next(model.parameters()).dtype))
     patches = getattr(model, "vision_model", model).post_layernorm(output.last_hidden_state[:, 1:])
     patch = model.config.patch_size
     return output, patches.unflatten(1, (size[0] // patch, size[1] // patch))
@@ -101,7 +101,7 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
         if report["missing_keys"]:
             raise InputError(f"it lacks the weights {sorted(report['missing_keys'])[0]}")
         if not all(len(settings[name]) == 3 for name in STATISTICS):
-            raise InputError("its preprocessor_config.json has other than three colours")
+            raise InputError("its preprocessor_config.json has other than three colors")
     except Exception as error:
         detail = " ".join(str(error).split())[:200] if isinstance(error, InputError | OSError) else _named(error)
         raise InputError(

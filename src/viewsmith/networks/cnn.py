@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.pixels import pixel_by_pixel
-from viewsmith.networks.resnet import require_pixels
+from viewsmith.networks.inputs.pixels import pixel_by_pixel
+from viewsmith.networks.resnet import check_pixels
 
 SMALLEST = 8
 
@@ -52,7 +52,7 @@ class SmallCNN(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, widths[0], H / 2, W / 2), rounded down."""
-        require_pixels(x, SMALLEST)
+        check_pixels(x, SMALLEST)
         stem: Tensor = self.stages[0](x)
         return stem
 
@@ -112,7 +112,7 @@ class CropCNN(nn.Module):
         InputError
             The images are smaller than a crop.
         """
-        require_pixels(x, self.crop)
+        check_pixels(x, self.crop)
         maps: Tensor = self.conv3(F.relu(F.max_pool2d(self.conv2(self.stem(x)), 2)))
         return maps
 

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.nucleotides import real_positions
+from viewsmith.networks.inputs.nucleotides import real_positions
 
 # The published tokenizer: 0 to 6 are special tokens, then A C G T N; the table is padded to a multiple of 8.
 VOCABULARY, FIRST_LETTER = 16, 7
@@ -204,7 +204,7 @@ class Hyena(nn.Module):
             HyenaBlock(d_model, d_inner, emb_dim, filter_order, max_length + SPECIAL_TOKENS) for _ in range(n_layer)
         )
         self.ln_f = nn.LayerNorm(d_model)
-        self.apply(_initialise)
+        self.apply(_initialize)
 
     def hidden(self, x: Tensor) -> Tensor:
         """Last hidden states of every position, (B, L, d_model); those of padding mean nothing.
@@ -299,7 +299,7 @@ def _first(names: list[str], shown: int = 3) -> str:
     return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
 
 
-def _initialise(module: nn.Module) -> None:
+def _initialize(module: nn.Module) -> None:
     """Start as published: N(0, 0.02^2) weights, no biases; all else as its layer does."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)

@@ -16,7 +16,7 @@ _TO_XYZ = (
     (0.0193339, 0.1191920, 0.9503041),
 )
 # Where L, a and b lie over photographs, and how far they spread (the authors' program of MetAug).
-_CENTRE, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)
+_CENTER, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)
 
 
 def rgb_to_lab(x: Tensor) -> Tensor:
@@ -44,8 +44,8 @@ def rgb_to_lab(x: Tensor) -> Tensor:
     return torch.stack([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)], dim=1)
 
 
-class ColourSplit(nn.Module):
-    """Scaled colour images to three views of them: RGB as it is, L, and ab (MetAug, appendix B.1).
+class ColorSplit(nn.Module):
+    """Scaled color images to three views of them: RGB as it is, L, and ab (MetAug, appendix B.1).
 
     Parameters
     ----------
@@ -60,25 +60,25 @@ class ColourSplit(nn.Module):
     Raises
     ------
     InputError
-        They are not three, the images are grey.
+        They are not three, the images are gray.
     """
 
     channels = (3, 1, 2)
     mean: Tensor
     std: Tensor
-    centre: Tensor
+    center: Tensor
     spread: Tensor
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         if len(mean) != 3 or len(std) != 3:
             raise InputError(f"the views RGB, L and ab need images of 3 channels, got {len(mean)}")
-        for name, values in (("mean", mean), ("std", std), ("centre", _CENTRE), ("spread", _SPREAD)):
+        for name, values in (("mean", mean), ("std", std), ("center", _CENTER), ("spread", _SPREAD)):
             self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Views (B, 3, H, W), (B, 1, H, W) and (B, 2, H, W) of scaled images (B, 3, H, W), each of order 1."""
         with torch.autocast(x.device.type, enabled=False):
             wide = x if x.dtype == torch.float64 else x.float()
-            lab = (rgb_to_lab(wide * self.std + self.mean) - self.centre) / self.spread
+            lab = (rgb_to_lab(wide * self.std + self.mean) - self.center) / self.spread
         return x, lab[:, :1].to(x.dtype), lab[:, 1:].to(x.dtype)

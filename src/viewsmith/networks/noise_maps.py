@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.nucleotides import real_positions
+from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.resnet import BasicBlock, ResNet, Stem
 
 

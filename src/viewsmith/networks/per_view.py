@@ -18,7 +18,7 @@ class ViewEncoders(nn.Module):
     networks : sequence of nn.Module
         M encoders, each from its view to (B, n).
     split : nn.Module, optional
-        From a sample to its M views, such as `viewsmith.networks.lab.ColourSplit`; without it every encoder sees
+        From a sample to its M views, such as `viewsmith.networks.lab.ColorSplit`; without it every encoder sees
         whole samples.
 
     Raises

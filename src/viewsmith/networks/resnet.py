@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.pixels import pixel_by_pixel
+from viewsmith.networks.inputs.pixels import pixel_by_pixel
 
 Stem = Literal["small", "standard"]
 Norm = Callable[[int], nn.Module]
 SMALLEST = 8
 
 
-def require_pixels(x: Tensor, fewest: int) -> None:
+def check_pixels(x: Tensor, fewest: int) -> None:
     """Refuse images (B, C, H, W) with less than `fewest` pixels on a side.
 
     Raises
@@ -92,7 +92,7 @@ class ResNet(nn.Module):
         Start the last norm of each block at 0, so that every block starts as its shortcut (Goyal et al. 2017,
         arXiv:1706.02677, section 5.1): the signal passes a deep network evenly, which large rates and batches need.
     norm : callable
-        Width to normalisation layer.
+        Width to normalization layer.
 
     Attributes
     ----------
@@ -126,9 +126,9 @@ class ResNet(nn.Module):
         self.layer3 = _stage(block, 128 * expansion, 256, depths[2], 2, norm)
         self.layer4 = _stage(block, 256 * expansion, 512, depths[3], 2, norm)
         self.n_components = 512 * expansion
-        self._initialise(zero_init)
+        self._initialize(zero_init)
 
-    def _initialise(self, zero_init: bool) -> None:
+    def _initialize(self, zero_init: bool) -> None:
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -139,7 +139,7 @@ class ResNet(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first layer, (B, 64, H, W), or (B, 64, H / 2, W / 2) rounded up for the standard stem."""
-        require_pixels(x, SMALLEST)
+        check_pixels(x, SMALLEST)
         return F.relu(self.bn1(self.conv1(x)))
 
     def stages(self, x: Tensor) -> Tensor:

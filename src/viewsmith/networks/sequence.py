@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.nucleotides import real_positions
+from viewsmith.networks.inputs.nucleotides import real_positions
 
 POOL = 4
 LATER_KERNEL = 5

@@ -22,7 +22,7 @@ class EmbeddingMap:
     xy : (n, 2) array
         Positions; rows that are not finite are left out. See `two_dimensional_map`.
     labels : sequence of length n, optional
-        Colours. Strings or whole numbers are classes, floats are a scale, None or NaN is unlabelled.
+        Colors. Strings or whole numbers are classes, floats are a scale, None or NaN is unlabeled.
     caption : str
         One line under the picture.
     """

@@ -29,7 +29,7 @@ READINGS: dict[str, tuple[str, str]] = {
     ),
     "drift": (
         "Drift of generated views",
-        "Share of the generated views whose nearest real row is neither their sample nor in its neighbourhood: "
+        "Share of the generated views whose nearest real row is neither their sample nor in its neighborhood: "
         "near 0 views keep to their sample, above one half most of them show something else.",
     ),
     "generated_similarity": (
@@ -89,13 +89,13 @@ def collapse_warnings(
 
 
 def drift_warnings(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line where at the end of training most generated views have left their sample's neighbourhood."""
+    """A line where at the end of training most generated views have left their sample's neighborhood."""
     drift = latest(metrics, "drift")
     if drift is None or drift <= MAXIMUM_DRIFT:
         return []
     return [
         f"generated views drift from their samples: the nearest row of {drift:.0%} of them is not in the sample's "
-        "neighbourhood; use a smaller strength, or keep_strayed=False"
+        "neighborhood; use a smaller strength, or keep_outliers=False"
     ]
 
 

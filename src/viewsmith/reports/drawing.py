@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 INK, MUTED, RULE = "#1f2933", "#616e7c", "#e4e7eb"
 BLUE, VERMILION = "#0072b2", "#d55e00"
-#: Colour-blind safe (Paul Tol's "muted" scheme and a grey).
+#: Color-blind safe (Paul Tol's "muted" scheme and a gray).
 PALETTE = (
     *("#332288", "#cc6677", "#44aa99", "#ddaa33", "#882255"),
     *("#88ccee", "#117733", "#aa4499", "#999933", "#666666"),

@@ -55,7 +55,7 @@ def draw_gallery(gallery: Gallery) -> DrawnGallery:
 def _vectors(gallery: Gallery) -> DrawnGallery:
     samples = np.asarray(gallery.samples, dtype=np.float64)
     views = np.asarray(gallery.views, dtype=np.float64)[:, :_MAX_VIEWS]
-    note = f"Dark line: the sample. Coloured lines: {views.shape[1]} of its views."
+    note = f"Dark line: the sample. Colored lines: {views.shape[1]} of its views."
     spread = np.nanstd(np.concatenate([samples[:, None], views], axis=1), axis=(0, 1))
     shown = np.arange(samples.shape[1])
     if len(shown) > _MAX_FEATURES:
@@ -64,8 +64,8 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
     label, axis = "value", "feature" if len(shown) == samples.shape[1] else f"{len(shown)} features, in their order"
     # One feature in the thousands would press all others onto the axis.
     if np.median(spread[shown]) < 0.05 * spread[shown].max():
-        centre, scale = np.nanmean(samples, axis=0), np.where(spread > 0, spread, 1)
-        samples, views, label = (samples - centre) / scale, (views - centre) / scale, "standardised value"
+        center, scale = np.nanmean(samples, axis=0), np.where(spread > 0, spread, 1)
+        samples, views, label = (samples - center) / scale, (views - center) / scale, "standardized value"
     pictures = []
     with style():
         for i in range(min(len(samples), _VECTOR_SAMPLES)):

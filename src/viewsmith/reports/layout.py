@@ -6,7 +6,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 
-_TSNE_ROWS = 10  # below this many rows t-SNE's neighbourhoods mean nothing
+_TSNE_ROWS = 10  # below this many rows t-SNE's neighborhoods mean nothing
 _PCA_WIDTH = 50
 
 
@@ -19,7 +19,7 @@ def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = 1500) -
         One row per sample, flattened if it has more than one axis; all values finite. With one or two features per row
         the positions are the features themselves (a second axis of zeros is added to one). Fewer than ten rows: PCA.
     seed : int
-        Chooses the rows and drives the optimiser; the same seed gives the same map.
+        Chooses the rows and drives the optimizer; the same seed gives the same map.
     max_rows : int
         A random sample of this many rows is laid out when there are more.
 

@@ -1,4 +1,4 @@
-"""Two-dimensional maps coloured by label."""
+"""Two-dimensional maps colored by label."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from viewsmith.reports.drawing import BLUE, PALETTE, Picture, as_png, new_axes, 
 
 MAX_CLASSES = 20
 _GLYPHS, _MARKERS = ("●", "▲"), ("o", "^")
-_UNLABELLED = "#c3c9d0"
+_UNLABELED = "#c3c9d0"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A class of the legend: its mark, colour, name (short and whole) and number of rows."""
+    """A class of the legend: its mark, color, name (short and whole) and number of rows."""
 
     glyph: str
-    colour: str
+    color: str
     text: str
     full: str
     count: int
@@ -48,21 +48,21 @@ class DrawnMap:
 
 
 @dataclass(frozen=True)
-class Colouring:
-    """A colour and a marker (index) for each row, and the legend that explains them."""
+class Coloring:
+    """A color and a marker (index) for each row, and the legend that explains them."""
 
-    colours: np.ndarray
+    colors: np.ndarray
     markers: np.ndarray
     legend: Legend
 
 
 def draw_map(item: EmbeddingMap) -> DrawnMap:
-    """Scatter the rows of a map; a class keeps its colour and marker from one map to the next with the same labels."""
+    """Scatter the rows of a map; a class keeps its color and marker from one map to the next with the same labels."""
     xy = np.asarray(item.xy, dtype=np.float64)
-    colouring = colour_by(item.labels, len(xy))
+    coloring = color_by(item.labels, len(xy))
     kept = np.isfinite(xy).all(axis=1)
     xy = xy[kept]
-    colours, markers = colouring.colours[kept], colouring.markers[kept]
+    colors, markers = coloring.colors[kept], coloring.markers[kept]
     # Rows often come sorted by class: drawn in order, the last class would hide the others.
     order = np.random.default_rng(0).permutation(len(xy))
     with style():
@@ -75,20 +75,20 @@ def draw_map(item: EmbeddingMap) -> DrawnMap:
                 xy[rows, 0],
                 xy[rows, 1],
                 s=float(np.clip(9000 / max(len(xy), 1), 5, 36)),
-                c=colours[rows],
+                c=colors[rows],
                 marker=marker,
                 alpha=0.8,
                 linewidths=0,
             )
-        by = f", coloured by label ({_described(colouring.legend)})" if item.labels is not None else ""
+        by = f", colored by label ({_described(coloring.legend)})" if item.labels is not None else ""
         picture = as_png(figure, f"Map of {shorten(item.name, 60)} in two dimensions, {len(xy)} rows{by}.")
-    return DrawnMap(item.name, item.caption, picture, colouring.legend)
+    return DrawnMap(item.name, item.caption, picture, coloring.legend)
 
 
-def colour_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Colouring:
-    """Colours for `n` rows: classes up to 20 get one each, more classes or floats run through one colour map."""
+def color_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Coloring:
+    """Colors for `n` rows: classes up to 20 get one each, more classes or floats run through one color map."""
     if labels is None:
-        return Colouring(np.full(n, BLUE, dtype=object), np.zeros(n, dtype=int), Legend())
+        return Coloring(np.full(n, BLUE, dtype=object), np.zeros(n, dtype=int), Legend())
     values = [_plain(label) for label in labels]
     known = [value for value in values if value is not None]
     if all(isinstance(value, int | float) for value in known) and any(isinstance(value, float) for value in known):
@@ -96,39 +96,39 @@ def colour_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Colouring:
     classes = _sorted(set(known))
     if len(classes) > MAX_CLASSES:
         rank = {value: float(i) for i, value in enumerate(classes)}
-        coloured = _scale([None if v is None else rank[v] for v in values], list(rank.values()), lambda i: "")
+        colored = _scale([None if v is None else rank[v] for v in values], list(rank.values()), lambda i: "")
         ends = (shorten(classes[0], 24), shorten(classes[-1], 24))
         note = f"{len(classes)} labels in sorted order"
-        return Colouring(coloured.colours, coloured.markers, Legend(scale=ends, note=note))
+        return Coloring(colored.colors, colored.markers, Legend(scale=ends, note=note))
     return _classes(values, classes)
 
 
-def _classes(values: list[Any], classes: list[Any]) -> Colouring:
+def _classes(values: list[Any], classes: list[Any]) -> Coloring:
     code = {value: i for i, value in enumerate(classes)}
-    colours, markers, entries = [], [], []
+    colors, markers, entries = [], [], []
     for value in values:
         i = code.get(value)
-        colours.append(_UNLABELLED if i is None else PALETTE[i % len(PALETTE)])
+        colors.append(_UNLABELED if i is None else PALETTE[i % len(PALETTE)])
         markers.append(0 if i is None else i // len(PALETTE))
     for value, i in code.items():
-        glyph, colour = _GLYPHS[i // len(PALETTE)], PALETTE[i % len(PALETTE)]
-        entries.append(Entry(glyph, colour, shorten(value, 28), str(value), values.count(value)))
+        glyph, color = _GLYPHS[i // len(PALETTE)], PALETTE[i % len(PALETTE)]
+        entries.append(Entry(glyph, color, shorten(value, 28), str(value), values.count(value)))
     if missing := values.count(None):
-        entries.append(Entry(_GLYPHS[0], _UNLABELLED, "unlabelled", "no label", missing))
-    return Colouring(np.array(colours, dtype=object), np.array(markers, dtype=int), Legend(tuple(entries)))
+        entries.append(Entry(_GLYPHS[0], _UNLABELED, "unlabeled", "no label", missing))
+    return Coloring(np.array(colors, dtype=object), np.array(markers, dtype=int), Legend(tuple(entries)))
 
 
-def _scale(values: list[Any], known: list[float], end: Any) -> Colouring:
+def _scale(values: list[Any], known: list[float], end: Any) -> Coloring:
     import matplotlib
     from matplotlib.colors import to_hex
 
     low, high = min(known), max(known)
     width = high - low or 1.0
     viridis = matplotlib.colormaps["viridis"]
-    colours = [_UNLABELLED if v is None else to_hex(viridis((float(v) - low) / width)) for v in values]
-    note = f"Grey: no label ({values.count(None)})." if None in values else ""
+    colors = [_UNLABELED if v is None else to_hex(viridis((float(v) - low) / width)) for v in values]
+    note = f"Gray: no label ({values.count(None)})." if None in values else ""
     legend = Legend(scale=(end(low), end(high)), note=note)
-    return Colouring(np.array(colours, dtype=object), np.zeros(len(values), dtype=int), legend)
+    return Coloring(np.array(colors, dtype=object), np.zeros(len(values), dtype=int), legend)
 
 
 def _plain(label: Any) -> Any:

@@ -38,17 +38,17 @@ class DrawnHistogram:
 
 
 def draw_histogram(item: SimilarityHistogram) -> DrawnHistogram:
-    """Draw each kind as a strip of its own, the first in colour, with a line at its median."""
+    """Draw each kind as a strip of its own, the first in color, with a line at its median."""
     kinds = {kind: np.asarray(values, dtype=np.float64).clip(-1, 1) for kind, values in item.similarities.items()}
     rows = tuple(_row(kind, values) for kind, values in kinds.items())
     edges = common_bins(np.concatenate(list(kinds.values())))
     with style():
         figure, axes = new_axes(4.8, 0.5 + 0.56 * len(kinds))
         for i, (values, row) in enumerate(zip(kinds.values(), rows, strict=True)):
-            base, colour = len(kinds) - 1 - i, _OTHERS if i else VERMILION
+            base, color = len(kinds) - 1 - i, _OTHERS if i else VERMILION
             counts, _ = np.histogram(values.clip(edges[0], edges[-1]), bins=edges)  # the edges are rounded numbers
             heights = base + _TALLEST * counts / counts.max()
-            axes.stairs(heights, edges, baseline=base, fill=True, color=colour, alpha=0.85, linewidth=0)
+            axes.stairs(heights, edges, baseline=base, fill=True, color=color, alpha=0.85, linewidth=0)
             axes.plot([row.median] * 2, [base, base + _TALLEST], color=INK, linewidth=1.2, solid_capstyle="butt")
         axes.set_yticks(np.arange(len(kinds))[::-1] + 0.4 * _TALLEST, labels=[shorten(kind, 24) for kind in kinds])
         axes.tick_params(axis="y", length=0, labelcolor=INK)

@@ -24,7 +24,7 @@ class DrawnSorted:
 
 
 def draw_sorted(item: SortedSimilarities) -> DrawnSorted:
-    """Draw each kind as a curve over the share of pairs, the first in colour."""
+    """Draw each kind as a curve over the share of pairs, the first in color."""
     told = []
     with style():
         figure, axes = new_axes(4.8, 2.6)

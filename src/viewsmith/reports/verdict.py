@@ -21,7 +21,7 @@ PROTOCOLS: dict[str, tuple[str, float]] = {
     "nmi_l2": ("NMI", 0.05),
     "ari_l2": ("ARI", 0.05),
 }
-# NMI, ARI and the variants on normalised rows say the same as k-means again: they stay in the table.
+# NMI, ARI and the variants on normalized rows say the same as k-means again: they stay in the table.
 _IN_WORDS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy")
 
 _SUBJECT = "representation"

@@ -76,30 +76,30 @@ def _told(originals: np.ndarray, views: np.ndarray, labels: list[str]) -> str:
 
 
 def _on_one_scale(originals: np.ndarray, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
-    """Both standardised by the originals where a shared axis in their own units would flatten a feature."""
+    """Both standardized by the originals where a shared axis in their own units would flatten a feature."""
     spread = originals.std(axis=0)
     width = max(originals.max(), views.max()) - min(originals.min(), views.min())
     if not (spread[spread > 0] < _FLATTENED * width).any():
         return originals, views, "value"
-    centre, scale = originals.mean(axis=0), np.where(spread > 0, spread, 1)
-    return (originals - centre) / scale, (views - centre) / scale, "standard deviations of the originals"
+    center, scale = originals.mean(axis=0), np.where(spread > 0, spread, 1)
+    return (originals - center) / scale, (views - center) / scale, "standard deviations of the originals"
 
 
-def _half(axes: Axes, values: np.ndarray, position: int, side: int, colour: str) -> None:
+def _half(axes: Axes, values: np.ndarray, position: int, side: int, color: str) -> None:
     """One half of a violin, left (-1) or right (1) of `position`."""
     inner = position + 0.02 * side
     low, high = np.quantile(values, [_ENDS, 1 - _ENDS])
     if low == high:  # one value alone has no density
-        axes.plot([inner, inner + side * _HALF], [low, low], color=colour, linewidth=1.8, solid_capstyle="butt")
+        axes.plot([inner, inner + side * _HALF], [low, low], color=color, linewidth=1.8, solid_capstyle="butt")
         return
     if len(values) < _FEW:
-        axes.scatter(np.full(len(values), inner + 0.14 * side), values, s=14, color=colour, alpha=0.8, linewidths=0)
+        axes.scatter(np.full(len(values), inner + 0.14 * side), values, s=14, color=color, alpha=0.8, linewidths=0)
         return
     grid = np.linspace(low, high, _POINTS)
     density = kernel_density(values, grid)
     # Of all halves alike: a narrow one must not flatten the others. A thin tail still has a line.
     width = np.maximum(_HALF * density / density.max(), _HAIR)
-    axes.fill_betweenx(grid, inner, inner + side * width, color=colour, alpha=0.8, linewidth=0)
+    axes.fill_betweenx(grid, inner, inner + side * width, color=color, alpha=0.8, linewidth=0)
     for quantile, line in ((0.25, 0.7), (0.5, 1.6), (0.75, 0.7)):
         at = np.quantile(values, quantile)
         end = inner + side * np.interp(at, grid, width)

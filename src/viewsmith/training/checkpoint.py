@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.files import atomic_path, write_json_atomic
+from viewsmith.core.files import write_json_atomic
+from viewsmith.core.tensors import DamageError, read_tensors, save_tensors
 
 POINTER = "latest.json"
-CHECKSUM = "viewsmith.sha256"  # in the file's own metadata, so that both are replaced together
-
-
-class DamageError(ValueError):
-    """Why a file of tensors cannot be used, in words that follow its name."""
 
 
 class CheckpointFolder:
@@ -78,91 +70,8 @@ def _damaged(path: Path, reason: str) -> InputError:
     )
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file atomically, with a checksum of its content. Equal tensors give equal files."""
-    with atomic_path(path) as temporary:
-        # Copies, because safetensors refuses tensors that share memory (tied weights).
-        copies = {n: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for n, t in tensors.items()}
-        save_file(copies, str(temporary), metadata={CHECKSUM: _checksum(copies)})
-        temporary.chmod(0o666 & ~_umask())  # safetensors makes files that only their owner can read
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged.
-    """
-    if not path.exists():
-        raise InputError(f"no weights at {path}: expected the file a finished training writes")
-    try:
-        return read_tensors(path)
-    except DamageError as error:
-        raise InputError(f"the weights file {path} is damaged ({error}): restore it or train again") from error
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; its content has to be that of its checksum, which files of others do not have.
-
-    Raises
-    ------
-    DamageError
-        It cannot be read, or its content has changed.
-    """
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            checksum = (file.metadata() or {}).get(CHECKSUM)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DamageError(str(error).splitlines()[0]) from error
-    if checksum is not None and checksum != _checksum(tensors):
-        raise DamageError("its content is not that of its checksum")
-    return tensors
-
-
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of the names, types, shapes and bytes of contiguous tensors on the CPU."""
-    digest = hashlib.sha256()
-    for name, value in sorted(tensors.items()):
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def load_weights(
-    module: nn.Module, tensors: Mapping[str, Tensor], origin: str, target: str = "its configuration"
-) -> None:
-    """Copy tensors into a module of the same names and shapes.
-
-    Raises
-    ------
-    InputError
-        Names or shapes differ; the message names the first ones.
-    """
-    own = module.state_dict()
-    missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
-    if missing or unknown:
-        parts = [f"missing {missing[0]!r}"] if missing else []
-        parts += [f"unknown {unknown[0]!r}"] if unknown else []
-        count = len(missing) + len(unknown)
-        raise InputError(f"{origin} does not fit {target}: {count} names differ ({', '.join(parts)})")
-    for name, value in own.items():
-        if tensors[name].shape != value.shape:
-            given, expected = tuple(tensors[name].shape), tuple(value.shape)
-            raise InputError(f"{origin} does not fit {target}: {name} has shape {given}, expected {expected}")
-    module.load_state_dict(dict(tensors))
-
-
 def pack_optimizer(name: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The tensors of an optimiser's state under flat names; rates are functions of the step and need no saving."""
+    """The tensors of an optimizer's state under flat names; rates are functions of the step and need no saving."""
     return {
         f"{name}/{index}/{key}": value
         for index, state in optimizer.state_dict()["state"].items()

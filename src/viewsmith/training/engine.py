@@ -19,7 +19,8 @@ from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.method import Batch, Method, Phase, Update
 from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows
-from viewsmith.training.checkpoint import CheckpointFolder, load_weights, pack_optimizer, unpack_optimizer
+from viewsmith.core.tensors import load_weights
+from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import learning_rate, make_optimizer
 
 Status = Literal["finished", "interrupted", "time limit"]
@@ -50,7 +51,7 @@ class Callback:
 
 @dataclass
 class _Running:
-    """An update at work: its module as wrapped for several processes, its optimiser, its part of the epoch's sums."""
+    """An update at work: its module as wrapped for several processes, its optimizer, its part of the epoch's sums."""
 
     update: Update
     module: nn.Module

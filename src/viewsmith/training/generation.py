@@ -12,8 +12,8 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
-from viewsmith.training.bank import ViewBank
-from viewsmith.views.adaptive import LEVELS, adaptive_levels, random_levels
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.views.generated.noise_level import LEVELS, adaptive_levels, random_levels
 
 #: Shares of samples where nothing asked for them.
 UNKNOWN = float("nan")
@@ -46,7 +46,7 @@ class ViewGenerator(Protocol):
         ...
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        """q of some rows and a view of each, (B,), seen by what gave the shares (`viewsmith.views.quality`)."""
+        """q of some rows and a view of each, (B,), seen by what gave the fractions."""
         ...
 
     def generate(
@@ -57,13 +57,18 @@ class ViewGenerator(Protocol):
 
 
 def generate(
-    bank: ViewBank, rows: Tensor, generator: ViewGenerator, *, shard: tuple[int, int] = (1, 1), progress: bool = False
+    bank: ViewCacheFolder,
+    rows: Tensor,
+    generator: ViewGenerator,
+    *,
+    shard: tuple[int, int] = (1, 1),
+    progress: bool = False,
 ) -> None:
     """Make the blocks that a bank lacks.
 
     Parameters
     ----------
-    bank : ViewBank
+    bank : ViewCacheFolder
         Opened for these rows and this generator.
     rows : Tensor, shape (n, ...)
         Samples in the units of the data.

@@ -1,4 +1,4 @@
-"""From an optimiser's specification to torch's optimiser and the learning rate of each step."""
+"""From an optimizer's specification to torch's optimizer and the learning rate of each step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def learning_rate(spec: Optimizer, progress: float) -> float:
 
 
 def make_optimizer(spec: Optimizer, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """The torch optimiser of a specification; the fused kernels give the same steps in fewer passes."""
+    """The torch optimizer of a specification; the fused kernels give the same steps in fewer passes."""
     if spec.name == "sgd":
         return torch.optim.SGD(
             parameters, spec.learning_rate, spec.momentum, weight_decay=spec.weight_decay, fused=True

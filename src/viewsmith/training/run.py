@@ -15,7 +15,8 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import write_json_atomic, write_text_atomic
-from viewsmith.training.checkpoint import CheckpointFolder, load_tensors, save_tensors
+from viewsmith.core.tensors import load_tensors, save_tensors
+from viewsmith.training.checkpoint import CheckpointFolder
 
 NONE = "none"  # TOML has no null
 

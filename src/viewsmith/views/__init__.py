@@ -1,19 +1,19 @@
 """View makers: fixed and learned."""
 
-from viewsmith.views.channel import AugmentationChannel
-from viewsmith.views.families import Crops, Family, Masks, Windows
+from viewsmith.views.base import Pair, ViewMaker
 from viewsmith.views.fixed.adversarial import AdversarialViews
 from viewsmith.views.fixed.conditional import ConditionalCorruption
 from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
 from viewsmith.views.fixed.images import ImageViews, image_recipe
 from viewsmith.views.fixed.representation import RepresentationNoise
-from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighbourMix, Neighbours
-from viewsmith.views.functions import Functions
-from viewsmith.views.maker import Pair, ViewMaker
-from viewsmith.views.meta_features import MetaFeatures
-from viewsmith.views.neighbours import nearest_neighbours
+from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel
+from viewsmith.views.learned.custom_transforms import Functions
+from viewsmith.views.learned.feature_augmenters import MetaFeatures
+from viewsmith.views.learned.pi_noise import PiNoise
+from viewsmith.views.learned.transforms import Crops, Family, Masks, Windows
+from viewsmith.views.neighbors import nearest_neighbors
 from viewsmith.views.pair import ViewPair
-from viewsmith.views.pi_noise import PiNoise
 
 __all__ = [
     "AdversarialViews",
@@ -32,8 +32,8 @@ __all__ = [
     "Masks",
     "MetaFeatures",
     "Mixup",
-    "NeighbourMix",
-    "Neighbours",
+    "NeighborMix",
+    "Neighbors",
     "Pair",
     "PiNoise",
     "RepresentationNoise",
@@ -41,5 +41,5 @@ __all__ = [
     "ViewPair",
     "Windows",
     "image_recipe",
-    "nearest_neighbours",
+    "nearest_neighbors",
 ]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.views.fixed.vectors import NeighbourGraph
-from viewsmith.views.maker import Pair, ViewMaker
+from viewsmith.views.base import Pair, ViewMaker
+from viewsmith.views.fixed.vectors import NeighborGraph
 
 __all__ = ["Pair", "ViewPair"]
 
@@ -21,7 +21,7 @@ class ViewPair(nn.Module):
     ----------
     makers : sequence of ViewMaker
     encoder : nn.Module, optional
-        Where given, neighbours are sought anew in its representations at each quarter of the training.
+        Where given, neighbors are sought anew in its representations at each quarter of the training.
     """
 
     quarter: Tensor
@@ -35,9 +35,9 @@ class ViewPair(nn.Module):
             self.register_buffer("quarter", torch.tensor(0))
 
     @property
-    def borrows(self) -> bool:
+    def needs_pool(self) -> bool:
         """Whether any maker borrows from other rows."""
-        return any(maker.borrows for maker in self.makers)
+        return any(maker.needs_pool for maker in self.makers)
 
     def prepare(self, pool: Rows) -> None:
         """Hand the scaled training rows, (n, ...), to every maker."""
@@ -81,6 +81,6 @@ class ViewPair(nn.Module):
         training = encoder.training
         encoder.eval()
         for maker in self.makers:
-            if isinstance(maker, NeighbourGraph):
+            if isinstance(maker, NeighborGraph):
                 maker.refresh(lambda pool: in_blocks(lambda x: encoder(x).float(), pool, 256))
         encoder.train(training)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.networks.denoisers.parts import Modulation, TimeCode, zero_start
-from viewsmith.networks.nucleotides import real_positions
+from viewsmith.networks.denoisers.layers import Modulation, TimeCode, zero_start
+from viewsmith.networks.inputs.nucleotides import real_positions
 
 TIME_WIDTH = 64
 PATCH = 4

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.networks.denoisers.parts import Modulation, TimeCode, zero_start
-from viewsmith.networks.resnet import require_pixels
+from viewsmith.networks.denoisers.layers import Modulation, TimeCode, zero_start
+from viewsmith.networks.resnet import check_pixels
 
 SMALLEST = 8
 TIME_WIDTH = 64
@@ -57,7 +57,7 @@ class ImageDenoiser(nn.Module):
         InputError
             The images have less than 8 pixels on a side.
         """
-        require_pixels(x, SMALLEST)
+        check_pixels(x, SMALLEST)
         time = self.time(t)
         g, log_h = self.factors(time)[:, :, None, None].split(1, dim=1)
         h = self.body(self.first(F.pixel_unshuffle(_even(x), 2)), time, condition)
@@ -155,7 +155,7 @@ class PublishedImageDenoiser(nn.Module):
         InputError
             The images have less than 8 pixels on a side.
         """
-        require_pixels(x, SMALLEST)
+        check_pixels(x, SMALLEST)
         code = _listed_time_code(t).to(condition.dtype) + self.condition(condition)
         h = self.first(x)
         skipped = []

@@ -7,7 +7,7 @@ import itertools
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.networks.denoisers.parts import Modulation, TimeCode, zero_start
+from viewsmith.networks.denoisers.layers import Modulation, TimeCode, zero_start
 
 TIME_WIDTH = 64
 

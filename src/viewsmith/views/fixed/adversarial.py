@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.views.maker import Pair, ViewMaker, randn
+from viewsmith.views.base import Pair, ViewMaker, randn
 
 
 class AdversarialViews(ViewMaker):
@@ -34,7 +34,7 @@ class AdversarialViews(ViewMaker):
 
     def __init__(self, strength: float = 0.1, step: Literal["sign", "length"] = "sign", *, both: bool = False) -> None:
         super().__init__()
-        self.strength, self.sides = strength, 2 if both else 1
+        self.strength, self.views_made = strength, 2 if both else 1
         self.step: Literal["sign", "length"] = step
         # In a tuple, for the framework is no part of the view maker and must not be saved with it.
         self.bound: tuple[Callable[[Pair], Tensor], ...] = ()
@@ -58,7 +58,7 @@ class AdversarialViews(ViewMaker):
             loss = self.bound[0](Pair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
             gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
         # A loss that only reads the second views (MoCo's keys) is climbed by the first.
-        sides = (0, 1) if self.sides == 2 else (1,) if gradients[1] is not None else (0,)
+        sides = (0, 1) if self.views_made == 2 else (1,) if gradients[1] is not None else (0,)
         for side in sides:
             if (gradient := gradients[side]) is not None:
                 views[side] = views[side] + self._move(gradient, views[side])

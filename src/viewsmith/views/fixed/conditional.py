@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.networks.mlp import MLP
-from viewsmith.views.maker import ViewMaker, rand, randn
+from viewsmith.views.base import ViewMaker, rand, randn
 
 
 class ConditionalCorruption(ViewMaker):
@@ -54,13 +54,13 @@ class ConditionalCorruption(ViewMaker):
         self.n_features, self.rate = n_features, rate
         self.steps, self.batch = steps, batch
         self.network = MLP(n_features, [hidden, n_features])
-        # No optimiser of a method may move what was learned by likelihood.
+        # No optimizer of a method may move what was learned by likelihood.
         self.network.requires_grad_(False)
         self.register_buffer("residual", torch.ones(n_features))
         self.register_buffer("learned", torch.tensor(False))
 
     @property
-    def borrows(self) -> bool:  # type: ignore[override]
+    def needs_pool(self) -> bool:  # type: ignore[override]
         """Whether `prepare` must still be called: not once the network has learned."""
         return not bool(self.learned)
 

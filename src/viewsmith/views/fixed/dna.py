@@ -18,8 +18,8 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
-from viewsmith.networks.nucleotides import real_positions
-from viewsmith.views.maker import ViewMaker, rand, randint, randn
+from viewsmith.networks.inputs.nucleotides import real_positions
+from viewsmith.views.base import ViewMaker, rand, randint, randn
 
 # A stretch is at most this share of its sequence: 20 bases are an edit of 200 and would be half of 41.
 LARGEST_SHARE = 0.1
@@ -254,7 +254,7 @@ class DNAMixup(ViewMaker):
     Positions that either sequence does not have stay as they are in x, so that no column is dimmed by padding.
     """
 
-    borrows = True
+    needs_pool = True
 
     def __init__(self, minimum: float = 0.9) -> None:
         super().__init__()

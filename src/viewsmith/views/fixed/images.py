@@ -1,7 +1,7 @@
-"""Fixed view makers for images: crop, flip, colours, blur and solarisation of a whole batch, and the known recipes.
+"""Fixed view makers for images: crop, flip, colors, blur and solarization of a whole batch, and the known recipes.
 
 Parameters are drawn for all images at once (`ImageViews.draw`) and applied in a few passes (`ImageViews.render`), in
-torchvision's order: crop, flip, colours, grey, blur, solarise.
+torchvision's order: crop, flip, colors, gray, blur, solarize.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.views.fixed.colour import recolour, solarise
+from viewsmith.views.base import CropBoxes, Pair, ViewMaker, rand
+from viewsmith.views.fixed.color import recolor, solarize
 from viewsmith.views.fixed.resampling import blur, crop, random_boxes
-from viewsmith.views.maker import CropBoxes, Pair, ViewMaker, rand
 
 Range = tuple[float, float]
 
@@ -33,11 +33,11 @@ class ImageDraws:
         Top, left, height, width in pixels.
     flip : bool Tensor, shape (N,)
     brightness, contrast, saturation, hue : Tensor, shape (N,)
-        1, 1, 1 and 0 where nothing is jittered; saturation 0 where the view is grey.
+        1, 1, 1 and 0 where nothing is jittered; saturation 0 where the view is gray.
     sigma : Tensor, shape (N,)
         Of the blur, in pixels; 0: none.
     threshold : Tensor, shape (N,)
-        Of the solarisation; infinite: none.
+        Of the solarization; infinite: none.
     """
 
     boxes: Tensor
@@ -51,10 +51,10 @@ class ImageDraws:
 
 
 class ImageViews(ViewMaker):
-    """Random resized crop, flip, colour jitter, grey, blur and solarisation, drawn for each image by itself.
+    """Random resized crop, flip, color jitter, gray, blur and solarization, drawn for each image by itself.
 
-    The colour operations are one matrix per image and clamp to the range of pixels once, after all of them;
-    images of one channel skip saturation, hue and grey. Differentiable in the images.
+    The color operations are one matrix per image and clamp to the range of pixels once, after all of them;
+    images of one channel skip saturation, hue and gray. Differentiable in the images.
 
     Parameters
     ----------
@@ -65,19 +65,19 @@ class ImageViews(ViewMaker):
     flip : float
         Probability of a mirror image.
     jitter : float
-        Probability that the colours of a view are jittered.
+        Probability that the colors of a view are jittered.
     brightness, contrast, saturation : float
         Strengths: factors are uniform on [max(0, 1 - strength), 1 + strength].
     hue : float
         Strength, at most 1/2: turns are uniform on [-hue, hue].
-    grey : float
-        Probability that a view loses its colours.
+    gray : float
+        Probability that a view loses its colors.
     blur : float
         Probability of a Gaussian blur, over a tenth of the shorter side (`blur_size`).
     sigma : (float, float)
         Range of the blur's standard deviation in pixels.
-    solarise : float
-        Probability of solarisation.
+    solarize : float
+        Probability of solarization.
     threshold : float
         Pixels from here on, in [0, 1], are mirrored by it.
     mean, std : float or sequence of float
@@ -104,16 +104,16 @@ class ImageViews(ViewMaker):
         contrast: float = 0.4,
         saturation: float = 0.4,
         hue: float = 0.1,
-        grey: float = 0.2,
+        gray: float = 0.2,
         blur: float = 0.0,
         sigma: Range = (0.1, 2.0),
-        solarise: float = 0.0,
+        solarize: float = 0.0,
         threshold: float = 0.5,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
     ) -> None:
         super().__init__()
-        shares = {"flip": flip, "jitter": jitter, "grey": grey, "blur": blur, "solarise": solarise}
+        shares = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
         for name, value in {**shares, "threshold": threshold}.items():
             _within(name, value, 0, 1)
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
@@ -121,8 +121,8 @@ class ImageViews(ViewMaker):
         _within("hue", hue, 0, 0.5)
         self.scale, self.ratio = _range("scale", scale, 1.0), _range("ratio", ratio)
         self.sigma, self.threshold = _range("sigma", sigma), threshold
-        self.flip, self.jitter, self.grey, self.blur, self.solarise = shares.values()
-        self.recolours = jitter > 0 or grey > 0 or solarise > 0
+        self.flip, self.jitter, self.gray, self.blur, self.solarize = shares.values()
+        self.recolors = jitter > 0 or gray > 0 or solarize > 0
         strengths = torch.tensor([brightness, contrast, saturation])
         low = [*(1 - strengths).clamp_min(0), -hue]
         high = [*(1 + strengths), hue]
@@ -170,24 +170,24 @@ class ImageViews(ViewMaker):
             chance[0] < self.flip,
             factors[0],
             factors[1],
-            factors[2] * (chance[2] >= self.grey),
+            factors[2] * (chance[2] >= self.gray),
             factors[3],
             sigma * (chance[3] < self.blur),
-            torch.where(chance[4] < self.solarise, self.threshold, math.inf).to(x.dtype),
+            torch.where(chance[4] < self.solarize, self.threshold, math.inf).to(x.dtype),
         )
 
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
         """The views that `draws` describe, (N, C, *size), scaled as `x` is; see `crop` for N."""
         with torch.autocast(x.device.type, enabled=False):
             y = crop(x, draws.boxes, size, draws.flip)
-            if self.recolours:
+            if self.recolors:
                 factors = draws.brightness, draws.contrast, draws.saturation, draws.hue
-                y = recolour(y, *factors, mean=self.mean, std=self.std)
+                y = recolor(y, *factors, mean=self.mean, std=self.std)
             if self.blur:
                 y = _blur_some(y, draws.sigma)
-            if self.solarise:
-                y = solarise(y, draws.threshold)
-            if self.recolours:
+            if self.solarize:
+                y = solarize(y, draws.threshold)
+            if self.recolors:
                 y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
         return y
 
@@ -251,15 +251,15 @@ class PairedImageViews(ViewMaker):
 
 
 # Sources of every number: the table in docs/images.md.
-_JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1, "jitter": 0.8, "grey": 0.2}
+_JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1, "jitter": 0.8, "gray": 0.2}
 _BYOL = _JITTER | {"saturation": 0.2}
 _SIDES: dict[str, list[dict[str, Any]]] = {
     "simclr": [_JITTER | {"scale": (0.08, 1.0), "blur": 0.5}],
     "moco": [_JITTER | {"scale": (0.2, 1.0), "blur": 0.5}],
-    "byol": [_BYOL | {"scale": (0.08, 1.0), "blur": 1.0}, _BYOL | {"scale": (0.08, 1.0), "blur": 0.1, "solarise": 0.2}],
+    "byol": [_BYOL | {"scale": (0.08, 1.0), "blur": 1.0}, _BYOL | {"scale": (0.08, 1.0), "blur": 0.1, "solarize": 0.2}],
     "multicrop": [
         _BYOL | {"scale": (0.4, 1.0), "blur": 1.0},
-        _BYOL | {"scale": (0.4, 1.0), "blur": 0.1, "solarise": 0.2},
+        _BYOL | {"scale": (0.4, 1.0), "blur": 0.1, "solarize": 0.2},
         _BYOL | {"scale": (0.05, 0.4), "blur": 0.5},
     ],
 }
@@ -313,8 +313,8 @@ def image_recipe(
     image = _sides("size", size)
     sides = [side | settings for side in _SIDES[name]]
     for side in sides:
-        for colour in ("brightness", "contrast", "saturation", "hue"):
-            side[colour] *= strength
+        for color in ("brightness", "contrast", "saturation", "hue"):
+            side[color] *= strength
     if name == "simclr" and "blur" not in settings and min(image) < 64:
         sides[0]["blur"] = 0.0
     if name == "multicrop":

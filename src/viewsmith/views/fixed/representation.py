@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import rank
 from viewsmith.core.random import stream
-from viewsmith.views.maker import rand
+from viewsmith.views.base import rand
 
 
 def representation_noise(h: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:

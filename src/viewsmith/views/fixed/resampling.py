@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.views.maker import rand
+from viewsmith.views.base import rand
 
 # The width in pixels up to which columns are weighed by a matrix product (measured on one CPU thread).
 WIDEST_MATRIX = 64
@@ -167,7 +167,7 @@ def random_boxes(
 
 
 def _positions(start: Tensor, length: Tensor, size: int) -> Tensor:
-    """Where along a side the centres of the output pixels fall, (N, size), in pixels of the image."""
+    """Where along a side the centers of the output pixels fall, (N, size), in pixels of the image."""
     step = torch.arange(size, dtype=start.dtype, device=start.device) + 0.5
     inside = (step * (length / size)[:, None] - 0.5).clamp_min(0)
     return start[:, None] + torch.minimum(inside, (length - 1).clamp_min(0)[:, None])

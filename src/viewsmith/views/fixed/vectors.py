@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.views.maker import Pair, ViewMaker, rand, randint, randn
-from viewsmith.views.neighbours import PrincipalSpace, nearest_neighbours
+from viewsmith.views.base import Pair, ViewMaker, rand, randint, randn
+from viewsmith.views.neighbors import PrincipalSpace, nearest_neighbors
 
 Noise = Literal["gaussian", "uniform"]
 Space = Callable[[Tensor], Tensor]
@@ -56,7 +56,7 @@ class Corruption(ViewMaker):
     feature has in a random row of the pool, independently for each feature.
     """
 
-    borrows = True
+    needs_pool = True
 
     def __init__(self, rate: float = 0.6) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Corruption(ViewMaker):
 class Mixup(ViewMaker):
     """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3)."""
 
-    borrows = True
+    needs_pool = True
 
     def __init__(self, minimum: float = 0.9) -> None:
         super().__init__()
@@ -90,10 +90,10 @@ class Mixup(ViewMaker):
         return _mix(x, pool[randint(len(pool), (len(x),), x, generator)], self.minimum, generator)
 
 
-class NeighbourGraph(ViewMaker):
-    """What the neighbour makers share: the exact k-nearest-neighbour graph of the pool, edges equally likely."""
+class NeighborGraph(ViewMaker):
+    """What the neighbor makers share: the exact k-nearest-neighbor graph of the pool, edges equally likely."""
 
-    borrows = True
+    needs_pool = True
 
     edges: Tensor | None
 
@@ -106,11 +106,11 @@ class NeighbourGraph(ViewMaker):
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
         places = self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool)
-        self.edges = nearest_neighbours(places, self.k)
+        self.edges = nearest_neighbors(places, self.k)
 
     def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
-        """Seek the neighbours of the pool anew, by what `encode` makes of it, (n, ...) to (n, d)."""
-        self.edges = nearest_neighbours(encode(self._pool()), self.k)
+        """Seek the neighbors of the pool anew, by what `encode` makes of it, (n, ...) to (n, d)."""
+        self.edges = nearest_neighbors(encode(self._pool()), self.k)
 
     def release(self) -> None:
         super().release()
@@ -124,10 +124,10 @@ class NeighbourGraph(ViewMaker):
         return in_blocks(self.space or torch.nn.Flatten(), x)
 
     def partners(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
-        """A random neighbour of each sample: its row number in the pool, (B,)."""
+        """A random neighbor of each sample: its row number in the pool, (B,)."""
         pool = self._pool()
         if index is None:
-            edges = nearest_neighbours(self._coordinates(pool), self.k, queries=self._coordinates(x))
+            edges = nearest_neighbors(self._coordinates(pool), self.k, queries=self._coordinates(x))
         else:
             assert self.edges is not None
             edges = self.edges[index]
@@ -138,20 +138,20 @@ class NeighbourGraph(ViewMaker):
         return self._pool()[index]
 
 
-class Neighbours(NeighbourGraph):
-    """The other end of an edge of the neighbour graph: one of the k rows most like the sample.
+class Neighbors(NeighborGraph):
+    """The other end of an edge of the neighbor graph: one of the k rows most like the sample.
 
     Parameters
     ----------
     k : int
-        Neighbours of each row; the graph is exact and leaves out the row itself.
+        Neighbors of each row; the graph is exact and leaves out the row itself.
     space : callable, optional
-        Maps rows to the coordinates, (n, d), in which neighbours are sought; default: the rows as they are.
+        Maps rows to the coordinates, (n, d), in which neighbors are sought; default: the rows as they are.
     refreshed : bool
         Whether `refresh` will be called during training.
     """
 
-    sides = 1
+    views_made = 1
 
     def __init__(self, k: int = 5, space: Space | None = None, refreshed: bool = False) -> None:
         super().__init__(k, space, refreshed)
@@ -166,8 +166,8 @@ class Neighbours(NeighbourGraph):
         return Pair(pair.first, self.rows(shown), None if own is None else (own, shown), pair.local)
 
 
-class NeighbourMix(NeighbourGraph):
-    """The sample mixed with one of its k nearest rows: a x + (1 - a) x', a ~ U(minimum, 1); see `Neighbours`."""
+class NeighborMix(NeighborGraph):
+    """The sample mixed with one of its k nearest rows: a x + (1 - a) x', a ~ U(minimum, 1); see `Neighbors`."""
 
     def __init__(self, k: int = 10, minimum: float = 0.5, space: Space | None = None, refreshed: bool = False) -> None:
         super().__init__(k, space, refreshed)

@@ -1,0 +1,276 @@
+"""The rules that hold for all data, wherever they come from: shape, dtype, domain, missing and infinite values."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import counted, known_names, name_list, one_line, repeated
+from viewsmith.domains.dna import check_letters, is_dna, is_text
+from viewsmith.domains.images import check_images, image_advice, is_images
+
+Domain = Literal["vectors", "images", "dna"]
+Impute = Literal["none", "median"]
+
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
+
+
+class _NotNumbers(InputError, TypeError):
+    """Python objects in place of numbers; scikit-learn's estimator checks expect a TypeError."""
+
+
+def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
+    """Rows as a numpy array from anything a Python user may hold.
+
+    Parameters
+    ----------
+    X : array-like of numbers, shape (n, ...), 2 to 4 dimensions
+        A numpy array, torch tensor, pandas DataFrame, scipy sparse matrix or list of lists.
+
+    Returns
+    -------
+    rows : ndarray, shape (n, ...)
+        Numbers in the dtype they had where there is one; DataFrames as float64, sparse matrices as dense float32.
+        May share memory with `X`. Neither the domain nor missing values are looked at; see `find_domain`,
+        `as_vectors`.
+    names : list of str, or None
+        Column names of a DataFrame that has some.
+
+    Raises
+    ------
+    InputError
+        Not numbers (text columns are named), or a shape that no domain has.
+    """
+    pandas, torch, sparse = (sys.modules.get(name) for name in ("pandas", "torch", "scipy.sparse"))
+    names: list[str] | None = None
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        rows, names = _frame_rows(X)
+    elif torch is not None and isinstance(X, torch.Tensor):
+        dense = X.detach().cpu().to_dense() if X.layout != torch.strided else X.detach().cpu()
+        # numpy has no bfloat16.
+        rows = (dense.float() if dense.dtype == torch.bfloat16 else dense).resolve_conj().numpy()
+    elif sparse is not None and sparse.issparse(X):
+        check_numbers(X, "the sparse matrix")
+        with np.errstate(over="ignore"):
+            rows = X.astype(np.float32).toarray(order="C")
+    elif np.ma.isMaskedArray(X):
+        rows = np.ma.filled(X.astype(np.float64), np.nan)
+    else:
+        rows = _array_rows(X)
+    check_array(rows)
+    return rows, names
+
+
+def check_numbers(x: Any, what: str = "the data") -> None:
+    """Raise InputError unless the dtype of `x` is boolean, integer or real."""
+    kind = x.dtype.kind
+    if kind == "c":
+        raise InputError(
+            f"Complex data not supported: {what} has dtype {x.dtype}; split it into real and imaginary part"
+        )
+    if kind not in "biuf":
+        raise InputError(
+            f"{what} has dtype {one_line(x.dtype, 60)}, expected numbers; encode text and dates as numbers first"
+        )
+
+
+def check_array(x: np.ndarray, what: str = "the data") -> None:
+    """Raise InputError for a dtype or a shape that no domain has."""
+    check_numbers(x, what)
+    if x.ndim < 2:
+        raise InputError(
+            f"{what} has {counted(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape your data: "
+            "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one row"
+        )
+    if x.ndim > 4:
+        raise InputError(f"{what} has {x.ndim} dimensions, shape {x.shape}; expected 2 (vectors, DNA), 3 or 4 (images)")
+    if len(x) == 0:
+        raise InputError(f"{what} has no rows: 0 sample(s) (shape={x.shape}) while a minimum of 1 is required")
+    if 0 in x.shape:
+        raise InputError(f"{what} has 0 feature(s) (shape={x.shape}) while a minimum of 1 is required; give a column")
+
+
+def find_domain(x: np.ndarray, domain: str | None = None, what: str = "the data") -> Domain:
+    """Domain of an array: by its shape and dtype, or `domain` where the array can be read as that.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, ...)
+        uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels are images; uint8 (n, L) whose values are
+        all ASCII letters of A C G T N, in either case, with zeros after the end of a sequence, is DNA; other numbers
+        (n, d) are vectors.
+    domain : {"vectors", "images", "dna"}, optional
+        ``vectors`` takes any array and means its rows laid flat.
+    what : str
+        How the message names the data.
+
+    Raises
+    ------
+    InputError
+        When no domain, or not the one asked for, has such arrays.
+    """
+    check_array(x, what)
+    if domain is None:
+        return _seen_domain(x, what)
+    if domain == "vectors":
+        return "vectors"
+    if domain == "images":
+        check_images(x, what)
+        return "images"
+    if domain == "dna":
+        check_letters(x, what)
+        return "dna"
+    raise InputError(f"unknown domain {one_line(domain, 60)!r}; {known_names(str(domain), DOMAINS, 'known')}")
+
+
+def as_vectors(
+    x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
+) -> np.ndarray:
+    """Rows as float32 vectors, shape (n, d), C-contiguous, checked by `check_finite`.
+
+    Rows with more than one dimension are laid flat. The result shares memory with `x` where nothing has to change.
+    """
+    flat = x.reshape(len(x), -1)
+    check_finite(flat, names, impute, what)
+    return np.ascontiguousarray(flat, dtype=np.float32)
+
+
+def check_finite(
+    x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
+) -> None:
+    """Raise InputError for infinite values and, unless they are to be imputed, missing ones.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, d)
+        Numbers. One beyond the range of float32 counts as infinite, because that is what it becomes.
+    names : list of str, optional
+        Names of the columns, for the message.
+    impute : {"none", "median"}
+        ``median`` allows NaN.
+    what : str
+        How the message names the data.
+    """
+    if x.dtype.kind != "f":
+        return
+    with np.errstate(over="ignore"):
+        single = x.astype(np.float32, copy=False)
+    if np.isfinite(single).all():
+        return
+    infinite = np.isinf(single)
+    if infinite.any():
+        per_column = infinite.sum(axis=0)
+        if np.isinf(x).any():
+            kind = counted(int(per_column.sum()), "infinite value") + " (infinity)"
+        else:
+            kind = counted(int(per_column.sum()), "value") + " too large for float32 (infinity beyond 3.4e38)"
+        raise InputError(f"{what}: {kind} in {_columns(per_column, names)}; replace them or remove those rows")
+    if impute == "none":
+        check_missing(np.isnan(single).sum(axis=0), names, what)
+
+
+def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) -> None:
+    """Raise InputError if any of the counts of missing values, shape (d,), is not zero."""
+    if per_column.any():
+        raise InputError(
+            f"{what}: {counted(int(per_column.sum()), 'missing value')} (NaN) in {_columns(per_column, names)}; "
+            "fill them, or have the median of each column filled in with impute='median' (--impute median)"
+        )
+
+
+def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
+    """Labels as integers, booleans or text, shape (n,).
+
+    Raises
+    ------
+    InputError
+        Another length or shape, missing labels, or values that are not classes (such as 0.37).
+    """
+    if y.ndim != 1:
+        raise InputError(f"{what} has shape {y.shape}, expected one label a row, shape ({n_rows},)")
+    if len(y) != n_rows:
+        raise InputError(f"{what} has {counted(len(y), 'label')} for {counted(n_rows, 'row')}; expected one a row")
+    if y.dtype.kind == "S":
+        return np.char.decode(y, "utf-8", "replace")
+    if y.dtype.kind == "f":
+        missing = int(np.isnan(y).sum())
+        if missing:
+            raise InputError(
+                f"{what} has {counted(missing, 'missing label')} (NaN); label every row, or leave {what} out"
+            )
+        broken = y[~(np.abs(y) < 2.0**53) | (y != np.round(y))]
+        if len(broken):
+            raise InputError(
+                f"{what} holds {broken[0]}, expected classes: whole numbers, booleans or text, not a continuous target"
+            )
+        return y.astype(np.int64)
+    if y.dtype.kind not in "biuU":
+        raise InputError(f"{what} has dtype {y.dtype}, expected classes (whole numbers, booleans or text)")
+    return y.astype(y.dtype.newbyteorder("="), copy=False)
+
+
+def warn_columns(x: np.ndarray, names: list[str] | None = None, what: str = "the data") -> None:
+    """Warn where vectors, shape (n, d), have a single feature or columns that never change; NaN is left aside."""
+    if x.shape[1] == 1:
+        warnings.warn(f"{what}: only one feature (n_features=1)", UserWarning, stacklevel=3)
+    # fmin and fmax skip NaN without the warning that nanmin gives for a column of NaN.
+    constant = ~(np.fmin.reduce(x, axis=0) < np.fmax.reduce(x, axis=0))
+    if constant.any():
+        warnings.warn(f"{what}: {_columns(constant, names, 'constant column')}, ignored", UserWarning, stacklevel=3)
+
+
+def _columns(marked: np.ndarray, names: list[str] | None, noun: str = "column") -> str:
+    found = np.flatnonzero(marked)
+    where = "" if names is not None else " (counted from 0)"
+    return f"{counted(len(found), noun)}{where}: {name_list([i if names is None else names[i] for i in found])}"
+
+
+def _seen_domain(x: np.ndarray, what: str) -> Domain:
+    if x.ndim > 2 and not is_images(x):
+        raise InputError(
+            f"{what}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), "
+            f"values 0 to 255, or vectors (n, d); {image_advice(x)}"
+        )
+    if x.ndim > 2:
+        return "images"
+    if is_dna(x):
+        return "dna"
+    if is_text(x):
+        warnings.warn(
+            f"{what}: ASCII letters, but not of A C G T N alone, so they are taken as vectors; domain='dna' "
+            "(--domain dna) says which letter is at fault",
+            UserWarning,
+            stacklevel=4,
+        )
+    return "vectors"
+
+
+def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:
+    from viewsmith.domains import frames
+
+    columns = [str(column) for column in frame.columns]
+    named = any(isinstance(column, str) for column in frame.columns)
+    twice = repeated(columns)
+    if twice:
+        raise InputError(f"the DataFrame has columns of the same name: {name_list(twice)}; rename them")
+    frame = frame.set_axis(columns, axis=1)
+    frames.check_no_text(frame, columns, "the DataFrame")
+    return frames.values(frame), columns if named else None
+
+
+def _array_rows(X: Any) -> np.ndarray:
+    try:
+        rows = np.asarray(X)
+        if rows.dtype == object:
+            if any(isinstance(value, str) for value in rows.flat):
+                raise InputError("the data hold text, expected numbers; encode it as numbers first")
+            rows = rows.astype(np.float64)
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _NotNumbers(f"cannot take the data as an array of numbers: {one_line(error)}") from error
+    return rows

@@ -1,0 +1,143 @@
+"""Families of transformations that the user gives to CRL-TAC: looked at once, and described in text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.samples import Rows
+from viewsmith.estimators.rows import block_size
+from viewsmith.estimators.build.resolve import check_crops
+from viewsmith.views.learned.transforms import Family
+from viewsmith.views.learned.custom_transforms import Functions
+
+OWN = "family:"  # before the name of a family of the user's own, in configurations
+
+FamilyOption = str | Family | Sequence[Callable[[Tensor], Tensor]]
+
+
+def family_text(family: FamilyOption) -> str:
+    """What stands for a family in a configuration."""
+    if isinstance(family, str):
+        return family
+    if isinstance(family, Family):
+        return f"{OWN}{type(family).__name__} of {family.size}"
+    return f"{OWN}{len(family)} functions"
+
+
+def is_own(family: FamilyOption) -> bool:
+    """Whether a family was given, and not a text.
+
+    Raises
+    ------
+    InputError
+        An unknown text, or that of a family that was given to fit.
+    """
+    if not isinstance(family, str):
+        return True
+    if family.startswith(OWN):
+        raise InputError(
+            f"the family of this model is the user's own ({family.removeprefix(OWN)}): give it, as in "
+            "viewsmith.load(run, family=family)"
+        )
+    if family != "auto":
+        raise InputError(
+            f"family is {family!r}, expected 'auto', or in Python a viewsmith.views.Family or a list of functions"
+        )
+    return False
+
+
+def copy_of(family: FamilyOption) -> Family:
+    """The family to train with; weights that it may have do not learn."""
+    assert not isinstance(family, str)
+    made = copy.deepcopy(family) if isinstance(family, Family) else Functions(family)
+    return made.requires_grad_(False)
+
+
+def inspect_family(options: SimpleNamespace, resolved: dict[str, Any], x: Rows, device: torch.device) -> dict[str, Any]:
+    """Size and shapes of the family that was given, from what it makes of some training samples.
+
+    Raises
+    ------
+    InputError
+        It has fewer than two transformations; a transformation fails; views are not one of each sample for each
+        number, not finite, not the same when asked for again, or nothing for the encoder.
+    """
+    family = copy_of(options.family).to(device)
+    name, size = type(family).__name__, getattr(family, "size", None)
+    if not isinstance(size, int) or size < 2:
+        raise InputError(f"the family {name} has size {size}, expected at least 2 transformations to choose from")
+    names = getattr(family, "names", None)
+    if names is not None and (isinstance(names, str) or [*map(str, names)] != [*names] or len(names) != size):
+        raise InputError(f"the family {name} has the names {names!r}, expected {size} texts, or None")
+    some = x[: max(2, min(64, block_size(x[:1]) // size))].to(device)
+    with torch.no_grad():
+        try:
+            views, again = family.every(some), family.every(some)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"the family {name} fails on samples {tuple(some.shape)}: {type(error).__name__}: "
+                f"{' '.join(str(error).split())}"
+            ) from error
+    if not isinstance(views, Tensor) or views.shape[:2] != (len(some), size) or views.ndim < 3:
+        given = tuple(views.shape) if isinstance(views, Tensor) else type(views).__name__
+        raise InputError(f"the family {name} gives {given}, expected ({len(some)}, {size}, ...): all views of samples")
+    if not torch.isfinite(views).all():
+        raise InputError(f"the family {name} gives values that are not finite for samples of the training set")
+    if not torch.allclose(views, again):
+        raise InputError(
+            f"the family {name} gives other views when it is asked again: expected the same ones of the same samples; "
+            "draw what is random once"
+        )
+    shapes = tuple(some.shape[1:]), tuple(views.shape[2:])
+    _check_encoder(options, resolved, shapes)
+    return {"own_family": {"size": size, "sample": list(shapes[0]), "view": list(shapes[1])}}
+
+
+def _check_encoder(
+    options: SimpleNamespace, resolved: dict[str, Any], shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    """Refuse views that the encoder cannot take."""
+    domain, encoder = resolved["domain"], resolved["encoder"]
+    if isinstance(options.encoder, nn.Module):
+        return  # tried out with the views of any family
+    if not like_samples(*shapes, domain):
+        raise InputError(
+            f"samples have shape {shapes[0]} and the views of the family {shapes[1]}, which the encoder {encoder} does "
+            "not take: keep the number of features or channels, or give an encoder of your own"
+        )
+    if domain == "images":
+        check_crops("views", shapes[1][1:], encoder, shapes[0][1:])
+
+
+def like_samples(sample: Sequence[int], view: Sequence[int], domain: str) -> bool:
+    """Whether views have the features or channels of samples; images and sequences may shrink."""
+    fixed = 1 if domain != "vectors" else len(sample)
+    return len(view) == len(sample) and list(view)[:fixed] == list(sample)[:fixed]
+
+
+def rebuilt(family: FamilyOption, known: dict[str, Any], domain: str) -> Family:
+    """The family that was given, as it was looked at in fit.
+
+    Raises
+    ------
+    InputError
+        It has another number of transformations.
+    """
+    made = copy_of(family)
+    if made.size != known["size"]:
+        raise InputError(
+            f"the family has {made.size} transformations, and the model was trained with {known['size']}: give the "
+            "family that was given to fit"
+        )
+    if domain != "dna":  # whose samples are of any length
+        made.shapes = tuple(known["sample"]), tuple(known["view"])
+    return made

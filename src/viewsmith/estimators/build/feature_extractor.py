@@ -1,0 +1,159 @@
+"""Whose maps tell foreground and quality of images: the encoder's, CLIP's, or those of a network of the user."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.samples import Samples
+from viewsmith.losses.quality import map_pools, pair_quality
+from viewsmith.networks.clip import load_clip
+from viewsmith.networks.feature_maps import FrozenMaps
+from viewsmith.networks.inputs.pixels import Pixels
+from viewsmith.views.generated.noise_level import image_fractions
+
+ENCODER, CLIP, OWN = "encoder", "clip:", "module:"
+
+FeaturesOption = str | nn.Module
+
+
+def are_own(features: FeaturesOption, domain: str) -> bool:
+    """Whether features come from a network of their own, and not from the encoder.
+
+    Raises
+    ------
+    InputError
+        An unknown text, or the data are none of images.
+    """
+    text = features_text(features)
+    if text == ENCODER:
+        return False
+    if text == CLIP.rstrip(":") or text == CLIP:
+        raise InputError(
+            "features of clip need weights: name a folder, clip:FOLDER, or a model on the hub to fetch, clip:OWNER/NAME"
+        )
+    if not text.startswith((CLIP, OWN)):
+        raise InputError(
+            f"features is {features!r}, expected encoder, clip:FOLDER or clip:OWNER/NAME, or in Python a "
+            "torch.nn.Module that gives maps of images"
+        )
+    if domain != "images":
+        raise InputError(f"features is {text!r}, which sees images, and the data are {domain}: leave features out")
+    return True
+
+
+def features_text(features: FeaturesOption) -> str:
+    """What stands for them in a configuration."""
+    return f"{OWN}{type(features).__name__}" if isinstance(features, nn.Module) else features
+
+
+def feature_maps(
+    features: FeaturesOption,
+    center: Tensor,
+    scale: Tensor,
+    *,
+    x: Tensor | None = None,
+    shape: tuple[int, int, int] | None = None,
+    weights: str | None = None,
+) -> FrozenMaps:
+    """The maps of a network of their own.
+
+    Parameters
+    ----------
+    features : str or nn.Module
+        ``clip:FOLDER``, ``clip:OWNER/NAME``, or a network from scaled images (B, C, H, W) to maps (B, D, h, w), which
+        is copied.
+    center, scale : Tensor, shape (C,)
+        How images are scaled: ``pixel / 255 - center``, divided by the scale.
+    x : Tensor, shape (B, C, H, W), optional
+        To find and try the network at once; without it `shape` has to be known.
+    shape : (int, int, int), optional
+    weights : str, optional
+        The `digest` that its weights have to have.
+
+    Raises
+    ------
+    InputError
+        See `viewsmith.networks.feature_maps.FrozenMaps`; or, once it is found, it is another network.
+    """
+    find = partial(_network, features, center, scale, weights)
+    return FrozenMaps(find, features_text(features).removeprefix(OWN), x=x, shape=shape)
+
+
+def _network(features: FeaturesOption, center: Tensor, scale: Tensor, weights: str | None) -> nn.Module:
+    network = _found(features, center, scale)
+    if weights is not None and digest(network.state_dict()) != weights:
+        raise InputError(
+            f"features is {features_text(features)!r}, and its weights are not those that the model was fitted with: "
+            "give the same network"
+        )
+    return network
+
+
+def _found(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
+    if isinstance(features, nn.Module):
+        return copy.deepcopy(features)
+    if features.startswith(OWN):
+        raise InputError(
+            f"the features of this model are of the user's own {features.removeprefix(OWN)}: give it, as in "
+            "viewsmith.load(run, features=module)"
+        )
+    return load_clip(features.removeprefix(CLIP), center, scale)
+
+
+class FeatureExtractor:
+    """What tells shares of foreground and quality of a bank's images, whatever generates their views.
+
+    Parameters
+    ----------
+    features : str or nn.Module
+        As of `feature_maps`.
+    scaler : Pixels
+    rows : uint8 Tensor, shape (n, H, W) or (n, H, W, C)
+        One is enough.
+    device : torch.device
+
+    Raises
+    ------
+    InputError
+        There is no such network, or it gives no maps of these images.
+    """
+
+    def __init__(self, features: FeaturesOption, scaler: Pixels, rows: Tensor, device: torch.device) -> None:
+        self.scaler, self.device = scaler.to(device), device
+        self.name = features_text(features)
+        self.maps = feature_maps(features, scaler.center, scaler.scale, x=self._scaled(rows[:1]))
+
+    def describe(self) -> dict[str, str]:
+        return {"name": self.name, "weights": digest(self.maps.network().state_dict())}
+
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return image_fractions(self.maps, Samples(rows.to(self.device), self.scaler))
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        return pair_quality(*(map_pools(self.maps(self._scaled(each)).float(), axis) for each in (rows, views)))
+
+    @torch.no_grad()
+    def _scaled(self, rows: Tensor) -> Tensor:
+        x: Tensor = self.scaler(rows.to(self.device))
+        return x
+
+
+def described(given: FeatureExtractor | None) -> dict[str, Any]:
+    """What a generator of views says of them, if it was given any."""
+    return {} if given is None else {"features": given.describe()}
+
+
+def digest(weights: Mapping[str, Any]) -> str:
+    """Short name of the content of weights."""
+    found = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        found.update(name.encode() + value.cpu().numpy().tobytes())
+    return found.hexdigest()[:16]

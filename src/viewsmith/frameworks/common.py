@@ -1,0 +1,143 @@
+"""What frameworks share: small functions, each used by two or more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.losses.nt_xent import unit
+from viewsmith.networks.momentum import cosine_momentum, update_copy
+from viewsmith.views.pair import Pair
+
+
+def check_no_local_views(pair: Pair, framework: str) -> None:
+    """Refuse multi-crop views where nothing is defined for them.
+
+    Raises
+    ------
+    InputError
+        `pair` has local views.
+    """
+    if pair.local is not None:
+        raise InputError(f"multi-crop views need framework swav or dino, got {framework}")
+
+
+def require(holds: bool, setting: str, given: object, expected: str) -> None:
+    """Refuse a setting: an InputError with what was given and what was expected unless it `holds`."""
+    if not holds:
+        raise InputError(f"{setting} is {given}, expected {expected}")
+
+
+def check_temperature(setting: str, given: float) -> None:
+    """Refuse temperatures that are not above 0 and finite."""
+    require(0 < given < float("inf"), setting, given, "a number above 0")
+
+
+def check_momentum(setting: str, given: float) -> None:
+    """Refuse momenta outside 0 to 1."""
+    require(0 <= given <= 1, setting, given, "a number from 0 to 1")
+
+
+def check_predictor(p: Tensor, z: Tensor) -> None:
+    """Refuse predictions of another width than the embeddings they predict."""
+    require(p.shape == z.shape, "the predictor's output width", p.shape[-1], f"that of the embeddings, {z.shape[-1]}")
+
+
+def head_width(head: nn.Module, width: int | None) -> int:
+    """Width of the embeddings that `head` gives: `width` where given, else what the head says of itself.
+
+    Raises
+    ------
+    InputError
+        Neither says it.
+    """
+    found = getattr(head, "n_components", None) if width is None else width
+    if not isinstance(found, int):
+        raise InputError(f"the head, a {type(head).__name__}, has no attribute n_components: give its output width")
+    return found
+
+
+def updates_state(framework: nn.Module) -> bool:
+    """Whether a forward is a training step; all others leave copies, queues and centers as they are."""
+    return framework.training and torch.is_grad_enabled()
+
+
+def move_copies(framework: Any, momentum: float, names: Sequence[str] = ("encoder", "head")) -> bool:
+    """In a training step, let the copies ``NAME_copy`` follow; returns whether it is one (`updates_state`)."""
+    moves = updates_state(framework)
+    if moves:
+        for name in names:
+            update_copy(getattr(framework, f"{name}_copy"), getattr(framework, name), momentum)
+    return moves
+
+
+def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: float) -> tuple[Tensor, Tensor]:
+    """What an online network predicts of the first and the second views, and what its copies say of them, (2 B, d).
+
+    The copies move before, in a training step, by a momentum that rises to 1.
+
+    Parameters
+    ----------
+    framework : nn.Module
+        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy`` and ``momentum``.
+    name : str
+        Its name, in messages.
+    pair : Pair
+    progress : float
+        Share of training done, 0 to 1.
+
+    Raises
+    ------
+    InputError
+        The pair has local views, or the predictor's width is not the head's.
+    """
+    check_no_local_views(pair, name)
+    move_copies(framework, cosine_momentum(framework.momentum, progress))
+    # One forward for both views: they share their BatchNorm statistics.
+    views = torch.cat([pair.first, pair.second])
+    p = full_precision(framework.predictor(framework.head(framework.encoder(views))))
+    with torch.no_grad():
+        z = full_precision(framework.head_copy(framework.encoder_copy(views)))
+    check_predictor(p, z)
+    return p, z
+
+
+def full_precision(z: Tensor) -> Tensor:
+    """`z` in float32 at least; float64 stays."""
+    return z if z.dtype == torch.float64 else z.float()
+
+
+def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
+    """Representations of all views, ((2 + V) * B, n): first views, second views, then crop by crop.
+
+    Views of one size go through one forward, so that they share their BatchNorm statistics.
+
+    Raises
+    ------
+    InputError
+        `pair.local` is not (B, V, ...).
+    """
+    full = torch.cat([pair.first, pair.second])
+    if pair.local is None:
+        return encoder(full)
+    local = pair.local
+    require(
+        local.ndim == full.ndim + 1 and len(local) == len(pair.first),
+        "the shape of the multi-crop views",
+        tuple(local.shape),
+        f"({len(pair.first)}, views, ...) with samples of {full.ndim - 1} dimensions",
+    )
+    crops = local.transpose(0, 1).flatten(0, 1)
+    if crops.shape[1:] == full.shape[1:]:
+        return encoder(torch.cat([full, crops]))
+    return torch.cat([encoder(full), encoder(crops)])
+
+
+def prototype_scores(z: Tensor, prototypes: nn.Linear) -> Tensor:
+    """Cosines of embeddings (n, d) and prototypes (K, d), shape (n, K), in float32 at least."""
+    with torch.autocast(z.device.type, enabled=False):
+        return unit(full_precision(z)) @ unit(full_precision(prototypes.weight)).T

@@ -1,0 +1,106 @@
+"""The soft contrastive loss with similarities measured against the batch: no balance of pairs is left to choose."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from viewsmith.losses.chunked import by_rows
+from viewsmith.losses.nt_xent import squared_distances
+from viewsmith.losses.soft_contrastive import Form, exact, log_kernel
+
+# Above this many bytes the matrix of pairs is made in parts, of that many bytes each.
+WHOLE, PART = 64 << 20, 4 << 20
+
+# Logarithms below this count as it: e^-60 is nothing beside 1, and smaller numbers would become denormal, which a CPU
+# takes a hundred times as long for.
+LEAST = -60.0
+
+
+def soft_normalized(
+    z0: Tensor,
+    z1: Tensor,
+    y0: Tensor,
+    y1: Tensor | None = None,
+    *,
+    nu: float = 1.0,
+    nu_target: float = 100.0,
+    kernel: Form = "paper",
+    beta: float = 0.0,
+    detach: bool = True,
+    ids: tuple[Tensor, Tensor] | None = None,
+    gathered: tuple[Tensor, Tensor] | None = None,
+    offset: int = 0,
+) -> Tensor:
+    """The loss of DiffAug (Zang et al. 2024, equation 2) with Q measured against what a sample has in its batch.
+
+    ``l_i = -sum_j [P_ij log Q_ij + (1 - P_ij) log(1 - Q_ij)]`` with ``Q_ij = k_ij / (k_ij + K_i)``, where
+    ``k_ij = k(z_i, z'_j; nu)`` and ``K_i = sum_l k_il``; P is that of `soft_contrastive` over its largest value, so
+    that coinciding samples have P = 1. Each of the B - 1 repulsions that meet one attraction counts about as much as
+    its share of K, so that no weight of negatives is needed; Q is at most 1/2, so that nothing is infinite at
+    distance 0; with hard labels the loss is a near relation of InfoNCE with the same kernel. Ours, after the relation
+    of negative sampling to normalized similarities (Damrich et al. 2023, From t-SNE to UMAP with contrastive learning).
+
+    Parameters
+    ----------
+    z0, z1, y0, y1, nu, nu_target, kernel, beta, detach, ids, gathered, offset
+        As in `viewsmith.losses.soft_contrastive`; the kernel's factor plays no part.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+        In float32 at least. When the B x N pairs fill more than 64 MiB they are made in parts, and the result can be
+        differentiated once.
+    """
+    others, targets = gathered if gathered is not None else (z1, y0 if y1 is None else y1)
+    y = (y0.detach(), targets.detach()) if detach else (y0, targets)
+    given = [t if t.dtype == torch.float64 else t.float() for t in (z0, y[0], others, y[1])]
+    equation = partial(_equation, nu=nu, nu_target=nu_target, kernel=kernel, beta=beta, ids=ids, offset=offset)
+    row = len(others) * given[0].element_size()
+    with torch.autocast(z0.device.type, enabled=False):
+        if len(z0) * row <= WHOLE:
+            return equation(0, *given)
+        return by_rows(equation, given[:2], given[2:], chunk=max(1, PART // row))
+
+
+def _equation(
+    start: int,
+    z: Tensor,
+    y: Tensor,
+    others: Tensor,
+    targets: Tensor,
+    *,
+    nu: float,
+    nu_target: float,
+    kernel: Form,
+    beta: float,
+    ids: tuple[Tensor, Tensor] | None,
+    offset: int,
+) -> Tensor:
+    """Values of samples whose second views are the rows of `others` from ``start + offset`` on."""
+    pair = start + offset
+    log_k = log_kernel(_distances(z, others, pair), nu, kernel)
+    log_p = _log_share(_distances(y, targets, pair), nu_target, kernel)
+    p = log_p.diagonal_scatter(log_p.diagonal(pair) + beta, pair).clamp(LEAST, 0).exp()
+    if ids is not None:
+        shown, own = ids[0][start : start + len(z), None], ids[1][pair : pair + len(z), None]
+        same = (shown == ids[1]) | (own == ids[1])
+        same.diagonal(pair).fill_(False)
+        log_k, p = log_k.masked_fill(same, LEAST), p.masked_fill(same, 0)
+    odds = log_k - log_k.logsumexp(1, keepdim=True)  # log Q / (1 - Q)
+    # -P log Q - (1 - P) log(1 - Q)
+    return (F.softplus(odds) - p * odds).sum(1)
+
+
+def _log_share(squared: Tensor, nu: float, kernel: Form) -> Tensor:
+    """log of a kernel over its value at distance 0."""
+    return log_kernel(squared, nu, kernel) - log_kernel(torch.zeros((), dtype=squared.dtype), nu, kernel).item()
+
+
+def _distances(a: Tensor, c: Tensor, pair: int) -> Tensor:
+    """Squared distances, (R, N); those of the pairs (i, i + pair) by subtraction, which keeps digits when close."""
+    close = (a - c[pair : pair + len(a)]).square().sum(1)
+    return squared_distances(exact(a), exact(c)).to(a.dtype).diagonal_scatter(close, pair)

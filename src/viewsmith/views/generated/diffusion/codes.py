@@ -1,0 +1,200 @@
+"""What the generator sees in place of scaled samples, within the range that its sampler clips to, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.samples import Rows
+from viewsmith.networks.inputs.nucleotides import real_positions
+from viewsmith.networks.inputs.scaling import PrincipalAxes
+
+# Numbers of the training rows looked at in one go.
+BLOCK = 1 << 22
+
+
+class VectorCodes(nn.Module):
+    """Vectors (B, d), centered and divided by one scale, so that codes have mean 0 and root mean square 1.
+
+    The proportions of the features stay as the scaling of the data left them. Where an encoder reads principal axes
+    alone, the codes are the coordinates on these: a generator of 50 numbers instead of thousands. The way back from
+    them is the regression of the rows on their codes, of all linear ways the one with the smallest squared error;
+    ``encode(decode(u))`` is u.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    axes : PrincipalAxes, optional
+        The encoder's, read by `fit` and not kept.
+
+    Attributes
+    ----------
+    n_codes : int
+        Width m of the codes: d, or the number of axes.
+    mean : Tensor, shape (d,)
+    scale : Tensor, shape ()
+    low, high : Tensor, shape (m,)
+        Smallest and largest code of the training rows.
+    axes, back : Tensor, shapes (d, m) and (m, d); (0, 0) without axes
+    """
+
+    mean: Tensor
+    scale: Tensor
+    low: Tensor
+    high: Tensor
+    axes: Tensor
+    back: Tensor
+
+    def __init__(self, n_features: int, axes: PrincipalAxes | None = None) -> None:
+        super().__init__()
+        # A tuple hides the axes from this module's own parts: they belong to the encoder.
+        self.source = (axes,)
+        self.n_codes = n_features if axes is None else axes.axes.shape[1]
+        projection = (0, 0) if axes is None else (n_features, self.n_codes)
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("low", torch.full((self.n_codes,), -torch.inf))
+        self.register_buffer("high", torch.full((self.n_codes,), torch.inf))
+        self.register_buffer("axes", torch.zeros(projection))
+        self.register_buffer("back", torch.zeros(projection[::-1]))
+
+    @torch.no_grad()
+    def fit(self, rows: Rows) -> None:
+        """Take center, scale, range and the way back from scaled training rows (n, d), a block at a time.
+
+        Raises
+        ------
+        InputError
+            There are no rows, or they have another width.
+        """
+        shape = tuple(rows[:1].shape)
+        if shape != (1, len(self.mean)):
+            raise InputError(
+                f"the codes of vectors were given {len(rows)} rows of shape {shape[1:]}, expected at least one of "
+                f"({len(self.mean)},)"
+            )
+        total = torch.zeros_like(self.mean, dtype=torch.float64)
+        for block in _blocks(rows):
+            total += block.sum(0)  # ten times as fast on a CPU as in float64; the blocks are added in float64
+        self.mean.copy_(total / len(rows))
+        if self.source[0] is not None:
+            self.axes.copy_(self.source[0].axes)
+        self.scale.fill_(1)
+        m = self.n_codes
+        power = torch.zeros((m, m) if self._projects else (), dtype=torch.float64, device=self.mean.device)
+        shared = torch.zeros(self.back.shape, dtype=torch.float64, device=self.mean.device)
+        low, high = torch.full_like(self.low, torch.inf), torch.full_like(self.high, -torch.inf)
+        for block in _blocks(rows):
+            codes = self.encode(block)
+            low, high = torch.minimum(low, codes.amin(0)), torch.maximum(high, codes.amax(0))
+            if self._projects:
+                power += codes.T @ codes
+                shared += codes.T @ (block - self.mean)
+            else:
+                power += torch.linalg.vector_norm(codes).square()
+        if self._projects:
+            self.back.copy_(torch.linalg.pinv(power, hermitian=True) @ shared)
+            power = power.trace()
+        self.scale.copy_((power / (m * len(rows))).sqrt())
+        if self.scale == 0:  # all rows alike
+            self.scale.fill_(1)
+        self.low.copy_(low / self.scale)
+        self.high.copy_(high / self.scale)
+
+    @property
+    def _projects(self) -> bool:
+        return self.axes.numel() > 0
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (B, m) of scaled rows (B, d)."""
+        if not self._projects:
+            return (x - self.mean) / self.scale
+        # (x - mean) @ axes without a centered copy of wide rows.
+        return torch.addmm(-(self.mean @ self.axes), x, self.axes) / self.scale
+
+    def decode(self, u: Tensor, x: Tensor) -> Tensor:
+        """Scaled rows (B, d) from codes (B, m); constant features keep their constant."""
+        u = self.scale * u
+        return (torch.addmm(self.mean, u, self.back) if self._projects else u + self.mean).to(x.dtype)
+
+    def clip(self, u: Tensor) -> Tensor:
+        """Codes within the range that the training rows have in each."""
+        return u.clamp(self.low, self.high)
+
+    def mask(self, x: Tensor) -> None:
+        """Vectors have no padding."""
+
+
+def _blocks(rows: Rows) -> Iterator[Tensor]:
+    """Rows (n, d) in parts of about `BLOCK` numbers."""
+    size = max(1, BLOCK // rows[:1].numel())
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+class PixelCodes(nn.Module):
+    """Images (B, C, H, W) with pixels from -1 to 1: scaled ones are (pixel - center) / scale, with pixels from 0 to 1.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    center, scale : float or sequence of float
+        Of each channel, or of all, as `viewsmith.networks.Pixels` has them.
+    """
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(
+        self, channels: int, center: float | Sequence[float] = 0.0, scale: float | Sequence[float] = 1.0
+    ) -> None:
+        super().__init__()
+        for name, given in (("center", center), ("scale", scale)):
+            values = torch.as_tensor(given, dtype=torch.float32).flatten()
+            if len(values) not in (1, channels):
+                raise InputError(f"{name} of the pixels has {len(values)} values, expected 1 or {channels}")
+            self.register_buffer(name, values.expand(channels).clone().view(-1, 1, 1))
+
+    def fit(self, rows: Rows) -> None:
+        """Nothing is learned: the range of pixels is known."""
+
+    def encode(self, x: Tensor) -> Tensor:
+        return (x * self.scale + self.center) * 2 - 1
+
+    def decode(self, u: Tensor, x: Tensor) -> Tensor:
+        return (((u + 1) / 2 - self.center) / self.scale).to(x.dtype)
+
+    def clip(self, u: Tensor) -> Tensor:
+        return u.clamp(-1, 1)
+
+    def mask(self, x: Tensor) -> None:
+        """Images have no padding."""
+
+
+class LetterCodes(nn.Module):
+    """DNA (B, 4, L) as +1 for the letter and -1 for the others; an N, a quarter of each, is -1/2, and padding is 0."""
+
+    def fit(self, rows: Rows) -> None:
+        """Nothing is learned: the letters are known."""
+
+    def encode(self, x: Tensor) -> Tensor:
+        return torch.where(self.mask(x), 2 * x - 1, 0)
+
+    def decode(self, u: Tensor, x: Tensor) -> Tensor:
+        """The letter of the largest code wherever `x` has a base; an N of `x` becomes a letter, padding stays."""
+        letters = torch.zeros_like(x).scatter_(1, u.argmax(dim=1, keepdim=True), 1)
+        return letters * self.mask(x)
+
+    def clip(self, u: Tensor) -> Tensor:
+        return u.clamp(-1, 1)
+
+    def mask(self, x: Tensor) -> Tensor:
+        """Where there is a base: bool, (B, 1, L)."""
+        return real_positions(x)[:, None]
+
+
+Codes = VectorCodes | PixelCodes | LetterCodes

@@ -1,0 +1,118 @@
+"""What a report shows of an augmentation channel: where P(T|x) lies, and how alike embeddings of samples are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.estimators.crl_tac import CRLTAC
+from viewsmith.reports import Choices, FeatureProfile, Gallery, SortedSimilarities
+from viewsmith.reports.placement import like_sample
+from viewsmith.views.learned.transforms import Crops, Masks
+
+PAIRS = 400  # samples whose pairs are compared, and whose P(T|x) is averaged
+BARS = 4  # of these have bars of their own
+MOST = 3  # most probable views beside each
+
+
+def channel_pictures(model: CRLTAC, x: np.ndarray, samples: np.ndarray) -> dict[str, list[Any]]:
+    """P(T|x) as heat maps (crops of images) or bars, the features that masks keep, sorted similarities of pairs."""
+    family, some = model._channel().family, x[:PAIRS]
+    shown: dict[str, list[Any]] = {"orders": [_sorted(model, some)]}
+    if isinstance(family, Crops):
+        return shown | {"galleries": [heat_maps(model, samples)]}
+    p = model.distribution(some)
+    shown["choices"] = [_choices(model, p, samples[:BARS])]
+    if isinstance(family, Masks):
+        shown["profiles"] = [_kept(model, family, p)]
+    return shown
+
+
+def _choices(model: CRLTAC, p: np.ndarray, samples: np.ndarray) -> Choices:
+    """Bars of P(T|x), (n, M), of the first rows, beside the images that they are, and of all rows."""
+    family = model._channel().family
+    names = family.names or [f"transformation {number}" for number in range(family.size)]
+    each, all_rows = (float(np.exp(-(q * np.log(np.maximum(q, 1e-30))).sum(-1)).mean()) for q in (p, p.mean(axis=0)))
+    caption = (
+        f"P(T|x) of {len(p)} rows and of {len(samples)} of them; a row draws from {each:.3g} of {family.size} "
+        f"transformations (mean effective number), all rows together from {all_rows:.3g}"
+    )
+    images = model.fitted_["domain"] == "images" and model.views_like_samples
+    views = like_sample(_most_probable(model, p[: len(samples)], samples), samples) if images else None
+    of = p[: len(samples)]
+    return Choices("What the channel chooses", caption, names, of, p.mean(axis=0), samples if images else None, views)
+
+
+@torch.no_grad()
+def _most_probable(model: CRLTAC, p: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """The most probable views of images, the most probable first: uint8 (n, k, ...)."""
+    x = model._samples(samples)[:]
+    most = np.argsort(-p, axis=1, kind="stable")[:, :MOST].copy()
+    views = model._channel().family.take(x, torch.from_numpy(most).to(x.device))
+    made = model.scaler_.inverse(views.flatten(0, 1)).cpu().numpy()
+    return made.reshape(*most.shape, *made.shape[1:3], *samples.shape[3:])
+
+
+def _kept(model: CRLTAC, family: Masks, p: np.ndarray) -> FeatureProfile:
+    """How much more often the channel keeps a feature than masks drawn alike do, which keep some more than others."""
+    masks = family.masks.cpu().numpy()
+    more = p.mean(axis=0) @ masks - masks.mean(axis=0)
+    unit = "probability above that of masks drawn alike"
+    caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its share of all masks"
+    return FeatureProfile(
+        "Features that the channel keeps", more, model.fitted_["feature_names"] or None, caption, unit
+    )
+
+
+def heat_maps(model: CRLTAC, samples: np.ndarray) -> Gallery:
+    """Images beside P(T|x) over the corners of crops (as in figure 3 of the paper), and what the crops cover."""
+    family = model._channel().family
+    if not isinstance(family, Crops):
+        raise InputError("heat maps are of crops of images")
+    p = model.distribution(samples)
+    height, width = samples.shape[1:3]
+    corners, covered = np.zeros((2, len(samples), height, width), np.float64)
+    first = 0
+    for layer, (rows, columns) in enumerate(grid for grid in family.grids for _ in range(1 + family.flip)):
+        share = p[:, first : first + rows * columns].reshape(-1, rows, columns)
+        first += rows * columns
+        mirrored = family.flip and layer % 2
+        scaled = family.sizes[layer // (1 + family.flip)]
+        for row in range(rows):
+            for column in range(columns):
+                # Back from the image as it is cut to the image as it was given.
+                left = scaled[1] - family.crop - column * family.stride if mirrored else column * family.stride
+                top, tall, wide = row * family.stride, family.crop, family.crop
+                area = _scaled((top, top + tall), scaled[0], height), _scaled((left, left + wide), scaled[1], width)
+                covered[:, area[0], area[1]] += share[:, row, column, None, None]
+        corner = share[:, :, ::-1] if mirrored else share
+        at = np.arange(height) * rows // height, np.arange(width) * columns // width
+        corners += corner[:, at[0][:, None], at[1]]
+    tiles = [_white(part, samples) for part in (corners, covered)]
+    caption = "Image; P(T|x) by the crop's corner; probability that a pixel is in the view (white: the largest)"
+    return Gallery("Where the channel looks", caption, samples, np.stack(tiles, axis=1), "images")
+
+
+def _scaled(ends: tuple[int, int], size: int, given: int) -> slice:
+    return slice(round(ends[0] * given / size), round(ends[1] * given / size))
+
+
+def _white(part: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Non-negative values (n, H, W) as uint8 images like the samples, the largest of each white."""
+    gray = (255 * part / np.maximum(part.max(axis=(1, 2), keepdims=True), 1e-12)).round().astype(np.uint8)
+    return gray if samples.ndim == 3 else np.repeat(gray[..., None], samples.shape[3], axis=3)
+
+
+def _sorted(model: CRLTAC, x: np.ndarray) -> SortedSimilarities:
+    found = {"trained": _pairs(model.transform(x, output="projection"))}
+    found["before training"] = _pairs(model.untrained(x).transform(x, output="projection"))
+    caption = f"Absolute inner products of the embeddings of {len(x)} rows, all pairs"
+    return SortedSimilarities("Similarity of different samples", found, caption)
+
+
+def _pairs(h: np.ndarray) -> np.ndarray:
+    h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
+    return np.abs(h @ h.T)[np.triu_indices(len(h), 1)].clip(0, 1)

@@ -1,0 +1,98 @@
+"""The library's own generator as a generator of banks: the diffusion model of a DiffAug run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.version import __version__
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build.feature_extractor import (
+    ENCODER,
+    FeatureExtractor,
+    FeaturesOption,
+    are_own,
+    described,
+    digest,
+)
+from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.methods.diffaug import DiffAugMethod
+from viewsmith.views.generated.noise_level import foreground_or_crowding, strength_of
+from viewsmith.views.generated.quality import ViewQuality
+
+
+class DiffusionGenerator:
+    """The conditional diffusion model of a DiffAug run as a generator of views, for any domain.
+
+    Parameters
+    ----------
+    model : DiffAug
+        Fitted, with a generator that learned something.
+    steps : int, optional
+        Of the sampler; by default the run's.
+    features : str or nn.Module
+        Where foreground and quality of images are seen: by the model's encoder, or as of `feature_maps`.
+
+    Raises
+    ------
+    InputError
+        The model generates nothing; features that it cannot have.
+    """
+
+    def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
+        if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
+            raise InputError(
+                f"the run is of {type(model).__name__} and has no generator that learned anything: give a run of "
+                "`viewsmith fit --method diffaug`"
+            )
+        self.model, self.generated = model, model.method_.generated
+        self._seen: ViewQuality | None = None
+        if steps is not None:
+            self.generated.generator.steps = steps
+        self.weights = digest(model._weights())
+        self._given: FeatureExtractor | None = None
+        if are_own(features, model.fitted_["domain"]):
+            one = torch.zeros(1, *model.fitted_["row_shape"], dtype=torch.uint8)
+            self._given = FeatureExtractor(features, model.scaler_, one, self.device)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.generated.parameters()).device
+
+    def describe(self) -> dict[str, Any]:
+        core = self.generated.generator
+        return {
+            "name": "diffusion",
+            "version": __version__,
+            "weights": self.weights,
+            "sampler": core.sampler,
+            "steps": core.steps,
+            "guidance": core.guidance,
+        } | described(self._given)
+
+    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        if self._given is not None:
+            return self._given.shares(rows)
+        return foreground_or_crowding(self.generated.encoder, self.model._samples(rows.numpy()))
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        if self._given is not None:
+            return self._given.quality(rows, views, axis)
+        x = self.model._scaled(rows)
+        if self._seen is None:
+            self._seen = ViewQuality(self.generated.encoder, x)
+        self._seen.axis.copy_(axis)
+        return self._seen(x, self.model._scaled(views))
+
+    @torch.no_grad()
+    def generate(
+        self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
+    ) -> Tensor:
+        x = self.model._scaled(rows)
+        made = self.generated.make(x, None, streams, strength_of(level).to(self.device))
+        views: Tensor = self.model.scaler_.inverse(made)
+        return views.cpu().reshape(rows.shape)

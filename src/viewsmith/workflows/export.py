@@ -1,0 +1,133 @@
+"""An encoder in a form that others can load."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import warnings
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.files import atomic_path
+from viewsmith.core.tensors import save_tensors
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.networks.resnet import ResNet
+
+Format = Literal["timm", "torchvision", "onnx", "safetensors"]
+SMALL_STEM = (
+    "its first layer is made for small images: before loading, replace model.conv1 by "
+    "nn.Conv2d({channels}, 64, 3, 1, 1, bias=False) and model.maxpool by nn.Identity()"
+)
+
+
+def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
+    """Write the encoder of a fitted model; returns a hint on how to load it, in one line.
+
+    Parameters
+    ----------
+    model : ViewsmithEstimator
+    out : Path
+        File to write.
+    form : {"timm", "torchvision", "onnx", "safetensors"}
+        ``safetensors``: weights under the names they have here, and under ``scaler.`` what scales the samples.
+        ``timm``, ``torchvision``: weights as safetensors under the names of these libraries, for encoders that they
+        have (ResNets; timm's own); images have to be scaled as the hint says. ``onnx``: a graph from samples in the
+        units of the data, of DNA from one-hot letters, to representations, for any number of them (extra ``export``).
+
+    Raises
+    ------
+    InputError
+        The libraries have no such encoder, the extra is missing, or the graph cannot be made.
+    """
+    if form not in get_args(Format):
+        raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
+    method: Any = model.method_
+    encoder: nn.Module = method.framework.encoder
+    if form == "onnx":
+        return _write_onnx(model, encoder, out)
+    weights = dict(encoder.state_dict())
+    if form == "safetensors":
+        save_tensors(out, weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()})
+        return "the names are those of the encoder in viewsmith.networks; scaler.* scales samples before it"
+    hint = _published_names(model, encoder, form)
+    save_tensors(out, weights)
+    return hint
+
+
+def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -> str:
+    """How to load an encoder whose weights have the names of a library; InputError where it has none such."""
+    name = str(model.fitted_["encoder"])
+    if isinstance(encoder, ResNet):
+        # Both libraries kept the names of the first implementation, and so does viewsmith.networks.resnet.
+        make = f"timm.create_model({name!r}, num_classes=0" if form == "timm" else f"torchvision.models.{name}("
+        channels = encoder.conv1.in_channels
+        if channels != 3:
+            make += f", in_chans={channels}" if form == "timm" else ""
+        hint = f"load with model = {make}); model.load_state_dict(safetensors.torch.load_file(FILE)"
+        hint += ")" if form == "timm" else ", strict=False), which leaves model.fc as it is"
+        if encoder.conv1.kernel_size == (3, 3):
+            hint += "; " + SMALL_STEM.format(channels=channels)
+        elif channels != 3 and form == "torchvision":
+            hint += f"; before loading, replace model.conv1 by one of {channels} channel"
+    elif form == "timm" and name.startswith("timm:"):
+        hint = f"load with timm.create_model({name.removeprefix('timm:')!r}, num_classes=0) and load_state_dict"
+    else:
+        kinds = "resnet18, resnet50 and timm:NAME" if form == "timm" else "resnet18 and resnet50"
+        raise InputError(f"{form} has no encoder like {name}: export as safetensors or onnx, or train one of {kinds}")
+    center, scale = (np.round(model.fitted_[key], 5).tolist() for key in ("pixel_mean", "pixel_scale"))
+    return f"{hint}; scale images as (pixel / 255 - {center}) / {scale}"
+
+
+class _Whole(nn.Module):
+    """Samples in the units of the data to representations."""
+
+    def __init__(self, scaler: nn.Module, encoder: nn.Module) -> None:
+        super().__init__()
+        self.scaler, self.encoder = scaler, encoder
+
+    def forward(self, samples: Tensor) -> Tensor:
+        h: Tensor = self.encoder(self.scaler(samples))
+        return h
+
+
+def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str:
+    for package in ("onnx", "onnxscript"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise MissingExtra(package, "export", "writing ONNX") from error
+    device = next(model.scaler_.buffers()).device
+    domain, shape = model.fitted_["domain"], list(model.fitted_["row_shape"])
+    dna = domain == "dna"
+    if dna:  # the table of letters has no form in ONNX
+        shape = [4, *shape]
+    dtype = torch.uint8 if domain == "images" else torch.float32
+    example = torch.full((2, *shape), 0.25 if dna else 0, dtype=dtype, device=device)
+    whole = (encoder if dna else _Whole(model.scaler_, encoder)).eval()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with atomic_path(out) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.onnx.export(
+                whole,
+                (example,),
+                input_names=["samples"],
+                output_names=["representation"],
+                dynamic_shapes=({0: torch.export.Dim("n")},),
+                dynamo=True,
+                verbose=False,
+            )
+            assert program is not None
+            program.save(str(temporary), external_data=False)
+        except Exception as error:
+            detail = " ".join(str(error).split())[:200]
+            raise InputError(
+                f"the encoder {model.fitted_['encoder']} has no form in ONNX ({detail}): export it as safetensors"
+            ) from error
+    kind = str(dtype).removeprefix("torch.")
+    return f"input samples: {kind} (n, {', '.join(map(str, shape))}); output representation"

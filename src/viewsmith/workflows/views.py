@@ -1,0 +1,94 @@
+"""Views for a file, with what is known of each: the arrays that the command ``viewsmith views`` writes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.data import Dataset, load_dataset
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.genview import GenView
+from viewsmith.estimators.rows import fingerprint
+from viewsmith.workflows.runs import part
+
+DEFAULTS = 4
+
+
+def views_of_model(
+    model: ViewsmithEstimator, dataset: Dataset, n: int | None, *, split: str = "train", seed: int | None = None
+) -> dict[str, Any]:
+    """Views of one side of a data set by a fitted model.
+
+    Parameters
+    ----------
+    model : ViewsmithEstimator
+    dataset : Dataset
+    n : int, optional
+        Views of each row: 4; of a GenView model with a bank, as many as that has.
+    split : {"train", "test"}
+    seed : int, optional
+        Default: the model's.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``views`` (n, K, ...) and ``index`` (n,). Of PiNDA also ``sigma`` and ``noise``; of MetAug ``features``; of
+        generated views ``samples`` (n, ...), ``level`` and ``quality``, (n, K) each.
+    """
+    rows, index = part(dataset, split)
+    pool = None if split == "train" else dataset.x_train
+    arrays: dict[str, Any] = {"index": index}
+    if isinstance(model, GenView) and split == "train":
+        generated = model.generated_views(rows, n, random_state=seed)
+        if generated is not None:
+            return arrays | {"samples": rows} | generated
+        if model.options_.bank is not None:
+            warnings.warn(f"no bank of these rows at {model.options_.bank}: fixed views are written", stacklevel=2)
+    if hasattr(model, "feature_views"):
+        made = model.feature_views(rows, n or DEFAULTS, random_state=seed, pool=pool)
+        arrays |= {"views": made["augmented"], "features": made["features"]}
+    else:
+        arrays["views"] = model.views(rows, n or DEFAULTS, random_state=seed, pool=pool)
+    if hasattr(model, "noise_parts"):
+        noise = model.noise_parts(rows, random_state=seed)
+        arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}
+    return arrays
+
+
+def views_of_cache(bank: ViewCacheFolder, data: str, n: int | None, **options: Any) -> dict[str, Any]:
+    """Samples and their views in a bank.
+
+    Parameters
+    ----------
+    bank : ViewCacheFolder
+    data : str
+        What it was made of.
+    n : int, optional
+        Views of each sample; default: all.
+    **options
+        Of `viewsmith.data.load_dataset`.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``samples`` (n, ...), ``views`` (n, K, ...), ``level`` and ``quality`` (n, K), ``share`` and ``index`` (n,).
+
+    Raises
+    ------
+    InputError
+        The bank is of other data, has fewer views, or lacks blocks.
+    """
+    record = bank.read_record()["data"]
+    dataset = load_dataset(data, domain=record["domain"], **options)
+    rows = dataset.fit_rows(record["transductive"])
+    if fingerprint(np.ascontiguousarray(rows)) != record["fingerprint"]:
+        raise InputError(f"the bank {bank.path} is of other rows than {data} has: give the data it was made of")
+    views, level = bank.read_first(n)
+    index = np.arange(len(rows)) if record["transductive"] else part(dataset, "train")[1]
+    quality, share = (bank.read(name).numpy() for name in ("quality", "share"))
+    known = {"level": level, "quality": quality[:, : level.shape[1]], "share": share}
+    return {"samples": rows, "views": views, "index": index} | known

@@ -1,0 +1,80 @@
+"""Nearest neighbors against scikit-learn's brute force."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.neighbors import NearestNeighbors
+
+from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.views import nearest_neighbors
+from viewsmith.views.neighbors import PrincipalSpace
+
+
+@pytest.fixture(scope="module")
+def points():
+    return np.random.default_rng(0).normal(size=(150, 5))
+
+
+def reference(points, k, metric, queries=None):
+    model = NearestNeighbors(n_neighbors=k, metric=metric, algorithm="brute").fit(points)
+    return model.kneighbors(queries, return_distance=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("block", [1, 7, 150, 2048])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_neighbors_are_scikit_learns(points, metric, block, dtype):
+    x = torch.from_numpy(points).to(dtype)
+    found = nearest_neighbors(x, 6, metric=metric, block=block)
+    assert found.dtype == torch.int64
+    np.testing.assert_array_equal(found, reference(points, 6, metric))
+
+
+@pytest.mark.parametrize("block", [4, 2048])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_queries_may_meet_themselves(points, metric, block):
+    x = torch.from_numpy(points)
+    queries = points[:11] + 1e-3
+    found = nearest_neighbors(x, 4, queries=torch.from_numpy(queries), metric=metric, block=block)
+    np.testing.assert_array_equal(found, reference(points, 4, metric, queries))
+    assert found[:, 0].tolist() == list(range(11))
+
+
+def test_too_many_neighbors_are_cut(points):
+    x = torch.from_numpy(points[:5])
+    found = nearest_neighbors(x, 10)
+    assert found.shape == (5, 4)
+    assert [sorted(row) for row in found.tolist()] == [[j for j in range(5) if j != i] for i in range(5)]
+    assert nearest_neighbors(x, 10, queries=x).shape == (5, 5)
+
+
+def test_rows_of_zeros_have_neighbors_too():
+    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.1], [-1.0, 0.0]])
+    found = nearest_neighbors(x, 2, metric="cosine")
+    # The cosine with a row of zeros is 0: nearer than an opposite row.
+    assert found[1].tolist() == [2, 0]
+
+
+def test_neighbors_carry_no_gradient(points):
+    x = torch.from_numpy(points[:10]).requires_grad_()
+    assert not nearest_neighbors(x, 2).requires_grad
+
+
+def test_a_row_of_zeros_has_cosine_zero():
+    rows = torch.tensor([[1.0, 3.0], [0.0, 0.0], [-1.0, 0.0]])
+    found = nearest_neighbors(rows, 3, queries=torch.tensor([[1.0, 0.0]]), metric="cosine")
+    assert found.tolist() == [[0, 1, 2]]
+
+
+def test_a_principal_space_is_where_the_axes_of_the_features_put_rows():
+    x = torch.randn(40, 2, 3, 3, generator=torch.Generator().manual_seed(0)) * torch.arange(1.0, 4)
+    space = PrincipalSpace(lambda rows: rows.flatten(1), components=5)
+    places = space.fit(x)
+    assert places.shape == (40, 5) and torch.equal(space(x), places)
+    axes = PrincipalAxes(18, 5)
+    axes.fit(x.flatten(1))
+    torch.testing.assert_close(places, axes(x.flatten(1)))
+
+
+def test_axes_are_cut_to_what_there_is():
+    assert PrincipalSpace(lambda rows: rows, components=50).fit(torch.randn(6, 4)).shape == (6, 4)
