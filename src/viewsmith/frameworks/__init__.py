@@ -1,5 +1,6 @@
 """Self-supervised objectives with their own state; each gives one loss value per sample."""
 
+from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.byol import BYOL
 from viewsmith.frameworks.dino import DINO
 from viewsmith.frameworks.memory import FeatureMemory
@@ -11,15 +12,14 @@ from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.frameworks.swav import SwAV
 from viewsmith.frameworks.unified import FeatureContrast, Unified
 
-#: Any of them: modules with `encoder` and `head`, called as ``framework(pair, progress)``.
-Framework = BYOL | DINO | MoCo | MoCoV3 | SimCLR | SimSiam | SoftContrastive | SwAV | Unified
-
 __all__ = [
     "BYOL",
     "DINO",
+    "DataFacts",
     "FeatureContrast",
     "FeatureMemory",
     "Framework",
+    "FrameworkContext",
     "InfoNCE",
     "MoCo",
     "MoCoV3",

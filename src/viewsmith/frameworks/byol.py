@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_momentum, predictions_and_targets
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
@@ -22,7 +24,13 @@ def predictor(width: int = 256, hidden: int = 4096) -> MLP:
     return MLP(width, [hidden, width], norm="batch")
 
 
-class BYOL(nn.Module):
+@register(
+    "framework",
+    "byol",
+    help="predict the projection of a slow copy, no negatives",
+    source="Grill et al. 2020",
+)
+class BYOL(Framework):
     """An online network with a predictor follows its own moving average.
 
     In a training forward (train mode, gradients on) the copies move first. Other forwards change nothing.
@@ -55,6 +63,20 @@ class BYOL(nn.Module):
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.momentum = momentum
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        momentum: float = 0.996,
+        projector_dims: tuple[int, ...] | None = None,
+        predictor_dims: tuple[int, ...] | None = None,
+    ) -> BYOL:
+        """BYOL with its head and predictor."""
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
+        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
+        return cls(context.encoder, context.wrap(head), predicts, momentum=momentum)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions).

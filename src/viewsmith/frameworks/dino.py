@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import (
     check_momentum,
     check_temperature,
@@ -28,7 +30,14 @@ def projector(n_components: int, hidden: int = 2048, out: int = 256, *, norm: Li
     return MLP(n_components, [hidden, hidden, out], norm=norm, activation="gelu")
 
 
-class DINO(nn.Module):
+@register(
+    "framework",
+    "dino",
+    help="match a centered, sharpened slow copy; takes multicrop",
+    source="Caron et al. 2021",
+    local_views=True,
+)
+class DINO(Framework):
     """Self-distillation: centering and sharpening of the teacher keep the two from collapsing.
 
     In a training forward (train mode, gradients on) the copies move first, and the center moves last, by the
@@ -103,6 +112,22 @@ class DINO(nn.Module):
         self.teacher_temperature, self.first_teacher_temperature = teacher_temperature, first_teacher_temperature
         self.warmup = warmup
         self.register_buffer("center", torch.zeros(prototypes))
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        prototypes: int | None = None,
+        temperature: float = 0.1,
+        momentum: float = 0.996,
+        projector_dims: tuple[int, ...] | None = None,
+    ) -> DINO:
+        """DINO with its head and, unless given, as many prototypes as suit the size of the encoder."""
+        dims = context.dims("projector_dims", projector_dims, (512, 256))
+        head = context.wrap(projector(context.n_components, **dims, norm="none"))
+        count = prototypes or (65_536 if context.published else 1024)
+        return cls(context.encoder, head, prototypes=count, temperature=temperature, momentum=momentum)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over the teacher's view and every other view of the student.

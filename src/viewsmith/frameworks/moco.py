@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
     check_momentum,
     check_no_local_views,
@@ -27,7 +31,13 @@ def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
     return MLP(n_components, [hidden, out])
 
 
-class MoCo(nn.Module):
+@register(
+    "framework",
+    "moco",
+    help="MoCo v2: keys of a slow copy, negatives from a queue",
+    source="Chen, Fan et al. 2020",
+)
+class MoCo(Framework):
     """Queries from the first views, keys from the second by a momentum copy, negatives from a queue of past keys.
 
     In a training forward (train mode, gradients on) the copies move first, and the keys of the batch, of all
@@ -93,6 +103,34 @@ class MoCo(nn.Module):
         self.register_buffer("keys", unit(keys))
         self.register_buffer("key_ids", torch.full((queue,), -1))
         self.register_buffer("pointer", torch.tensor(0))
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        queue_size: int | Literal["auto"] = "auto",
+        temperature: float = 0.2,
+        momentum: float = 0.999,
+        projector_dims: tuple[int, ...] | None = None,
+    ) -> MoCo:
+        """MoCo v2 with its head; the size of the queue is resolved (`resolve`)."""
+        dims = context.dims("projector_dims", projector_dims, (512, 128))
+        head = context.wrap(projector(context.n_components, **dims))
+        queue = 65_536 if queue_size == "auto" else queue_size
+        return cls(context.encoder, head, queue=queue, temperature=temperature, momentum=momentum)
+
+    @classmethod
+    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+        """A queue of half of the rows, at most 65,536, at least a batch."""
+        size, batch = options.get("queue_size", "auto"), min(facts.batch_size, facts.n_rows)
+        if size == "auto":
+            size = min(65_536, max(facts.batch_size, facts.n_rows // 2))
+        if size < batch:
+            raise InputError(
+                f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
+            )
+        return options | {"queue_size": size}
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses of the first views, shape (B,); `progress` changes nothing.

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets
 from viewsmith.losses.nt_xent import nt_xent
 from viewsmith.networks.mlp import MLP
@@ -23,7 +25,13 @@ def predictor(width: int = 256, hidden: int = 4096) -> MLP:
     return MLP(width, [hidden, width], norm="batch")
 
 
-class MoCoV3(nn.Module):
+@register(
+    "framework",
+    "moco-v3",
+    help="a predictor and a slow copy, negatives of the batch, both directions",
+    source="Chen, Xie et al. 2021",
+)
+class MoCoV3(Framework):
     """Both views predict the other one's key; the other samples' keys of the batch are the negatives.
 
     In a training forward (train mode, gradients on) the copies move first. Other forwards change nothing.
@@ -66,6 +74,21 @@ class MoCoV3(nn.Module):
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        temperature: float = 1.0,
+        momentum: float = 0.99,
+        projector_dims: tuple[int, ...] | None = None,
+        predictor_dims: tuple[int, ...] | None = None,
+    ) -> MoCoV3:
+        """MoCo v3 with its head and predictor."""
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
+        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
+        return cls(context.encoder, context.wrap(head), predicts, temperature=temperature, momentum=momentum)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).

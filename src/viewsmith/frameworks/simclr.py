@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import check_no_local_views
 from viewsmith.losses.nt_xent import Kernel, nt_xent
+from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
 
 
-class SimCLR(nn.Module):
+@register(
+    "framework",
+    "simclr",
+    help="two views attract, all others of the batch repel; kernels cosine and cauchy",
+    source="Chen et al. 2020",
+)
+class SimCLR(Framework):
     """Encoder and head under NT-Xent.
 
     Parameters
@@ -42,6 +51,37 @@ class SimCLR(nn.Module):
         self.temperature = temperature
         self.kernel: Kernel = kernel
         self.negatives: Literal["all", "cross"] = negatives
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        kernel: Literal["auto", "cosine", "cauchy"] = "auto",
+        temperature: float | None = None,
+        projector_dims: tuple[int, ...] | None = None,
+    ) -> SimCLR:
+        """SimCLR with a plain head; "auto" and None are resolved (`resolve`)."""
+        cauchy = kernel == "cauchy"
+        dims = projector_dims or ((32,) if cauchy else context.simclr_dims)
+        return cls(
+            context.encoder,
+            context.wrap(MLP(context.n_components, dims)),
+            temperature=1.0 if temperature is None else temperature,
+            kernel="cauchy" if cauchy else "cosine",
+            # The neighbor recipe contrasts samples with second views alone: faster, and better for it (docs).
+            negatives="cross" if cauchy else "all",
+        )
+
+    @classmethod
+    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+        """The Cauchy kernel where the domain or its view makers ask for it; a temperature for the cosine."""
+        kernel, temperature = options.get("kernel", "auto"), options.get("temperature")
+        if kernel == "auto":
+            kernel = "cauchy" if facts.other_samples else facts.defaults.get("kernel", "cosine")
+        if temperature is None:
+            temperature = 1.0 if kernel == "cauchy" else facts.defaults.get("temperature", 0.1)
+        return options | {"kernel": kernel, "temperature": temperature}
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Pair losses, shape (B,). Negatives are the views of all processes' batches; `progress` changes nothing."""

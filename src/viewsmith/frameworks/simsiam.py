@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_no_local_views, check_predictor, full_precision
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
@@ -21,7 +23,13 @@ def predictor(width: int = 2048, hidden: int = 512) -> MLP:
     return MLP(width, [hidden, width], norm="batch")
 
 
-class SimSiam(nn.Module):
+@register(
+    "framework",
+    "simsiam",
+    help="predict the other view's projection, no gradient through it",
+    source="Chen and He 2021",
+)
+class SimSiam(Framework):
     """BYOL without a momentum copy: the stopped gradient alone keeps it from collapsing. It has no state.
 
     Parameters
@@ -37,6 +45,19 @@ class SimSiam(nn.Module):
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module) -> None:
         super().__init__()
         self.encoder, self.head, self.predictor = encoder, head, predictor
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        projector_dims: tuple[int, ...] | None = None,
+        predictor_dims: tuple[int, ...] | None = None,
+    ) -> SimSiam:
+        """SimSiam with its head and predictor."""
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 512)))
+        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (128,)))
+        return cls(context.encoder, context.wrap(head), predicts)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equation 4); `progress` changes nothing.

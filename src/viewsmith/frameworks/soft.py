@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
+from viewsmith.frameworks.base import Framework
 from viewsmith.frameworks.common import check_no_local_views
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.losses.soft_contrastive import Form, default_negative_weight, soft_contrastive
@@ -55,7 +56,7 @@ class InfoNCE:
     temperature: float = 1.0
 
 
-class SoftContrastive(nn.Module):
+class SoftContrastive(Framework):
     """Encoder with one or two embeddings of its representation, each under the soft contrastive loss.
 
     Parameters

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_temperature, head_width, prototype_scores, represent_views, require
 from viewsmith.losses.swapped_prediction import log_total, sinkhorn, swapped_prediction
 from viewsmith.networks.mlp import MLP
@@ -17,7 +19,14 @@ def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
     return MLP(n_components, [hidden, out], norm="batch")
 
 
-class SwAV(nn.Module):
+@register(
+    "framework",
+    "swav",
+    help="predict the other view's cluster among prototypes; takes multicrop",
+    source="Caron et al. 2020",
+    local_views=True,
+)
+class SwAV(Framework):
     """Online clustering with equal clusters. Its only state is weights: the prototypes, length-1 vectors.
 
     Takes multi-crop views: the two full views are assigned, all views predict.
@@ -69,6 +78,21 @@ class SwAV(nn.Module):
         self.encoder, self.head = encoder, head
         self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
         self.temperature, self.epsilon, self.iterations = temperature, epsilon, iterations
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        prototypes: int | None = None,
+        temperature: float = 0.1,
+        projector_dims: tuple[int, ...] | None = None,
+    ) -> SwAV:
+        """SwAV with its head and, unless given, as many prototypes as suit the size of the encoder."""
+        dims = context.dims("projector_dims", projector_dims, (512, 128))
+        head = context.wrap(projector(context.n_components, **dims))
+        count = prototypes or (3000 if context.published else 300)
+        return cls(context.encoder, head, prototypes=count, temperature=temperature)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over the assigned view and every other view; `progress` changes nothing.

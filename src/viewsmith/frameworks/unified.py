@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
+from viewsmith.frameworks.base import Framework
 from viewsmith.frameworks.common import check_no_local_views, full_precision, updates_state
 from viewsmith.frameworks.memory import Draw, FeatureMemory
 from viewsmith.losses.nt_xent import unit
@@ -203,7 +204,7 @@ class FeatureContrast(nn.Module):
         return margin_regularization(pairs[0], pairs[1], margins(low, high, kind), excluded=mask)
 
 
-class Unified(nn.Module):
+class Unified(Framework):
     """Encoder and head whose M views contrast with one another and a memory (MetAug "only OUCL": Li et al. 2022).
 
     In a training forward (train mode, gradients on) the memory takes the batch's embeddings last. Other forwards change

@@ -1,0 +1,207 @@
+"""One registry of all parts that have a name: methods, frameworks, view makers, encoders, domains, baselines and so on.
+
+A part registers itself where it is defined, with a help line, the domains it serves and where it was published. Its
+options are the keyword-only arguments of what builds it, with their defaults and annotations. Lists, validation, help
+texts and the contract tests are derived from the entries. Other packages register the same way, from a module that
+they name as an entry point of the group ``viewsmith.plugins``; it is imported the first time somebody asks for a list
+or for a name that is not built in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import typing
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any, Literal, TypeVar
+
+from viewsmith.core.errors import InputError
+
+Kind = Literal["method", "framework", "view maker", "encoder", "noise generator", "transforms", "domain", "baseline"]
+
+GROUP = "viewsmith.plugins"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A keyword-only argument of a part: its annotation and its default (`inspect.Parameter.empty`: it has none)."""
+
+    annotation: Any
+    default: Any
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered part.
+
+    Attributes
+    ----------
+    kind, name : str
+    build : callable
+        A class or a function that makes the part; its keyword-only arguments are the part's options.
+    help : str
+        One line.
+    domains : tuple of str
+        Names of the domains that it serves; empty: all.
+    source : str
+        Where it was published.
+    traits : mapping
+        Facts that other code asks for by name, such as ``local_views``: each kind documents its own.
+    origin : str
+        The package that registered it.
+    """
+
+    kind: Kind
+    name: str
+    build: Callable[..., Any]
+    help: str
+    domains: tuple[str, ...] = ()
+    source: str = ""
+    traits: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = "viewsmith"
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """Options by name."""
+        function: Any = self.build
+        if inspect.isclass(function):
+            # A class that depends on other parts, such as a framework on its encoder, has a `build` with the options.
+            named = getattr(function, "build", None)
+            own = named is not None and not any(p.kind is p.VAR_KEYWORD for p in _parameters(named).values())
+            function = named if own else function.__init__
+        hints = typing.get_type_hints(function, include_extras=True)
+        return {
+            name: Option(hints.get(name, Any), parameter.default)
+            for name, parameter in _parameters(function).items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
+
+    def trait(self, name: str, default: Any = None) -> Any:
+        """A fact about the part, or `default`."""
+        return self.traits.get(name, default)
+
+    def serves(self, domain: str | None) -> bool:
+        """Whether it serves a domain; None: any."""
+        return domain is None or not self.domains or domain in self.domains
+
+
+_entries: dict[Kind, list[Entry]] = {kind: [] for kind in typing.get_args(Kind)}
+_plugins: list[str] | None = None
+
+
+def register(
+    kind: Kind,
+    name: str,
+    *,
+    help: str,
+    domains: tuple[str, ...] | str = (),
+    source: str = "",
+    **traits: Any,
+) -> Callable[[T], T]:
+    """Register what the decorator stands above, a class or a function, under a name.
+
+    Parameters
+    ----------
+    kind : str
+        See `Kind`.
+    name : str
+        As users write it. A name that ends in a colon takes an argument after it (``timm:NAME``).
+    help : str
+        One line for lists and help texts.
+    domains : str or tuple of str
+        The domains that it serves; empty: all. Two parts may share a name if they serve different domains.
+    source : str
+        Where it was published.
+    **traits
+        Further facts, see `Entry.traits`.
+
+    Raises
+    ------
+    ValueError
+        The name is taken.
+    """
+
+    def add(build: T) -> T:
+        served = (domains,) if isinstance(domains, str) else tuple(domains)
+        origin = str(getattr(build, "__module__", "")).partition(".")[0]
+        entry = Entry(kind, name, typing.cast(Callable[..., Any], build), help, served, source, traits, origin)
+        for other in _entries[kind]:
+            clash = other.name == name and (not other.domains or not served or {*other.domains} & {*served})
+            if clash and not _same(other.build, build):
+                raise ValueError(f"the {kind} {name!r} is registered already, by {other.build.__module__}")
+        # A module that is imported again takes the place of its earlier entry.
+        _entries[kind][:] = [e for e in _entries[kind] if e.name != name or not _same(e.build, build)] + [entry]
+        return build
+
+    return add
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
+def _same(one: Any, other: Any) -> bool:
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+
+
+def entries(kind: Kind, domain: str | None = None) -> list[Entry]:
+    """All parts of a kind, of plug-ins too, in the order in which they registered; for one domain, or for any."""
+    load_plugins()
+    return [entry for entry in _entries[kind] if entry.serves(domain)]
+
+
+def names(kind: Kind, domain: str | None = None) -> list[str]:
+    """Names of `entries`, each once; one that takes an argument as ``name:ARGUMENT``."""
+    found = (e.name + e.trait("argument", "NAME") if e.name.endswith(":") else e.name for e in entries(kind, domain))
+    return list(dict.fromkeys(found))
+
+
+def get(kind: Kind, name: str, domain: str | None = None) -> Entry | None:
+    """The part of that name, or None."""
+    for attempt in range(2):
+        if attempt:
+            load_plugins()
+        for entry in _entries[kind]:
+            if entry.serves(domain) and (entry.name == name or (entry.name[-1] == ":" and name.startswith(entry.name))):
+                return entry
+    return None
+
+
+def find(kind: Kind, name: str, domain: str | None = None) -> Entry:
+    """The part of that name.
+
+    Raises
+    ------
+    InputError
+        There is none: which there are, which name is close, whether a plug-in is missing.
+    """
+    entry = get(kind, name, domain)
+    if entry is not None:
+        return entry
+    known = names(kind, domain)
+    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.7)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    place = f" for {domain}" if domain else ""
+    raise InputError(f"unknown {kind} {name!r}{hint}: expected one of {', '.join(known)}{place}")
+
+
+def load_plugins() -> list[str]:
+    """Import the modules that other packages name in the entry point group, once; returns the names of those packages.
+
+    A plug-in that cannot be imported is skipped with a warning, so that it does not keep others from working.
+    """
+    global _plugins
+    if _plugins is None:
+        _plugins = []
+        for point in metadata.entry_points(group=GROUP):
+            try:
+                point.load()
+                _plugins.append(point.name)
+            except Exception as error:
+                reason = " ".join(f"{type(error).__name__}: {error}".split())
+                warnings.warn(f"the plug-in {point.name!r} ({point.value}) is skipped: {reason}", stacklevel=3)
+    return _plugins
