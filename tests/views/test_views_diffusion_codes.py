@@ -126,7 +126,7 @@ def test_blocks_change_nothing(on_axes, monkeypatch):
     x = mixed(50)
     fitted = []
     for numbers in (1 << 22, 24, 1):  # all at once, four rows, one row
-        monkeypatch.setattr("viewsmith.views.generated.diffusion.codes.BLOCK", numbers)
+        monkeypatch.setattr("viewsmith.networks.inputs.codes.BLOCK", numbers)
         codes = VectorCodes(6, axes_of(x, 3) if on_axes else None).double()
         codes.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
         fitted.append(codes.state_dict())

@@ -10,7 +10,6 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import counted
-from viewsmith.domains.checks import Domain
 
 Split = Literal["given", "stratified", "none"]
 
@@ -32,7 +31,7 @@ class Dataset:
         Rows of `x` on either side of the split.
     split : {"given", "stratified", "none"}
         Given by the file, drawn here (80/20, seed 0), or all rows for training.
-    domain : {"vectors", "images", "dna"}
+    domain : str
     source : str
         The file, folder or built-in name as the user gave it.
     feature_names : list of str, or None
@@ -51,7 +50,7 @@ class Dataset:
     train_index: np.ndarray
     test_index: np.ndarray | None
     split: Split
-    domain: Domain
+    domain: str
     source: str
     feature_names: list[str] | None
     schema: dict[str, Any]

@@ -20,8 +20,10 @@ from viewsmith.data.folders import read_folder
 from viewsmith.data.h5ad import read_h5ad
 from viewsmith.data.reading import Found, Reader, Request
 from viewsmith.data.tables import read_csv, read_parquet, read_tsv
-from viewsmith.domains.checks import Impute, as_vectors, check_labels, find_domain, warn_columns
-from viewsmith.domains.images import SMALLEST_SIDE, same_shape
+from viewsmith.domains.base import domain_of
+from viewsmith.domains.checks import Impute, check_labels
+from viewsmith.domains.detect import find_domain
+from viewsmith.domains.images import SMALLEST_SIDE
 
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
@@ -113,14 +115,13 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
     """What a reader found, held to the rules for every source."""
     schema = request.schema
     kind = find_domain(found.x, domain, name)
-    names = found.names if kind == "vectors" else None
-    x = as_vectors(found.x, names, request.impute, name) if kind == "vectors" else np.ascontiguousarray(found.x)
+    names = found.names if kind.named_features else None
+    x = kind.from_file(found.x, names, request.impute, name)
     own_schema = {
         **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
-        "domain": kind,
+        "domain": kind.name,
         "impute": request.impute,
-        # DNA may have any length: sequences are padded to a common one.
-        "row_shape": [None] if kind == "dna" else list(x.shape[1:]),
+        "row_shape": kind.kept_shape(x.shape[1:]),
         "feature_names": names,
         **found.options,
     }
@@ -134,7 +135,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
         train_index=train,
         test_index=test,
         split=split,
-        domain=kind,
+        domain=kind.name,
         source=name,
         feature_names=names,
         schema=own_schema if schema is None else schema,
@@ -221,7 +222,7 @@ def _refuse_options_of_others(name: str, request: Request, reader: Reader | None
 def _check_schema(x: np.ndarray, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
     """Refuse rows of another shape than the run was fitted on, and columns of other names."""
     expected = tuple(schema["row_shape"])
-    if schema["domain"] != "dna" and not same_shape(x.shape[1:], expected):
+    if not domain_of(schema["domain"]).same_shape(x.shape[1:], expected):
         if len(expected) == 1:
             raise InputError(
                 f"{what} has {counted(x.shape[1], 'feature')} a row, but the run was fitted on {expected[0]}"
@@ -259,13 +260,4 @@ def _check_train_rows(dataset: Dataset) -> None:
     x, names, what = dataset.x_train, dataset.feature_names, dataset.source
     if len(x) < 2:
         raise InputError(f"{what} has {counted(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2")
-    if dataset.domain != "vectors":
-        return
-    empty = np.isnan(x).all(axis=0)
-    if empty.any():
-        found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
-        raise InputError(
-            f"{what}: {counted(len(found), 'column')} without a single value in the train rows: {name_list(found)}; "
-            "leave them out (--drop)"
-        )
-    warn_columns(x, names, what)
+    domain_of(dataset.domain).check_training_rows(x, names, what)

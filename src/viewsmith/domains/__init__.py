@@ -1,1 +1,26 @@
 """What a domain is: how its samples are read and checked, scaled, described and encoded."""
+
+from viewsmith.domains.base import Domain, domain_of
+from viewsmith.domains.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
+from viewsmith.domains.detect import detect, find_domain
+from viewsmith.domains.dna import DNA, dna_rows, kmer_frequencies
+from viewsmith.domains.images import Images, image_rows
+from viewsmith.domains.vectors import Vectors
+
+__all__ = [
+    "DNA",
+    "Domain",
+    "Images",
+    "Vectors",
+    "as_vectors",
+    "check_finite",
+    "check_labels",
+    "detect",
+    "dna_rows",
+    "domain_of",
+    "find_domain",
+    "image_rows",
+    "kmer_frequencies",
+    "to_rows",
+    "warn_columns",
+]

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import counted, known_names, name_list, one_line, repeated
-from viewsmith.domains.dna import check_letters, is_dna, is_text
-from viewsmith.domains.images import check_images, image_advice, is_images
+from viewsmith.core.messages import counted, name_list, one_line, repeated
 
-Domain = Literal["vectors", "images", "dna"]
 Impute = Literal["none", "median"]
-
-DOMAINS: tuple[Domain, ...] = get_args(Domain)
 
 
 class _NotNumbers(InputError, TypeError):
@@ -35,8 +30,7 @@ def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
     -------
     rows : ndarray, shape (n, ...)
         Numbers in the dtype they had where there is one; DataFrames as float64, sparse matrices as dense float32.
-        May share memory with `X`. Neither the domain nor missing values are looked at; see `find_domain`,
-        `as_vectors`.
+        May share memory with `X`. Neither the domain nor missing values are checked.
     names : list of str, or None
         Column names of a DataFrame that has some.
 
@@ -92,39 +86,6 @@ def check_array(x: np.ndarray, what: str = "the data") -> None:
         raise InputError(f"{what} has no rows: 0 sample(s) (shape={x.shape}) while a minimum of 1 is required")
     if 0 in x.shape:
         raise InputError(f"{what} has 0 feature(s) (shape={x.shape}) while a minimum of 1 is required; give a column")
-
-
-def find_domain(x: np.ndarray, domain: str | None = None, what: str = "the data") -> Domain:
-    """Domain of an array: by its shape and dtype, or `domain` where the array can be read as that.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n, ...)
-        uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels are images; uint8 (n, L) whose values are
-        all ASCII letters of A C G T N, in either case, with zeros after the end of a sequence, is DNA; other numbers
-        (n, d) are vectors.
-    domain : {"vectors", "images", "dna"}, optional
-        ``vectors`` takes any array and means its rows laid flat.
-    what : str
-        How the message names the data.
-
-    Raises
-    ------
-    InputError
-        When no domain, or not the one asked for, has such arrays.
-    """
-    check_array(x, what)
-    if domain is None:
-        return _seen_domain(x, what)
-    if domain == "vectors":
-        return "vectors"
-    if domain == "images":
-        check_images(x, what)
-        return "images"
-    if domain == "dna":
-        check_letters(x, what)
-        return "dna"
-    raise InputError(f"unknown domain {one_line(domain, 60)!r}; {known_names(str(domain), DOMAINS, 'known')}")
 
 
 def as_vectors(
@@ -227,26 +188,6 @@ def _columns(marked: np.ndarray, names: list[str] | None, noun: str = "column") 
     found = np.flatnonzero(marked)
     where = "" if names is not None else " (counted from 0)"
     return f"{counted(len(found), noun)}{where}: {name_list([i if names is None else names[i] for i in found])}"
-
-
-def _seen_domain(x: np.ndarray, what: str) -> Domain:
-    if x.ndim > 2 and not is_images(x):
-        raise InputError(
-            f"{what}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), "
-            f"values 0 to 255, or vectors (n, d); {image_advice(x)}"
-        )
-    if x.ndim > 2:
-        return "images"
-    if is_dna(x):
-        return "dna"
-    if is_text(x):
-        warnings.warn(
-            f"{what}: ASCII letters, but not of A C G T N alone, so they are taken as vectors; domain='dna' "
-            "(--domain dna) says which letter is at fault",
-            UserWarning,
-            stacklevel=4,
-        )
-    return "vectors"
 
 
 def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:

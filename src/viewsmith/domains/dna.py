@@ -1,14 +1,26 @@
-"""Rules for DNA: text as rows of letters, what may stand in a row, and frequencies of words."""
+"""DNA: text as rows of letters, what may stand in a row, frequencies of words, and the domain."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import counted, one_line
+from viewsmith.core.registry import register
+from viewsmith.domains.base import Domain
+from viewsmith.domains.checks import to_rows
+from viewsmith.networks.denoisers.dna import SequenceDenoiser
+from viewsmith.networks.inputs import nucleotides
+from viewsmith.networks.inputs.codes import LetterCodes
+from viewsmith.networks.inputs.nucleotides import Nucleotides
 
 _IS_LETTER = np.zeros(256, dtype=np.bool_)
 _IS_LETTER[list(b"ACGTNacgtn")] = True
@@ -156,10 +168,6 @@ def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
     """
     if not 1 <= k <= 10:
         raise InputError(f"k is {k}, expected the length of a word, 1 to 10")
-    import torch
-
-    from viewsmith.networks.inputs import nucleotides
-
     code, step = nucleotides.Nucleotides(), max(1, _BLOCK // max(4**k, 4 * x.shape[1]))
     frequencies = np.empty((len(x), 4**k), dtype=np.float32)
     for begin in range(0, len(x), step):
@@ -209,3 +217,105 @@ def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
             row, position = divmod(int(fault.argmax()), x.shape[1])
             return begin + row, position
     return None
+
+
+class DNA(Domain):
+    """Sequences of letters, uint8 (n, L), 0 after the end of a shorter one."""
+
+    name = "dna"
+    help = "letters A C G T N: arrays, texts, FASTA"
+    default_views = "dna"
+    default_encoder = default_encoder_on_gpu = "cnn"
+    steps, steps_on_gpu = 1500, 10_000
+    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "directions": True,
+            "nu": 100.0,
+            "generator_epochs": 0.5,
+            "generator_learning_rate": 6e-3,
+            "predicts": "v",
+            "noise_schedule": "linear",
+            "sampler": "dpm",
+            "sampler_steps": 10,
+            "strength": 0.5,
+        }
+    )
+    picture = "letters"
+
+    def recognizes(self, X: Any) -> bool:
+        """A text, or a list, an array or a column of a DataFrame that begins with one; or an array of letters."""
+        if isinstance(X, np.ndarray) and X.ndim == 2:
+            return is_dna(X)
+        if getattr(X, "ndim", 0) == 1:
+            X = np.asarray(X)[:1].tolist()
+        return isinstance(X, str | bytes) or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | bytes))
+
+    def near_miss(self, x: np.ndarray, what: str) -> None:
+        if is_text(x):
+            warnings.warn(
+                f"{what}: ASCII letters, but not of A C G T N alone, so they are taken as vectors; domain='dna' "
+                "(--domain dna) says which letter is at fault",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def check(self, x: np.ndarray, what: str = "the data") -> None:
+        check_letters(x, what)
+
+    def read(
+        self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
+    ) -> np.ndarray:
+        if hasattr(X, "detach"):
+            X = to_rows(X)[0]
+        if X is None or hasattr(X, "tocsr"):
+            raise InputError(
+                f"the data are a {type(X).__name__}, expected a list of texts or letters, uint8 (n, L), for the domain "
+                "'dna'"
+            )
+        return dna_rows(X)
+
+    def kept_shape(self, row_shape: Sequence[int]) -> list[int | None]:
+        return [None]
+
+    def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        return True
+
+    def input_layer(self, row_shape: Sequence[int]) -> Nucleotides:
+        return Nucleotides()
+
+    def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
+        return "none", {}
+
+    def channels(self, row_shape: Sequence[int]) -> int:
+        return 4
+
+    def blank(self, row_shape: Sequence[int]) -> Tensor:
+        return torch.zeros(1, 4, 32)
+
+    def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
+        # The table of letters has no form in ONNX.
+        return torch.full((2, 4, *row_shape), 0.25), None
+
+    def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            scaled = layer(torch.from_numpy(rows).to(layer.codes.device)).cpu()
+        return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_frequencies(rows)}
+
+    def neighbor_features(self, x: Tensor) -> Tensor | None:
+        return nucleotides.kmer_frequencies(x)
+
+    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> LetterCodes:
+        return LetterCodes()
+
+    def denoiser(self, kind: str, codes: LetterCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
+        if kind == "published":
+            raise InputError("denoiser is 'published', but no denoiser of DNA was published: take 'fast'")
+        return SequenceDenoiser(condition)
+
+
+SEQUENCES = DNA()
+
+
+@register("domain", DNA.name, help=DNA.help)
+def _dna() -> Domain:
+    return SEQUENCES

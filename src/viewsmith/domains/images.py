@@ -1,14 +1,23 @@
-"""Rules for arrays of images: dtype, shape, channels."""
+"""Images: rules for arrays (dtype, shape, channels) and the domain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
+from viewsmith.core.registry import register
+from viewsmith.domains.base import Domain
+from viewsmith.domains.checks import to_rows
+from viewsmith.networks.denoisers.images import ImageDenoiser, PublishedImageDenoiser
+from viewsmith.networks.inputs.codes import PixelCodes
+from viewsmith.networks.inputs.pixels import Pixels
 
 SMALLEST_SIDE = 4
 
@@ -93,3 +102,114 @@ def image_advice(x: np.ndarray) -> str:
     elif x.dtype != np.uint8:
         todo.append("cast values of 0 to 255 with X.astype(np.uint8)")
     return "; ".join(todo)
+
+
+class Images(Domain):
+    """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
+
+    name = "images"
+    help = "uint8 pixels, gray or color: arrays, folders of image files"
+    default_views = "simclr"
+    default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
+    # On a CPU the number keeps a run on two cores within ten minutes.
+    steps, steps_on_gpu = 1500, 20_000
+    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "temperature": 0.2,
+            "directions": True,
+            "nu": 100.0,
+            "generator_epochs": 0.5,
+            "generator_learning_rate": 4e-3,
+            "predicts": "v",
+            "noise_schedule": "linear",
+            "sampler": "dpm",
+            "sampler_steps": 10,
+            "strength": 0.5,
+        }
+    )
+    picture = "pixels"
+    gallery = 8
+
+    def recognizes(self, X: Any) -> bool:
+        if isinstance(X, list | tuple):
+            return bool(X) and not isinstance(X[0], list | tuple) and np.ndim(X[0]) > 1
+        return isinstance(X, np.ndarray) and is_images(X)
+
+    def near_miss(self, x: np.ndarray, what: str) -> None:
+        if x.ndim > 2:
+            raise InputError(
+                f"{what}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), "
+                f"values 0 to 255, or vectors (n, d); {image_advice(x)}"
+            )
+
+    def check(self, x: np.ndarray, what: str = "the data") -> None:
+        check_images(x, what)
+
+    def read(
+        self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
+    ) -> np.ndarray:
+        if hasattr(X, "detach"):
+            X = to_rows(X)[0]
+        if X is None or hasattr(X, "tocsr"):
+            raise InputError(
+                f"the data are a {type(X).__name__}, expected an array, uint8 (n, H, W, channels), for the domain "
+                "'images'"
+            )
+        rows = image_rows(X)
+        given = np.shape(X)[1:]
+        shape = given if row_shape is None else tuple(row_shape)
+        if not same_shape(rows.shape[1:], shape):
+            raise InputError(f"the images have shape {given}, but the model was fitted on {shape}")
+        return np.ascontiguousarray(rows.reshape(-1, *shape))
+
+    def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        return same_shape(one, other)
+
+    def input_layer(self, row_shape: Sequence[int]) -> Pixels:
+        return Pixels(row_shape)
+
+    def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
+        used = layer.fit(raw, scaling)
+        return str(used), {"pixel_mean": layer.center.tolist(), "pixel_scale": layer.scale.tolist()}
+
+    def channels(self, row_shape: Sequence[int]) -> int:
+        return 1 if len(row_shape) == 2 else int(row_shape[2])
+
+    def blank(self, row_shape: Sequence[int]) -> Tensor:
+        return torch.zeros(1, self.channels(row_shape), *row_shape[:2])
+
+    def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
+        return torch.zeros(2, *row_shape, dtype=torch.uint8), layer
+
+    def in_given_form(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
+        # A model of gray images takes them with and without their one channel; crops are smaller than their image.
+        return views.reshape(*views.shape[:4], *given[3:])
+
+    def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
+        return sigma * layer.scale[:, None, None]
+
+    def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        return {"pixels / 255": rows.reshape(len(rows), -1).astype(np.float32) / 255}
+
+    def neighbor_features(self, x: Tensor) -> Tensor | None:
+        return x.flatten(1)
+
+    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> PixelCodes:
+        return PixelCodes(self.channels(row_shape), stats["pixel_mean"], stats["pixel_scale"])
+
+    def denoiser(self, kind: str, codes: PixelCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
+        denoiser = PublishedImageDenoiser if kind == "published" else ImageDenoiser
+        return denoiser(self.channels(row_shape), condition)
+
+    def check_size(self, what: str, shape: Sequence[int], smallest: int, todo: str) -> None:
+        if min(shape) < smallest:
+            have, least = (f"{size[0]} x {size[1]} pixels" for size in (shape, (smallest, smallest)))
+            raise InputError(f"{what.format(have=have, least=least)}: {todo}")
+
+
+IMAGES = Images()
+
+
+@register("domain", Images.name, help=Images.help)
+def _images() -> Domain:
+    return IMAGES

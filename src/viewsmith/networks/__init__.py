@@ -1,6 +1,7 @@
 """Encoders, heads, generators of noise, and the input layers that belong to a model."""
 
 from viewsmith.networks.alexnet import SplitAlexNet
+from viewsmith.networks.base import EncoderContext, NoiseContext
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.hyena import Hyena
@@ -13,16 +14,20 @@ from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceM
 from viewsmith.networks.per_view import ViewEncoders, ViewHeads
 from viewsmith.networks.resnet import ResNet, resnet18, resnet50
 from viewsmith.networks.sequence import SequenceCNN
+from viewsmith.networks.timm_encoder import timm_encoder
+from viewsmith.networks.vector_encoder import vector_encoder
 
 __all__ = [
     "MLP",
     "ColorSplit",
     "CropCNN",
     "CropScores",
+    "EncoderContext",
     "Hyena",
     "ImageScores",
     "LowResolutionMap",
     "MaskScores",
+    "NoiseContext",
     "Nucleotides",
     "Pixels",
     "PositionScores",
@@ -42,4 +47,6 @@ __all__ = [
     "resnet18",
     "resnet50",
     "rgb_to_lab",
+    "timm_encoder",
+    "vector_encoder",
 ]

@@ -7,6 +7,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.networks.base import EncoderContext, find_stem
 from viewsmith.networks.resnet import check_pixels
 
 _WIDTHS = (48, 128, 192, 192, 128)
@@ -84,3 +86,16 @@ def _convolution(n_in: int, n_out: int, kernel: int, stride: int, padding: int) 
 
 def _connected(n_in: int, n_out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(n_in, n_out), nn.BatchNorm1d(n_out), nn.ReLU(inplace=True))
+
+
+@register(
+    "encoder",
+    "split-alexnet",
+    help="AlexNet of half its channels, large or for small images",
+    domains="images",
+    source="Zhang et al. 2017",
+    default_width=256,
+    smallest=SMALLEST["small"],
+)
+def _split_alexnet(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> SplitAlexNet:
+    return SplitAlexNet(context.channels, context.n_components, stem=find_stem(stem, context.row_shape))

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.pixels import pixel_by_pixel
 from viewsmith.networks.resnet import check_pixels
 
@@ -119,3 +121,30 @@ class CropCNN(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Crops (B, C, 20, 20) to (B, n_components); of larger images the mean over their crops."""
         return self.dense(x).mean(dim=(2, 3))
+
+
+@register(
+    "encoder",
+    "cnn",
+    help="a small convolutional network for CPUs",
+    domains="images",
+    default_width=256,
+    smallest=SMALLEST,
+    first_stage=True,
+)
+def _small_cnn(context: EncoderContext) -> SmallCNN:
+    return SmallCNN(context.channels, n_components=context.n_components)
+
+
+@register(
+    "encoder",
+    "crl-cnn",
+    help="the small network of CRL-TAC",
+    domains="images",
+    source="Koyama et al. 2021",
+    default_width=200,
+    smallest=CropCNN.crop,
+    first_stage=True,
+)
+def _crop_cnn(context: EncoderContext) -> CropCNN:
+    return CropCNN(context.channels, context.n_components, bias=context.bias)

@@ -20,6 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.nucleotides import real_positions
 
 # The published tokenizer: 0 to 6 are special tokens, then A C G T N; the table is padded to a multiple of 8.
@@ -305,3 +307,16 @@ def _initialize(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
+
+
+@register(
+    "encoder",
+    "hyena",
+    help="long convolutions in the shape of hyenadna-tiny-1k",
+    domains="dna",
+    source="Nguyen et al. 2023",
+    width=128,
+    longest=MAX_LENGTH,
+)
+def _hyena(context: EncoderContext) -> Hyena:
+    return Hyena()

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import MethodType
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.networks.base import NoiseContext, find_stem
 from viewsmith.networks.inputs.nucleotides import real_positions
+from viewsmith.networks.mlp import MLP
 from viewsmith.networks.resnet import BasicBlock, ResNet, Stem
 
 
@@ -188,3 +192,43 @@ class SequenceMap(nn.Module):
         h = F.relu(self.first(x)) * real_positions(x)[:, None]
         raw: Tensor = self.last(F.relu(self.second(h)))
         return raw
+
+
+# ---- by name ---------------------------------------------------------------------------------------------------
+
+
+@register("noise generator", "mlp", help="fully connected layers", domains="vectors")
+def _mlp(context: NoiseContext, *, generator_hidden: tuple[int, ...] = (64,)) -> MLP:
+    return MLP(context.channels, [*generator_hidden, context.outputs])
+
+
+@register("noise generator", "low-resolution", help="a small map, enlarged", domains="images")
+def _low_resolution(context: NoiseContext) -> LowResolutionMap:
+    return LowResolutionMap(context.channels, context.outputs)
+
+
+@register("noise generator", "unet", help="a small U-Net", domains="images")
+def _unet(context: NoiseContext) -> UNet:
+    return UNet(context.channels, context.outputs)
+
+
+@register("noise generator", "resnet18", help="the trunk of a ResNet-18, as published", domains="images")
+def _resnet18(context: NoiseContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNetMap:
+    return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape))
+
+
+@register("noise generator", "sequence", help="convolutions over the bases", domains="dna")
+def _sequence(context: NoiseContext) -> SequenceMap:
+    return SequenceMap(context.outputs)
+
+
+@register(
+    "noise generator",
+    "shared",
+    help="a light head on the encoder's own first stage",
+    domains=("images", "dna"),
+    needs_first_stage=True,
+)
+def _shared(context: NoiseContext) -> SharedTrunkMap:
+    trunk: Any = context.encoder
+    return SharedTrunkMap(trunk.stem, trunk.stem_width, context.outputs, dims=len(context.row_shape[:2]))

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.networks.base import EncoderContext, find_stem
 from viewsmith.networks.inputs.pixels import pixel_by_pixel
 
 Stem = Literal["small", "standard"]
@@ -172,3 +174,33 @@ def resnet18(channels: int = 3, stem: Stem = "small", *, zero_init: bool = True)
 def resnet50(channels: int = 3, stem: Stem = "small", *, zero_init: bool = True) -> ResNet:
     """ResNet-50: 2048 components, 23.5 million weights; parameters as in `ResNet`."""
     return ResNet(Bottleneck, (3, 4, 6, 3), channels=channels, stem=stem, zero_init=zero_init)
+
+
+@register(
+    "encoder",
+    "resnet18",
+    help="ResNet-18, with a 3x3 stem for small images",
+    domains="images",
+    source="He et al. 2016",
+    width=512,
+    smallest=SMALLEST,
+    published=True,
+    first_stage=True,
+)
+def _resnet18(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNet:
+    return resnet18(context.channels, stem=find_stem(stem, context.row_shape))
+
+
+@register(
+    "encoder",
+    "resnet50",
+    help="ResNet-50, with a 3x3 stem for small images",
+    domains="images",
+    source="He et al. 2016",
+    width=2048,
+    smallest=SMALLEST,
+    published=True,
+    first_stage=True,
+)
+def _resnet50(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNet:
+    return resnet50(context.channels, stem=find_stem(stem, context.row_shape))

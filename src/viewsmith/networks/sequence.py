@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.nucleotides import real_positions
 
 POOL = 4
@@ -102,3 +104,15 @@ class SequenceCNN(nn.Module):
 def _maximum(h: Tensor) -> Tensor:
     # On a CPU this is faster than max_pool1d. Activations are never negative, so that padding cannot win.
     return F.pad(h, (0, -h.shape[-1] % POOL)).unflatten(-1, (-1, POOL)).amax(dim=-1)
+
+
+@register(
+    "encoder",
+    "cnn",
+    help="a small convolutional network for CPUs",
+    domains="dna",
+    default_width=256,
+    first_stage=True,
+)
+def _sequence_cnn(context: EncoderContext) -> SequenceCNN:
+    return SequenceCNN(n_components=context.n_components)

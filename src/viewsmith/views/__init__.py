@@ -1,6 +1,7 @@
 """View makers: fixed and learned."""
 
-from viewsmith.views.base import Pair, ViewMaker
+from viewsmith.views.base import Pair, ViewContext, ViewMaker
+from viewsmith.views.fixed import dna_names, image_names  # noqa: F401, they register view makers
 from viewsmith.views.fixed.adversarial import AdversarialViews
 from viewsmith.views.fixed.conditional import ConditionalCorruption
 from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
@@ -37,6 +38,7 @@ __all__ = [
     "Pair",
     "PiNoise",
     "RepresentationNoise",
+    "ViewContext",
     "ViewMaker",
     "ViewPair",
     "Windows",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows
+from viewsmith.domains.base import Domain
 
 #: The stream of a batch, or one of each sample's own: what is made of a sample then does not depend on its batch.
 Generators = torch.Generator | Sequence[torch.Generator]
@@ -92,6 +94,49 @@ class ViewMaker(nn.Module):
         if self.pool is None:
             raise RuntimeError(f"{type(self).__name__} borrows from other rows: call prepare(rows) first")
         return self.pool
+
+
+@dataclass(frozen=True)
+class ViewContext:
+    """What a view maker may need to know when it is built.
+
+    A view maker registers itself as ``@register("view maker", "my-views", help=..., domains=...)``, as a class whose
+    keyword-only arguments are its options, or as a function of a context with such arguments. Its traits:
+    ``changes_shape`` (views have another shape than samples, so that it comes last), ``local_views`` (it makes further,
+    smaller views, which not every framework takes), ``other_samples`` (a view may be another sample), ``neighbors``
+    (it seeks nearest rows) and ``smaller`` (from a context and the options to what its smaller views are called and
+    their size in pixels).
+
+    Attributes
+    ----------
+    domain : Domain
+    row_shape : tuple of int
+        Of a sample as users give it.
+    encoder : nn.Module
+        The encoder that is trained.
+    stats : mapping
+        What the input layer told of the training rows, see `Domain.fit_input`.
+    space : callable or PrincipalSpace, optional
+        Where neighbors are sought; None: in the samples as they are scaled.
+    refreshed : bool
+        Whether neighbors are sought anew in the representation as training goes on.
+    name : str
+        As the user wrote it, with the argument of a name that takes one.
+    facts : mapping
+        What `resolve` of a view maker found for itself.
+    fresh : bool
+        The model is new, so that weights of another run are read; otherwise they come with the model's own.
+    """
+
+    domain: Domain
+    row_shape: tuple[int, ...]
+    encoder: nn.Module
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    space: Any = None
+    refreshed: bool = False
+    name: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    fresh: bool = True
 
 
 def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:

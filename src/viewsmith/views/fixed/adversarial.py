@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.views.base import Pair, ViewMaker, randn
+from viewsmith.core.registry import register
+from viewsmith.views.base import Pair, ViewContext, ViewMaker, randn
 
 
 class AdversarialViews(ViewMaker):
@@ -88,3 +89,8 @@ def _probing(loss: Callable[[Pair], Tensor]) -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
+
+
+@register("view maker", "adversarial", help="a step that raises the loss (CLAE)", source="Ho and Vasconcelos 2020")
+def _adversarial(context: ViewContext, *, adversarial_strength: float = 0.1) -> AdversarialViews:
+    return AdversarialViews(adversarial_strength)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.networks.mlp import MLP
-from viewsmith.views.base import ViewMaker, rand, randn
+from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
 
 class ConditionalCorruption(ViewMaker):
@@ -125,3 +126,13 @@ class ConditionalCorruption(ViewMaker):
             total += (self._predict(x, masked) - x).square().where(masked, 0).sum(0)
             count += masked.sum(0)
         return (total / count.clamp_min(1)).sqrt()
+
+
+@register(
+    "view maker",
+    "conditional",
+    help="a fraction of the features drawn from a masked-prediction model",
+    domains="vectors",
+)
+def _conditional(context: ViewContext, *, corruption_rate: float = 0.6) -> ConditionalCorruption:
+    return ConditionalCorruption(context.row_shape[0], corruption_rate)

@@ -10,7 +10,7 @@ column c. Edits follow one another on the plan; `render` takes the columns in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -318,17 +318,6 @@ class DNAViews(ViewMaker):
             plan = edit.edit(plan, lengths, sequences, x, generator)
         view = render(x, plan)
         return self.noise(view, generator=generator) if self.noise.std else view
-
-
-DNA_VIEWS: dict[str, Callable[[], ViewMaker]] = {
-    "dna": DNAViews,
-    "reverse-complement": ReverseComplement,
-    "mutation": Mutation,
-    "insertion": Insertion,
-    "deletion": Deletion,
-    "translocation": Translocation,
-    "inversion": Inversion,
-}
 
 
 def _positions(plan: Tensor) -> Tensor:

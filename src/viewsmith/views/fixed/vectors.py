@@ -8,8 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.views.base import Pair, ViewMaker, rand, randint, randn
+from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbors import PrincipalSpace, nearest_neighbors
 
 Noise = Literal["gaussian", "uniform"]
@@ -180,3 +181,68 @@ class NeighborMix(NeighborGraph):
 def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | None) -> Tensor:
     share = minimum + (1 - minimum) * rand((len(x), *[1] * (x.ndim - 1)), x, generator)
     return share * x + (1 - share) * other
+
+
+# ---- by name ---------------------------------------------------------------------------------------------------
+
+
+@register("view maker", "identity", help="the sample itself")
+def _identity(context: ViewContext) -> Identity:
+    return Identity()
+
+
+@register(
+    "view maker",
+    "noise",
+    help="Gaussian or uniform noise of one strength on every feature or pixel",
+    domains=("vectors", "images"),
+    searches="noise_strength",
+)
+def _noise(
+    context: ViewContext, *, noise_strength: float = 1.0, noise_distribution: Noise = "gaussian"
+) -> GaussianNoise:
+    return GaussianNoise(noise_strength, noise_distribution)
+
+
+@register(
+    "view maker",
+    "corruption",
+    help="a fraction of the features from other rows (SCARF)",
+    domains="vectors",
+    source="Bahri et al. 2022",
+)
+def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corruption:
+    return Corruption(corruption_rate)
+
+
+@register(
+    "view maker",
+    "mixup",
+    help="mixed with a random sample (DACL)",
+    domains=("vectors", "images"),
+    source="Verma et al. 2021",
+)
+def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
+    return Mixup(mixup_minimum)
+
+
+@register(
+    "view maker",
+    "neighbor-mix",
+    help="mixed with one of the nearest samples",
+    domains=("vectors", "images"),
+    neighbors=True,
+)
+def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_minimum: float = 0.5) -> NeighborMix:
+    return NeighborMix(n_neighbors, neighbor_mix_minimum, context.space, context.refreshed)
+
+
+@register(
+    "view maker",
+    "neighbors",
+    help="the other end of an edge of the nearest-neighbor graph",
+    neighbors=True,
+    other_samples=True,
+)
+def _neighbors(context: ViewContext, *, n_neighbors: int = 5) -> Neighbors:
+    return Neighbors(n_neighbors, context.space, context.refreshed)

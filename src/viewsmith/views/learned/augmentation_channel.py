@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.losses.info_max import entropy
-from viewsmith.views.base import ViewMaker
-from viewsmith.views.learned.transforms import Family
+from viewsmith.views.base import ViewContext, ViewMaker
+from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
 Counts = Callable[[Tensor], Tensor]
 
@@ -120,3 +122,21 @@ class AugmentationChannel(ViewMaker):
         drawn = torch.searchsorted(p.cumsum(dim=1), quantiles.expand(len(p), -1).contiguous())
         ones = torch.full_like(drawn, 1 / count, dtype=p.dtype)
         return torch.zeros_like(p).scatter_add(1, drawn.clamp_max(self.family.size - 1), ones)
+
+
+def _crop_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+    return "crops of grid-crop", (crop_grid(row_shape)[0],) * 2
+
+
+@register(
+    "view maker",
+    "grid-crop",
+    help="a crop of CRL-TAC's grid, all equally likely, of 20 x 20 pixels",
+    domains="images",
+    source="Koyama et al. 2021",
+    changes_shape=True,
+    smaller=_crop_size,
+)
+def _grid_crop(context: ViewContext) -> AugmentationChannel:
+    crop, stride = crop_grid(context.row_shape)
+    return AugmentationChannel(Crops(*context.row_shape[:2], crop=crop, stride=stride))

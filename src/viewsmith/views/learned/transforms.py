@@ -6,6 +6,7 @@ A family turns samples into some of their views, and embeds all of them, in one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -176,6 +177,15 @@ class Crops(Family):
     def is_dense(self, encoder: nn.Module) -> bool:
         """Whether the encoder embeds all crops of an image in one pass: those of its own size and distance."""
         return (getattr(encoder, "crop", None), getattr(encoder, "stride", None)) == (self.crop, self.stride)
+
+
+def crop_grid(
+    row_shape: Sequence[int], size: int | Literal["auto"] = "auto", stride: int | Literal["auto"] = "auto"
+) -> tuple[int, int]:
+    """Side and distance of CRL-TAC's crops: the paper's, 20 and 4, where images are large enough to choose from."""
+    side = min(row_shape[:2])
+    published = (20, 4) if side >= 24 else (max(1, round(side * 5 / 7)), max(1, side // 8))
+    return published[0] if size == "auto" else size, published[1] if stride == "auto" else stride
 
 
 class Masks(Family):

@@ -1,6 +1,6 @@
 """The conditional generator of DiffAug: noise schedules, samplers of few steps, codes, and the model itself."""
 
-from viewsmith.views.generated.diffusion.codes import LetterCodes, PixelCodes, VectorCodes
+from viewsmith.networks.inputs.codes import LetterCodes, PixelCodes, VectorCodes
 from viewsmith.views.generated.diffusion.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion.samplers import Sampler, sample, timesteps
 from viewsmith.views.generated.diffusion.schedule import (

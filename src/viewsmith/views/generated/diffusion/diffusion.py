@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
+from viewsmith.networks.inputs.codes import Codes
 from viewsmith.networks.momentum import momentum_copy
 from viewsmith.views.base import Generators, rand, randint, randn
 from viewsmith.views.generated.diffusion import samplers
-from viewsmith.views.generated.diffusion.codes import Codes
 from viewsmith.views.generated.diffusion.samplers import Sampler
 from viewsmith.views.generated.diffusion.schedule import Prediction, Schedule, ScheduleName, noised, target
 

@@ -1,0 +1,132 @@
+"""Plain vectors: tables, sensors, omics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import counted, name_list
+from viewsmith.core.registry import register
+from viewsmith.core.samples import Rows
+from viewsmith.domains.base import Domain
+from viewsmith.domains.checks import as_vectors, check_finite, to_rows, warn_columns
+from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
+from viewsmith.networks.inputs.codes import VectorCodes
+from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
+
+
+class Vectors(Domain):
+    """Rows of numbers, float32 (n, d)."""
+
+    name = "vectors"
+    help = "tables, sensors, omics: float or integer features"
+    default_views = "neighbors"
+    default_encoder = default_encoder_on_gpu = "mlp"
+    # The neighbor recipe needs about this many steps, whatever the number of rows.
+    steps = steps_on_gpu = 2000
+    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "kernel": "cauchy",
+            "simclr_dims": (32,),
+            "directions": False,
+            "nu": 1.0,
+            "generator_epochs": 0.5,
+            "generator_learning_rate": 4e-3,
+            "predicts": "v",
+            "noise_schedule": "cosine",
+            "sampler": "dpm",
+            "sampler_steps": 10,
+            "strength": 1.0,
+        }
+    )
+    on_top = False
+    named_features = True
+
+    def recognizes(self, X: Any) -> bool:
+        """Whatever no other domain takes; see `viewsmith.domains.detect`."""
+        return False
+
+    def check(self, x: np.ndarray, what: str = "the data") -> None:
+        """Any array of numbers: rows are laid flat."""
+
+    def read(
+        self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
+    ) -> np.ndarray:
+        from sklearn.utils.validation import validate_data
+
+        if hasattr(X, "detach"):
+            X = to_rows(X)[0]
+        if getattr(X, "ndim", 2) > 2 and estimator.domain == self.name:
+            X = np.reshape(X, (len(X), -1))
+        rows = validate_data(
+            estimator,
+            X,
+            reset=row_shape is None,
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite=False,
+            ensure_min_samples=2 if row_shape is None else 1,
+        )
+        rows = np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        names = getattr(estimator, "feature_names_in_", None)
+        check_finite(rows, None if names is None else [str(n) for n in names], impute)
+        return rows
+
+    def from_file(self, x: np.ndarray, names: list[str] | None, impute: Any, what: str) -> np.ndarray:
+        return as_vectors(x, names, impute, what)
+
+    def check_training_rows(self, x: np.ndarray, names: list[str] | None, what: str) -> None:
+        """Refuse columns without a value; warn of columns that never change."""
+        empty = np.isnan(x).all(axis=0)
+        if empty.any():
+            found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
+            raise InputError(
+                f"{what}: {counted(len(found), 'column')} without a single value in the train rows: "
+                f"{name_list(found)}; leave them out (--drop)"
+            )
+        warn_columns(x, names, what)
+
+    def input_layer(self, row_shape: Sequence[int]) -> Scaler:
+        return Scaler(row_shape[0])
+
+    def scaled(self, raw: Tensor, layer: Any) -> Rows:
+        x: Tensor = layer(raw)
+        return x
+
+    def channels(self, row_shape: Sequence[int]) -> int:
+        return row_shape[0]
+
+    def blank(self, row_shape: Sequence[int]) -> Tensor:
+        return torch.zeros(1, row_shape[0])
+
+    def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
+        return torch.zeros(2, row_shape[0]), layer
+
+    def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
+        return sigma * layer.scale * layer.varies
+
+    def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            return {"scaled values": layer(torch.from_numpy(rows).to(layer.center.device)).cpu().numpy()}
+
+    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> VectorCodes:
+        # What the encoder does not see, the generator need not make.
+        axes = next((m for m in encoder.modules() if isinstance(m, PrincipalAxes)), None)
+        return VectorCodes(row_shape[0], axes)
+
+    def denoiser(self, kind: str, codes: VectorCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
+        return (PublishedVectorDenoiser if kind == "published" else VectorDenoiser)(codes.n_codes, condition)
+
+
+VECTORS = Vectors()
+
+
+@register("domain", Vectors.name, help=Vectors.help)
+def _vectors() -> Domain:
+    return VECTORS

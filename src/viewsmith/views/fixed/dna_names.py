@@ -1,0 +1,69 @@
+"""The edits of DNA under the names that users write."""
+
+from __future__ import annotations
+
+from viewsmith.core.registry import register
+from viewsmith.views.base import ViewContext
+from viewsmith.views.fixed.dna import (
+    Deletion,
+    DNAMixup,
+    DNANoise,
+    DNAViews,
+    Insertion,
+    Inversion,
+    Mutation,
+    ReverseComplement,
+    Translocation,
+)
+
+
+@register(
+    "view maker",
+    "dna",
+    help="one or more edits of a list and perhaps the other strand (EvoAug)",
+    domains="dna",
+    source="Lee et al. 2023",
+)
+def _dna(context: ViewContext, *, max_edits: int = 2, mutation_rate: float = 0.05) -> DNAViews:
+    edits = [Deletion(), Insertion(), Translocation(), Mutation(mutation_rate)]
+    return DNAViews(edits, most=max_edits)
+
+
+@register("view maker", "reverse-complement", help="the other strand, half of the time", domains="dna")
+def _reverse_complement(context: ViewContext) -> ReverseComplement:
+    return ReverseComplement()
+
+
+@register("view maker", "mutation", help="a fraction of the letters redrawn", domains="dna")
+def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
+    return Mutation(mutation_rate)
+
+
+@register("view maker", "insertion", help="random letters inserted", domains="dna")
+def _insertion(context: ViewContext) -> Insertion:
+    return Insertion()
+
+
+@register("view maker", "deletion", help="a stretch deleted", domains="dna")
+def _deletion(context: ViewContext) -> Deletion:
+    return Deletion()
+
+
+@register("view maker", "translocation", help="the sequence rotated", domains="dna")
+def _translocation(context: ViewContext) -> Translocation:
+    return Translocation()
+
+
+@register("view maker", "inversion", help="a stretch replaced by its reverse complement", domains="dna")
+def _inversion(context: ViewContext) -> Inversion:
+    return Inversion()
+
+
+@register("view maker", "noise", help="Gaussian noise on the encoded letters", domains="dna", searches="noise_strength")
+def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
+    return DNANoise(noise_strength)
+
+
+@register("view maker", "mixup", help="mixed with a random sequence", domains="dna")
+def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
+    return DNAMixup(mixup_minimum)

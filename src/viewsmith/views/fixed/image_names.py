@@ -1,0 +1,109 @@
+"""The recipes of images under the names that users write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from viewsmith.core.registry import register
+from viewsmith.views.base import ViewContext, ViewMaker
+from viewsmith.views.fixed.images import PairedImageViews, image_recipe
+
+
+def _recipe(
+    name: Any,
+    context: ViewContext,
+    color_strength: float,
+    flip: float,
+    crop_minimum: float | Literal["auto"],
+    local_crops: int = 4,
+) -> ViewMaker:
+    crops: dict[str, Any] = {} if crop_minimum == "auto" else {"scale": (crop_minimum, 1.0)}
+    height, width = context.row_shape[:2]
+    return image_recipe(
+        name,
+        size=(height, width),
+        strength=color_strength,
+        flip=flip,
+        crops=local_crops,
+        mean=context.stats["pixel_mean"],
+        std=context.stats["pixel_scale"],
+        **crops,
+    )
+
+
+@register(
+    "view maker",
+    "simclr",
+    help="random crop, flip, color jitter, gray",
+    domains="images",
+    source="Chen et al. 2020",
+)
+def _simclr(
+    context: ViewContext,
+    *,
+    crop_minimum: float | Literal["auto"] = "auto",
+    flip: float = 0.5,
+    color_strength: float = 1.0,
+) -> ViewMaker:
+    return _recipe("simclr", context, color_strength, flip, crop_minimum)
+
+
+@register(
+    "view maker",
+    "byol",
+    help="two different recipes: blur and solarization too",
+    domains="images",
+    source="Grill et al. 2020",
+)
+def _byol(
+    context: ViewContext,
+    *,
+    crop_minimum: float | Literal["auto"] = "auto",
+    flip: float = 0.5,
+    color_strength: float = 1.0,
+) -> ViewMaker:
+    return _recipe("byol", context, color_strength, flip, crop_minimum)
+
+
+@register(
+    "view maker",
+    "moco",
+    help="MoCo v2's crops, colors and blur",
+    domains="images",
+    source="Chen, Fan et al. 2020",
+)
+def _moco(
+    context: ViewContext,
+    *,
+    crop_minimum: float | Literal["auto"] = "auto",
+    flip: float = 0.5,
+    color_strength: float = 1.0,
+) -> ViewMaker:
+    return _recipe("moco", context, color_strength, flip, crop_minimum)
+
+
+def _local_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+    maker = image_recipe("multicrop", size=(row_shape[0], row_shape[1]))
+    assert isinstance(maker, PairedImageViews)
+    return "small crops of multicrop", maker.size
+
+
+@register(
+    "view maker",
+    "multicrop",
+    help="two full and several small crops, for frameworks that take local views",
+    domains="images",
+    source="Caron et al. 2020",
+    local_views=True,
+    smaller=_local_size,
+)
+def _multicrop(
+    context: ViewContext,
+    *,
+    crop_minimum: float | Literal["auto"] = "auto",
+    flip: float = 0.5,
+    color_strength: float = 1.0,
+    local_crops: int = 4,
+) -> ViewMaker:
+    return _recipe("multicrop", context, color_strength, flip, crop_minimum, local_crops)
