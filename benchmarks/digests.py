@@ -80,7 +80,7 @@ def cells() -> dict[str, tuple[str, str, dict[str, Any]]]:
     found["hyena"] = ("Contrastive", "dna", {"encoder": "hyena", "epochs": 1})
     found["PiNDA shared"] = ("PiNDA", "images", {"generator": "shared", "learn_mean": True})
     found["PiNDA unet"] = ("PiNDA", "images", {"generator": "unet", "level": "free", "penalty": "inverse_norm"})
-    found["DiffAug map"] = ("DiffAug", "vectors", own["DiffAug"] | {"condition": "map", "projection": None})
+    found["DiffAug map"] = ("DiffAug", "vectors", own["DiffAug"] | {"condition": "map", "projector_dims": None})
     found["MetAug bank"] = ("MetAug", "vectors", {"memory": "bank", "form": "circle", "encoders": "per-view"})
     found["MetAug color"] = ("MetAug", "images", {"split": "color", "meta": "first-order"})
     return found

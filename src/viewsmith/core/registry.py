@@ -66,7 +66,9 @@ class Entry:
 
     @property
     def options(self) -> dict[str, Option]:
-        """Options by name."""
+        """Options by name. The trait ``options`` names those of a part that is built by its method alone."""
+        if "options" in self.traits:
+            return {name: Option(annotation, None) for name, annotation in self.traits["options"].items()}
         function: Any = self.build
         if inspect.isclass(function):
             # A class that depends on other parts, such as a framework on its encoder, has a `build` with the options.
@@ -148,6 +150,12 @@ def _same(one: Any, other: Any) -> bool:
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
+def registered(kind: Kind, domain: str | None = None, **traits: Any) -> list[str]:
+    """Names of the parts that are registered so far, each once, without importing plug-ins; those with such traits."""
+    found = [e for e in _entries[kind] if e.serves(domain) and all(e.trait(n, v) == v for n, v in traits.items())]
+    return list(dict.fromkeys(_written(e) for e in found))
+
+
 def entries(kind: Kind, domain: str | None = None) -> list[Entry]:
     """All parts of a kind, of plug-ins too, in the order in which they registered; for one domain, or for any."""
     load_plugins()
@@ -156,8 +164,11 @@ def entries(kind: Kind, domain: str | None = None) -> list[Entry]:
 
 def names(kind: Kind, domain: str | None = None) -> list[str]:
     """Names of `entries`, each once; one that takes an argument as ``name:ARGUMENT``."""
-    found = (e.name + e.trait("argument", "NAME") if e.name.endswith(":") else e.name for e in entries(kind, domain))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(_written(entry) for entry in entries(kind, domain)))
+
+
+def _written(entry: Entry) -> str:
+    return entry.name + entry.trait("argument", "NAME") if entry.name.endswith(":") else entry.name
 
 
 def get(kind: Kind, name: str, domain: str | None = None) -> Entry | None:

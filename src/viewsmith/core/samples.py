@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
+
+BLOCK = 1024
+BLOCK_VALUES = 4_000_000
+IMAGE_BLOCK = 64
+IMAGE_VALUES = 400_000
 
 
 class Samples:
@@ -47,3 +53,25 @@ Rows = Tensor | Samples
 def in_blocks(function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024) -> Tensor:
     """What a function makes of scaled rows, a block at a time."""
     return torch.cat([function(rows[start : start + size]) for start in range(0, len(rows), size)])
+
+
+def block_size(x: Tensor) -> int:
+    """Rows to handle at once: many vectors, fewer images or sequences, whose activations are large."""
+    values = max(1, math.prod(x.shape[1:]))
+    if x.dtype == torch.uint8 or x.ndim > 2:
+        return max(4, min(IMAGE_BLOCK, IMAGE_VALUES // values))
+    return max(1, min(BLOCK, BLOCK_VALUES // values))
+
+
+def blocks(x: Tensor, views: int = 1) -> Iterator[tuple[Tensor, int]]:
+    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike.
+
+    The more `views` of each row are looked at, the smaller they are.
+    """
+    size = max(1, block_size(x) // views)
+    for start in range(0, len(x), size):
+        block = x[start : start + size]
+        count = len(block)
+        if count < size:
+            block = torch.cat([block, block.new_zeros(size - count, *block.shape[1:])])
+        yield block, count

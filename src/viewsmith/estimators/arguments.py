@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from torch import nn
 
+import viewsmith.frameworks
+import viewsmith.views  # noqa: F401, they register what the documentation names
+from viewsmith.core.registry import registered
+from viewsmith.domains import domain_of
+
 Count = Annotated[int, Field(ge=1)]
 BatchSize = Annotated[int, Field(ge=2)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 Portion = Annotated[float, Field(gt=0, le=1)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Widths = tuple[Count, ...]
@@ -20,21 +26,23 @@ Auto = Literal["auto"]
 Jitter = Annotated[float, Field(ge=0, le=5)]  # the recipes' hue of 0.1 may become half a turn
 
 SHARED_DOC = """\
-    domain : {"auto", "vectors", "images", "dna"}
+    domain : {"auto", {domains}}
         What the samples are; "auto" looks at them.
-    framework : {"simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"}
-        Self-supervised objective.
-    view_maker : str
-        View makers joined by "+". Vectors: identity, noise, corruption, mixup, neighbor-mix, neighbors,
-        adversarial, conditional. Images: simclr, byol, moco, multicrop, grid-crop, identity, noise, mixup, neighbors,
-        neighbor-mix, adversarial. DNA: dna, reverse-complement, mutation, insertion, deletion, translocation,
-        inversion, identity, noise, mixup, neighbors, adversarial. Or channel:RUN, views drawn from the augmentation
-        channel of a run of crl-tac. "auto": neighbors, simclr and dna.
+    framework : str or viewsmith.frameworks.Framework
+        Self-supervised objective: {frameworks}; or a framework object of your own, which is copied and, where it has no
+        encoder yet, connected to the estimator's.
+    framework_options : dict or None
+        Further options of the framework by name; `viewsmith methods` lists them.
+    view_maker : str or viewsmith.views.ViewMaker
+        View makers joined by "+". {view makers}. Or channel:RUN, views drawn from the augmentation channel of a run of
+        crl-tac; or a view maker of your own, which is copied. "auto": {default views}.
+    view_options : dict or None
+        Further options of the view makers by name.
     kernel : {"auto", "cauchy", "cosine"}
         SimCLR's similarity of embeddings: 1 / (1 + d^2) as they are, or exp(cosine / temperature). "auto": cauchy on
         vectors and with neighbors.
     temperature : float or None
-        None: the framework's usual one; 1 with the Cauchy kernel.
+        None: the framework's default; 1 with the Cauchy kernel.
     momentum : float or "auto"
         Of the slowly moving copy (moco, moco-v3, byol, dino).
     queue_size : int or "auto"
@@ -42,8 +50,9 @@ SHARED_DOC = """\
     prototypes : int or "auto"
         Number of prototypes (swav) or outputs (dino).
     encoder : str or torch.nn.Module
-        Vectors: mlp. Images: cnn, resnet18, resnet50, crl-cnn, timm:NAME. DNA: cnn, hyena. Or a module of your own
-        from scaled samples to rows; it is copied. "auto": mlp, cnn (resnet18 on a GPU), cnn.
+        {encoders}. Or a module of your own from scaled samples to rows; it is copied. "auto": {default encoders}.
+    encoder_options : dict or None
+        Further options of the encoder by name.
     encoder_weights : str or None
         A safetensors file with weights to start from: the published HyenaDNA's for hyena, torchvision's names for
         ResNets.
@@ -55,9 +64,9 @@ SHARED_DOC = """\
         Widths of the hidden layers of the mlp encoder.
     norm : {"batch", "none"}
         BatchNorm and ReLU after every layer of the mlp, the representation included; or ReLU between plain layers.
-    projection : tuple of int or "auto"
-        Widths of the projection head; the last is the embedding's. "auto": the framework's.
-    prediction : tuple of int or "auto"
+    projector_dims : tuple of int or "auto"
+        Widths of the projection head; the last is the projection's. "auto": the framework's.
+    predictor_dims : tuple of int or "auto"
         Widths of the predictor. "auto": the framework's.
     representation_noise : float
         Strength of noise on the representation before the head (SimCL); 0: none.
@@ -72,15 +81,15 @@ SHARED_DOC = """\
         Standard deviation of noise views in scaled units; "auto" chooses from 0.25, 0.5, 1 and 2 without labels.
     noise_distribution : {"gaussian", "uniform"}
     corruption_rate : float
-        Share of the features that corruption and conditional corruption replace.
+        Fraction of the features that corruption and conditional corruption replace.
     mixup_minimum, neighbor_mix_minimum : float
-        Smallest share of the sample in a mixture.
+        Smallest fraction of the sample in a mixture.
     adversarial_strength : float
         Step of adversarial views in scaled units.
     crop_minimum : float or "auto"
-        Smallest area of a crop, as a share of the image; "auto": the recipe's.
+        Smallest area of a crop, as a fraction of the image; "auto": the recipe's.
     flip : float
-        Share of the views of images that are mirrored.
+        Fraction of the views of images that are mirrored.
     color_strength : float
         Factor on the recipe's color jitter, at most 5; 0: none.
     local_crops : int
@@ -88,7 +97,7 @@ SHARED_DOC = """\
     max_edits : int
         Most edits of one sequence (dna).
     mutation_rate : float
-        Share of the letters that mutation changes, at most 0.75.
+        Fraction of the letters that mutation changes, at most 0.75.
     scaling : {"auto", "standard", "global", "none"}
         Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero.
     impute : {"none", "median"}
@@ -100,7 +109,7 @@ SHARED_DOC = """\
     optimizer : {"adamw", "adam", "sgd"}
     learning_rate : float or "auto"
     weight_decay, warmup : float
-        `warmup` is the share of the steps in which the rate rises.
+        `warmup` is the fraction of the steps in which the rate rises.
     schedule : {"cosine", "constant"}
     gradient_clip : float or None
         Largest norm of the gradient.
@@ -135,49 +144,73 @@ def with_shared(doc: str) -> str:
 
     An entry that the class has of its own takes the place of the shared one.
     """
-    for marker, shared in (("[shared]", SHARED_DOC), ("[attributes]", ATTRIBUTES_DOC)):
+    for marker, shared in (("[shared]", _filled(SHARED_DOC)), ("[attributes]", ATTRIBUTES_DOC)):
         entries = re.split(r"^(?=    \S)", shared, flags=re.MULTILINE)
         fresh = [entry for entry in entries if entry and f"\n{entry.split(' :')[0]} :" not in doc]
         doc = doc.replace(f"    {marker}\n", "".join(fresh))
     return doc
 
 
+def _filled(doc: str) -> str:
+    """The documentation with the names that are built in, from the registry."""
+    domains = [domain_of(name) for name in registered("domain")]
+    lists = {
+        "domains": ", ".join(f'"{domain.name}"' for domain in domains),
+        "frameworks": ", ".join(registered("framework", general=True)),
+        "view makers": ". ".join(
+            f"{d.name.capitalize()}: {', '.join(registered('view maker', d.name))}" for d in domains
+        ),
+        "default views": ", ".join(f"{d.default_views} ({d.name})" for d in domains),
+        "encoders": ". ".join(f"{d.name.capitalize()}: {', '.join(registered('encoder', d.name))}" for d in domains),
+        "default encoders": ", ".join(f"{d.default_encoder} ({d.name})" for d in domains),
+    }
+    for name, text in lists.items():
+        doc = doc.replace("{" + name + "}", text)
+    lines = (
+        textwrap.wrap(line, 116, subsequent_indent=" " * 8) if len(line) > 116 else [line] for line in doc.split("\n")
+    )
+    return "\n".join(part for wrapped in lines for part in wrapped)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Arguments:
     """The constructor's arguments, documented in `SHARED_DOC`: stored untouched, checked by fit."""
 
-    domain: Literal["auto", "vectors", "images", "dna"] = "auto"
-    framework: Literal["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"] = "simclr"
-    view_maker: str = "auto"
+    domain: str = "auto"
+    framework: str | nn.Module = "simclr"
+    framework_options: dict[str, Any] | None = None
+    view_maker: str | nn.Module = "auto"
+    view_options: dict[str, Any] | None = None
     kernel: Literal["auto", "cauchy", "cosine"] = "auto"
     temperature: Positive | None = None
-    momentum: Share | Auto = "auto"
+    momentum: Fraction | Auto = "auto"
     queue_size: Count | Auto = "auto"
     prototypes: Count | Auto = "auto"
     encoder: str | nn.Module = "auto"
+    encoder_options: dict[str, Any] | None = None
     encoder_weights: str | None = None
     n_components: Count | Auto = "auto"
     stem: Literal["auto", "small", "standard"] = "auto"
     hidden: Widths = (256,)
     norm: Literal["batch", "none"] = "batch"
-    projection: Widths | Auto = "auto"
-    prediction: Widths | Auto = "auto"
+    projector_dims: Widths | Auto = "auto"
+    predictor_dims: Widths | Auto = "auto"
     representation_noise: Rate = 0.0
     input_components: Count | Auto | None = "auto"
     n_neighbors: Count = 5
     neighbor_space: Literal["input", "encoder"] = "input"
     noise_strength: Positive | Auto = 1.0
     noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
-    corruption_rate: Share = 0.6
-    mixup_minimum: Share = 0.9
-    neighbor_mix_minimum: Share = 0.5
+    corruption_rate: Fraction = 0.6
+    mixup_minimum: Fraction = 0.9
+    neighbor_mix_minimum: Fraction = 0.5
     adversarial_strength: Positive = 0.1
     crop_minimum: Portion | Auto = "auto"
-    flip: Share = 0.5
+    flip: Fraction = 0.5
     color_strength: Jitter = 1.0
     local_crops: Count = 4
     max_edits: Count = 2
-    mutation_rate: Share = 0.05
+    mutation_rate: Fraction = 0.05
     scaling: Literal["auto", "standard", "global", "none"] = "auto"
     impute: Literal["none", "median"] = "none"
     epochs: Count | Auto = "auto"
@@ -185,7 +218,7 @@ class Arguments:
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     learning_rate: Positive | Auto = "auto"
     weight_decay: Rate = 0.0
-    warmup: Share = 0.0
+    warmup: Fraction = 0.0
     schedule: Literal["cosine", "constant"] = "cosine"
     gradient_clip: Positive | None = None
     precision: Literal["32", "bf16"] = "32"

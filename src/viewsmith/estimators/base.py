@@ -4,45 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import numbers
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.random import derive_seed
-from viewsmith.core.samples import Rows, Samples
+from viewsmith.core.samples import Rows, blocks
 from viewsmith.core.tensors import load_weights
-from viewsmith.core.version import __version__
-from viewsmith.domains.checks import check_finite, to_rows
+from viewsmith.data import Dataset
+from viewsmith.domains import Domain, detect, domain_of
 from viewsmith.estimators.arguments import Arguments, with_shared
-from viewsmith.estimators.build.channels import follow_channel
-from viewsmith.estimators.build.resolve import CHANNEL, RESOLVED, resolve
-from viewsmith.estimators.fitting import check_rows_per_process, find_device, find_seed, refresh_batch_norm, train
-from viewsmith.estimators.options import check_options
-from viewsmith.estimators.rows import (
-    Draw,
-    array_rows,
-    blocks,
-    domain_of,
-    draw_views,
-    fingerprint,
-    fit_input,
-    make_input,
-    raw_features,
+from viewsmith.estimators.build.resolve import resolve_shared, view_entries
+from viewsmith.estimators.figures import Figures, shared_figures
+from viewsmith.estimators.fitting import (
+    check_rows_per_process,
+    find_device,
+    find_seed,
+    refresh_batch_norm,
+    scale,
+    train,
 )
-from viewsmith.estimators.strength import resolve_strength
+from viewsmith.estimators.options import check_options
+from viewsmith.estimators.plan import Plan, Resolved, TrainingData
+from viewsmith.estimators.rows import Draw, draw_views, fingerprint
+from viewsmith.estimators.saving import check_packages, configuration, copied_weights
+from viewsmith.estimators.strength import choose_strength
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.training.run import RunFolder
 
@@ -53,9 +52,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     name: ClassVar[str]  # as on the command line
     presets: ClassVar[dict[str, dict[str, Any]]] = {}  # by name, for vectors, or name-domain
-    strength_option: ClassVar[str]  # the argument that may be "auto" and is then chosen without labels
+    frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method takes; "*": all general ones
+    resolved_type: ClassVar[type[Resolved]] = Resolved
+    strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels when it is "auto"
     trial_options: ClassVar[dict[str, Any]] = {}  # what else the short trainings of that choice change
-    resolved_options: ClassVar[tuple[str, ...]] = ()  # names that `_resolve` adds to what fit keeps
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -63,7 +63,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     # ---- to be written by subclasses ------------------------------------------------------------------------------
 
-    def _build(self, settings: SimpleNamespace) -> Method:
+    def _build(self, plan: Plan[Any, Any]) -> Method:
         """The method with fresh weights."""
         raise NotImplementedError
 
@@ -71,14 +71,17 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Whether fit needs labels: with one ablation of DiffAug alone."""
         return False
 
-    def _defaults(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
-        """What this method takes for "auto" where it differs from the others."""
-        if CHANNEL in options.view_maker:
-            follow_channel(options, domain, row_shape)
+    def _adapt(self, options: Any, domain: Domain, row_shape: tuple[int, ...]) -> Any:
+        """The arguments with what follows from the domain and the shape of a sample, before rows are scaled."""
+        if options.view_maker != "auto":
+            for entry in view_entries(options.view_maker, domain):
+                if adapt := entry.trait("adapt"):
+                    options = adapt(options, domain, row_shape)
+        return options
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
-        """The settings of this method alone that "auto" leaves to the data; `resolved` are the shared ones."""
-        return {}
+    def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
+        """The settings of this method that "auto" leaves to the data, and what `_build` needs once."""
+        return self.resolved_type(**shared), None
 
     # ---- scikit-learn ---------------------------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         run : path, optional
             Folder that keeps the run: configuration, metrics, checkpoints while training, weights, summary.
         resume : bool
-            Go on with the run in that folder; with nothing there, start.
+            Resume the run in that folder; with nothing there, start.
         context : dict, optional
             Where the data come from, kept with the run; see `viewsmith.workflows.runs.data_record`.
 
@@ -126,46 +129,42 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         TrainingError
             The loss became infinite or NaN.
         """
+        # Read
         options = check_options(type(self), self.get_params(deep=False))
-        domain = domain_of(X, options.domain)
-        rows = self._rows(X, domain, None)
-        self._defaults(options, domain, rows.shape[1:])
+        domain = detect(X, options.domain)
+        rows = self._read(X, domain, None)
+        options = self._adapt(options, domain, rows.shape[1:])
         folder = RunFolder(run) if run is not None else None
         if folder and context is None:
             context = {"data": {"fingerprint": fingerprint(rows)}}
+        context = context or {}
         if folder and resume and folder.exists() and options.random_state is None:
-            options.random_state = folder.read_config().get("parameters", {}).get("random_state")
+            seed = folder.read_config().get("parameters", {}).get("random_state")
+            options = dataclasses.replace(options, random_state=seed)
         device = find_device(options.device)
         check_rows_per_process(len(rows), options.batch_size)
         seed = distributed.any_says(find_seed(options.random_state), device)
-        raw = torch.from_numpy(rows)
-        scaler: Any = make_input(domain, rows.shape[1:])
-        fitted: dict[str, Any] = {"domain": domain, "row_shape": list(rows.shape[1:]), "seed": seed}
-        fitted["scaling"] = fit_input(scaler, raw, options.scaling)
-        if domain == "images":
-            fitted |= {"pixel_mean": scaler.center.tolist(), "pixel_scale": scaler.scale.tolist()}
-        x: Rows = scaler(raw) if domain == "vectors" else Samples(raw, scaler)
-        fitted |= resolve(options, domain, x, device)
-        if hasattr(options, "channel_from"):
-            fitted["channel_from"] = options.channel_from
-        fitted |= self._resolve(options, fitted, x)
-        fitted |= resolve_strength(self, options, fitted, rows, seed)
-        names = (context or {}).get("feature_names")
-        fitted["named"] = hasattr(self, "feature_names_in_")
-        fitted["feature_names"] = [str(n) for n in (self.feature_names_in_ if fitted["named"] else names or [])]
-        self.options_, self.fitted_ = options, fitted
-        self.scaler_: Any = scaler
-        method = self._fresh(x)
-
-        # With several processes all read the folder and the first one writes it.
+        data = scale(domain, rows, options.scaling, device, seed, y)
+        # Resolve
+        plan = self._plan(options, data, context.get("feature_names"))
+        # Build
+        self.options_, self.resolved_ = options, plan.resolved
+        self.scaler_: Any = data.layer
+        self.method_, self.context_ = self._fresh(plan, data.x), context
+        self.initial_ = self.weights()
+        # Train. With several processes all read the folder and the first one writes it.
         first = distributed.rank() == 0
-        going_on = folder.open_for(self._config(context or {}), resume=resume) if folder and first else False
-        going_on = distributed.first_says(going_on, device)
-        self.method_, self.context_ = method, context or {}
-        self.initial_ = self._weights()
+        resumes = folder.open_for(self.configuration(), resume=resume) if folder and first else False
+        resumes = distributed.first_says(resumes, device)
         if folder and first and not folder.initial.exists():
             folder.write_initial(self.initial_)
-        train(self, x, device, folder, resume=going_on)
+        outcome = train(self.name, self.method_, data, options, folder, resume=resumes, split=context.get("split"))
+        self.status_, self.metrics_ = outcome.status, outcome.metrics
+        self.warnings_, self.summary_ = outcome.warnings, outcome.summary
+        self._to_device()
+        if folder and first:
+            folder.write_model(self.weights())
+            folder.write_summary(self.summary_)
         return self
 
     def transform(self, X: Any, *, output: str = "representation") -> np.ndarray:
@@ -176,10 +175,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         check_is_fitted(self)
         if output not in self.outputs_:
             raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
-        rows = self._known_rows(X)
+        rows = self.known_rows(X)
         with torch.no_grad():
             parts = [
-                self.method_.represent(self._scaled(block), output).float()[:count].cpu().numpy()
+                self.method_.represent(self.scale_rows(block), output).float()[:count].cpu().numpy()
                 for block, count in blocks(torch.from_numpy(rows), self._views_a_row)
             ]
         return np.concatenate(parts)
@@ -187,12 +186,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def scaled(self, X: Any) -> np.ndarray:
         """Samples as the model scales them, float32: vectors (n, d), images (n, C, H, W), DNA (n, 4, L)."""
         check_is_fitted(self)
-        return self._scaled(self._known_rows(X)).cpu().numpy()
+        return self.scale_rows(self.known_rows(X)).cpu().numpy()
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
         """What a user would take without a model, float32 (n, d) by name; the best of them is compared with."""
         check_is_fitted(self)
-        return raw_features(self._known_rows(X), self.fitted_["domain"], self.scaler_)
+        return self.domain_.raw_features(self.known_rows(X), self.scaler_)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         """Augmented views of samples, (n, n_views, ...), in the units and dtype of the data.
@@ -204,10 +203,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         random_state : int, optional
             Default: the seed of the fit, so that repeated calls give the same views.
         pool : array-like, optional
-            Samples that view makers borrow from (neighbors, corruption, mixup); default: `X` itself.
+            Samples that view makers take other rows from (neighbors, corruption, mixup); default: `X` itself.
         """
         check_is_fitted(self)
-        with self._borrowing(X, n_views, random_state, pool) as (x, index, seed):
+        with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
 
             def view(part: slice, generator: torch.Generator) -> Tensor:
                 own = None if index is None else index[part]
@@ -215,19 +214,15 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
             return self._drawn(X, x, view, n_views, seed)
 
-    def _drawn(self, X: Any, x: Rows, view: Draw, n_views: int, seed: int) -> np.ndarray:
-        """Views of X, scaled x, in the units of the data, (n, n_views, ...)."""
+    def figures(self, dataset: Dataset) -> Figures:
+        """What a report shows of the model and data: maps and galleries; subclasses add their own.
 
-        def inverse(part: slice, generator: torch.Generator) -> Tensor:
-            made: Tensor = self.scaler_.inverse(view(part, generator))
-            return made
-
-        views = draw_views(inverse, x, n_views, seed)
-        if self.fitted_["domain"] != "images":
-            return views
-        # A model of gray images takes them with and without their one channel; crops are smaller than their image.
-        height, width = views.shape[2:4]
-        return views.reshape(*views.shape[:2], height, width, *np.shape(X)[3:])
+        Parameters
+        ----------
+        dataset : Dataset
+            Test rows are shown where there are some.
+        """
+        return shared_figures(self, self.views, dataset)
 
     @property
     def outputs_(self) -> tuple[str, ...]:
@@ -235,8 +230,18 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return ("representation", "projection")
 
     @property
+    def fitted_(self) -> dict[str, Any]:
+        """What fit resolved from the data, plain values by name."""
+        return self.resolved_.as_dict()
+
+    @property
+    def domain_(self) -> Domain:
+        """What the samples are."""
+        return domain_of(self.resolved_.domain)
+
+    @property
     def _n_features_out(self) -> int:
-        return int(self.fitted_["n_components"])
+        return self.resolved_.n_components
 
     @property
     def _views_a_row(self) -> int:
@@ -249,9 +254,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Write the model as a run folder; an existing model there is replaced only if it is of this configuration."""
         check_is_fitted(self)
         folder = RunFolder(path)
-        folder.open_for(self._config(self.context_), resume=True)
+        folder.open_for(self.configuration(), resume=True)
         folder.write_initial(self.initial_)
-        folder.write_model(self._weights())
+        folder.write_model(self.weights())
         folder.write_summary(self.summary_)
         folder.write_metrics(self.metrics_)
 
@@ -259,18 +264,17 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def _load(cls, folder: RunFolder, config: dict[str, Any], own: dict[str, Any]) -> Self:
         """The model of a run; `own` are the parts that no text describes, by argument."""
         options = check_options(cls, {**config["parameters"], **own})
+        resolved = cls.resolved_type.from_dict(config["fitted"])
+        check_packages(resolved.packages, folder.path)
         estimator = cls(**vars(options))
-        estimator.options_, estimator.fitted_ = options, dict(config["fitted"])
+        estimator.options_, estimator.resolved_ = options, resolved
         estimator.context_ = {"data": config["data"]} if "data" in config else {}
-        fitted = estimator.fitted_
-        for name in (*RESOLVED, *cls.resolved_options):
-            _ = fitted[name]  # a KeyError names what a damaged file lacks
-        estimator.n_features_in_ = int(np.prod(fitted["row_shape"]))
-        if fitted["named"]:
-            estimator.feature_names_in_ = np.asarray(fitted["feature_names"], dtype=object)
+        estimator.n_features_in_ = int(np.prod(resolved.row_shape))
+        if resolved.named:
+            estimator.feature_names_in_ = np.asarray(resolved.feature_names, dtype=object)
         trained, initial = folder.read_weights()
-        estimator.scaler_ = make_input(fitted["domain"], fitted["row_shape"])
-        estimator.method_ = estimator._build(estimator._settings(fresh=False))
+        estimator.scaler_ = estimator.domain_.input_layer(resolved.row_shape)
+        estimator.method_ = estimator._build(Plan(options, resolved))
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
@@ -279,122 +283,119 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         estimator._to_device()
         return estimator
 
+    def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        """All that rebuilds the model, as plain values; before fit what is known by then, with the record of `data`."""
+        fitted = hasattr(self, "resolved_")
+        seed = self.resolved_.seed if fitted else self.random_state
+        record = self.context_.get("data") if fitted else data
+        return configuration(self.name, self.get_params(deep=False), seed, record, self.resolved_ if fitted else None)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Weights of input layer and method, on the CPU."""
+        return copied_weights(self._modules())
+
     def untrained(self, X: Any) -> Self:
         """A copy with the weights from before training and BatchNorm statistics from one pass over the rows of `X`."""
         check_is_fitted(self)
         other = copy.copy(self)
         other.scaler_, other.method_ = copy.deepcopy(self.scaler_), copy.deepcopy(self.method_)
         load_weights(other._modules(), self.initial_, "the initial weights")
-        refresh_batch_norm(other.method_, other._samples(X))
+        refresh_batch_norm(other.method_, other.samples(X))
         return other
 
-    # ---- inside ---------------------------------------------------------------------------------------------------
+    # ---- between what users hold and what methods take --------------------------------------------------------------
 
-    def _rows(self, X: Any, domain: str, row_shape: list[int] | None) -> np.ndarray:
-        """float32 vectors, uint8 images or letters from what the user gave, checked; `row_shape` None: to be fitted."""
-        fresh = row_shape is None
-        if domain != "vectors":
-            rows = array_rows(X, domain, row_shape)
-            if fresh:
-                if len(rows) < 2:
-                    raise InputError(f"the data hold {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
+    def known_rows(self, X: Any) -> np.ndarray:
+        """Rows of samples like those that the model was fitted on, checked."""
+        return self._read(X, self.domain_, self.resolved_.row_shape)
+
+    def samples(self, X: Any) -> Rows:
+        """What the user gave as scaled samples on the model's device; images and DNA are scaled when taken."""
+        raw = torch.from_numpy(self.known_rows(X)).to(next(self.scaler_.buffers()).device)
+        with torch.no_grad():
+            return self.domain_.scaled(raw, self.scaler_)
+
+    def scale_rows(self, rows: np.ndarray | Tensor) -> Tensor:
+        """Rows as scaled samples, all at once."""
+        with torch.no_grad():
+            scaled: Tensor = self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
+            return scaled
+
+    def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> np.ndarray:
+        """Rows of what the user gave; `row_shape` None: to be fitted."""
+        rows = domain.read(X, row_shape=row_shape, impute=self.impute, estimator=self)
+        if row_shape is None:
+            if len(rows) < 2:
+                raise InputError(f"the data hold {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
+            if not domain.named_features:
                 self.n_features_in_ = int(np.prod(rows.shape[1:]))
                 if hasattr(self, "feature_names_in_"):  # of an earlier fit on a DataFrame
                     del self.feature_names_in_
-            return np.ascontiguousarray(rows)
-        if hasattr(X, "detach"):
-            X = to_rows(X)[0]
-        if getattr(X, "ndim", 2) > 2 and self.domain == "vectors":
-            X = np.reshape(X, (len(X), -1))
-        rows = validate_data(
-            self,
-            X,
-            reset=fresh,
-            accept_sparse="csr",
-            dtype=np.float32,
-            ensure_all_finite=False,
-            ensure_min_samples=2 if fresh else 1,
-        )
-        rows = np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(rows, None if names is None else [str(n) for n in names], self.impute)
         return rows
 
-    def _known_rows(self, X: Any) -> np.ndarray:
-        return self._rows(X, self.fitted_["domain"], self.fitted_["row_shape"])
+    def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> Plan[Any, Any]:
+        """All that the model is built from."""
+        shared = resolve_shared(options, data, self.frameworks)
+        resolved, inputs = self._resolve(options, shared, data)
+        named = hasattr(self, "feature_names_in_")
+        names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
+        resolved = dataclasses.replace(resolved, named=named, feature_names=names)
+        return Plan(options, self._with_strength(options, resolved, data), inputs, fresh=True)
 
-    @contextlib.contextmanager
-    def _borrowing(
-        self, X: Any, n_views: int, random_state: int | None, pool: Any
-    ) -> Iterator[tuple[Rows, Tensor | None, int]]:
-        """Scaled samples, their positions in the pool and the seed, while the method has the rows it borrows from."""
-        if not isinstance(n_views, numbers.Integral) or n_views < 1:
-            raise InputError(f"n_views is {n_views!r}, expected a whole number of at least 1")
-        x = self._samples(X)
-        borrowed = x if pool is None else self._samples(pool)
-        seed = self.fitted_["seed"] if random_state is None else random_state
-        try:
-            if self.method_.needs_pool:
-                if len(borrowed) < 2:
-                    raise InputError(
-                        "views borrow from other rows: expected at least two rows, got one; give pool=rows"
-                    )
-                with torch.no_grad():
-                    self.method_.prepare(borrowed, seed)
-            yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
-        finally:
-            self.method_.release()
+    def _with_strength(self, options: Any, resolved: Resolved, data: TrainingData) -> Resolved:
+        """With the strengths of noise; one that is "auto" and is used is chosen without labels."""
+        option = self.strength_option
+        chosen = {n: getattr(options, n) for n in sorted({"noise_strength", option})}
+        automatic = chosen[option] == "auto"
+        chosen = {n: 1.0 if value == "auto" else value for n, value in chosen.items()}
+        views = view_entries(resolved.view_maker, data.domain)
+        if automatic and (option != "noise_strength" or any(v.trait("searches") == option for v in views)):
+            best, scores = choose_strength(self, option, self.trial_options, data, options.batch_size)
+            chosen |= {option: best, "strength_scores": scores}
+        return dataclasses.replace(resolved, **chosen)
 
-    def _settings(self, *, fresh: bool) -> SimpleNamespace:
-        """Options with what fit resolved in place of "auto"; `fresh`: weights to start from are to be read."""
-        given = vars(self.options_)
-        weights = given["encoder_weights"] if fresh else None
-        further = {"module": given["encoder"], "weights": weights, "fresh": fresh}
-        return SimpleNamespace(**{**given, **self.fitted_, **further})
-
-    def _fresh(self, x: Rows) -> Method:
+    def _fresh(self, plan: Plan[Any, Any], x: Rows) -> Method:
         with torch.random.fork_rng([]):
-            torch.manual_seed(derive_seed(self.fitted_["seed"], "init"))
-            method = self._build(self._settings(fresh=True))
+            torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
+            method = self._build(plan)
         axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]
         for number, each in enumerate(axes):  # the encoder's, and its momentum copy's
             each.fit(x[:]) if number == 0 else each.load_state_dict(axes[0].state_dict())
         return method
 
-    def _config(self, context: dict[str, Any]) -> dict[str, Any]:
-        """All that rebuilds the model: method, parameters, where the data came from, what fit resolved."""
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_CONFIGURATION}
-        parameters["random_state"] = self.fitted_["seed"]
-        for name, value in parameters.items():
-            if isinstance(value, nn.Module):
-                parameters[name] = f"module:{type(value).__name__}"
-        config = {"viewsmith": __version__, "method": self.name, "parameters": parameters}
-        if "data" in context:
-            config["data"] = context["data"]
-        return config | {"fitted": self.fitted_}
+    @contextlib.contextmanager
+    def _prepared(
+        self, X: Any, n_views: int, random_state: int | None, pool: Any
+    ) -> Iterator[tuple[Rows, Tensor | None, int]]:
+        """Scaled samples, their positions in the pool and the seed, while the method has the rows of the pool."""
+        if not isinstance(n_views, numbers.Integral) or n_views < 1:
+            raise InputError(f"n_views is {n_views!r}, expected a whole number of at least 1")
+        x = self.samples(X)
+        others = x if pool is None else self.samples(pool)
+        seed = self.resolved_.seed if random_state is None else random_state
+        try:
+            if self.method_.needs_pool:
+                if len(others) < 2:
+                    raise InputError("views take other rows: expected at least two rows, got one; give pool=rows")
+                with torch.no_grad():
+                    self.method_.prepare(others, seed)
+            yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
+        finally:
+            self.method_.release()
+
+    def _drawn(self, X: Any, x: Rows, view: Draw, n_views: int, seed: int) -> np.ndarray:
+        """Views of X, scaled x, in the units of the data, (n, n_views, ...)."""
+
+        def inverse(part: slice, generator: torch.Generator) -> Tensor:
+            made: Tensor = self.scaler_.inverse(view(part, generator))
+            return made
+
+        return self.domain_.in_given_form(draw_views(inverse, x, n_views, seed), np.shape(X))
 
     def _modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_})
-
-    def _weights(self) -> dict[str, Tensor]:
-        return {name: value.detach().cpu().clone() for name, value in self._modules().state_dict().items()}
 
     def _to_device(self) -> None:
         device = find_device(self.options_.device)
         self.scaler_.to(device)
         self.method_.to(device).eval()
-
-    def _samples(self, X: Any) -> Rows:
-        """What the user gave as scaled samples on the model's device; images and DNA are scaled when taken."""
-        rows = self._known_rows(X)
-        if self.fitted_["domain"] == "vectors":
-            return self._scaled(rows)
-        return Samples(torch.from_numpy(rows).to(next(self.scaler_.buffers()).device), self.scaler_)
-
-    def _scaled(self, rows: np.ndarray | Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
-
-
-# What changes where and how long a run is made, not what it is: a resumed run may change these.
-_NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")

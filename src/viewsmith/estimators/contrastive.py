@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, ClassVar
 
 from viewsmith.core.method import Method
+from viewsmith.core.registry import register
+from viewsmith.estimators import presets
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build import model as parts
+from viewsmith.estimators.build.model import make_model, make_optimizer
+from viewsmith.estimators.plan import Plan, Resolved
 from viewsmith.methods.contrastive import ContrastiveMethod
 
 
+@register(
+    "method",
+    "contrastive",
+    help="learns nothing: fixed views, by default the neighbor recipe, SimCLR's crops and colors, DNA edits",
+    source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
+)
 @dataclass(kw_only=True, eq=False, repr=False)
 class Contrastive(ViewsmithEstimator):
     """Contrastive representations of vectors, images and DNA with fixed views.
@@ -38,35 +45,8 @@ class Contrastive(ViewsmithEstimator):
     """
 
     name = "contrastive"
-    strength_option = "noise_strength"
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # SimCLR as the noise papers run it on vectors (PiNDA, section 4.2 and appendix B).
-        "paper": {
-            "view_maker": "noise",
-            "kernel": "cosine",
-            "hidden": (1024, 1024),
-            "norm": "none",
-            "projection": (256, 128),
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "schedule": "constant",
-            "epochs": 100,
-        },
-        # SimCLR as the same paper runs it on images (section 4.2, table 3, appendix B).
-        "paper-images": {
-            "view_maker": "simclr",
-            "kernel": "cosine",
-            "temperature": 0.1,
-            "encoder": "resnet18",
-            "projection": (256, 128),
-            "batch_size": 256,
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "schedule": "constant",
-            "epochs": 1000,
-        },
-    }
+    presets = presets.CONTRASTIVE
 
-    def _build(self, settings: SimpleNamespace) -> Method:
-        framework, views = parts.make_model(settings)
-        return ContrastiveMethod(framework, views, epochs=settings.epochs, optimizer=parts.make_optimizer(settings))
+    def _build(self, plan: Plan[Contrastive, Resolved]) -> Method:
+        framework, views = make_model(plan)
+        return ContrastiveMethod(framework, views, epochs=plan.resolved.epochs, optimizer=make_optimizer(plan))

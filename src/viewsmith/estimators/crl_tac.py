@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -14,34 +14,68 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
-from viewsmith.core.samples import Rows, in_blocks
-from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Widths
+from viewsmith.core.registry import entries, find, register
+from viewsmith.core.samples import in_blocks
+from viewsmith.data import Dataset
+from viewsmith.domains import Domain
+from viewsmith.estimators import presets
+from viewsmith.estimators.arguments import Auto, Count, Positive, Rate
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build import channels
-from viewsmith.estimators.build import model as parts
-from viewsmith.estimators.build.custom_transforms import FamilyOption, family_text, inspect_family, is_own, like_samples
-from viewsmith.estimators.build.resolve import check_crops, crop_of, default_epochs, probe
-from viewsmith.estimators.fitting import find_device
+from viewsmith.estimators.build.channels import make_channel, make_family, transforms_of
+from viewsmith.estimators.build.custom_transforms import (
+    FamilyOption,
+    family_text,
+    inspect_family,
+    is_custom,
+    like_samples,
+)
+from viewsmith.estimators.build.model import domain_in, make_encoder, make_head, make_optimizer
+from viewsmith.estimators.build.resolve import check_crops, default_epochs, part_options, probe
+from viewsmith.estimators.figures import Figures, figure_rows, gallery_samples, shared_figures
+from viewsmith.estimators.figures.channel import channel_figures
+from viewsmith.estimators.plan import Plan, Resolved, TrainingData
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
-from viewsmith.networks.mlp import MLP
-from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts, nonzero
+from viewsmith.views.learned.transforms import Family, crop_grid
 
 Draws = Annotated[int, Field(ge=2)]
 Part = Annotated[float, Field(gt=0, lt=1)]
 Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
-#: Options of the families of "auto", by domain.
-FAMILY_OPTIONS = {
-    "images": ("crop_size", "crop_stride", "crop_scales", "crop_flips"),
-    "vectors": ("masks", "mask_fraction"),
-    "dna": ("windows", "window_fraction"),
-}
-FAMILIES = {"images": "crops of images", "vectors": "masks of vectors", "dna": "windows of DNA"}
 #: Of the encoder "crl-cnn" on a CPU, where "auto" asks for epochs: ten minutes on two cores (docs, CRL-TAC).
 STEPS = 2800
 Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CRLTACResolved(Resolved):
+    """With the transformations, and what keeps the channel going.
+
+    Attributes
+    ----------
+    projector_dims : tuple of int
+        Widths of the head.
+    family_options : dict
+        Of the domain's transformations.
+    custom_family : dict or None
+        What was found of transformations of the user's own, see `inspect_family`.
+    centered : bool
+    effective_target : float or None
+    """
+
+    projector_dims: tuple[int, ...]
+    family_options: dict[str, Any]
+    custom_family: dict[str, Any] | None = None
+    centered: bool
+    effective_target: float | None = None
+
+
+@register(
+    "method",
+    "crl-tac",
+    help="learns a distribution over transformations (crops, feature subsets, windows), given the sample",
+    source="CRL-TAC: Koyama et al. 2021, Contrastive representation learning with trainable augmentation channel",
+)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CRLTAC(ViewsmithEstimator):
     """Representations learned together with a distribution P(T|x) over transformations of each sample.
@@ -110,8 +144,8 @@ class CRLTAC(ViewsmithEstimator):
         Which views show something, so that the metrics have the mass of P(T|x) on them (`nonempty_mass`). "auto": of
         images that are not scaled, as is usual here, those that are not all black. In Python also a function from
         scaled views (n, ...) to bool (n,).
-    projection : tuple of int or "auto"
-        Widths of the head, behind a ReLU; the last is the embedding's. "auto": 128 with "crl-cnn", else 200 and 50,
+    projector_dims : tuple of int or "auto"
+        Widths of the head, behind a ReLU; the last is the projection's. "auto": 128 with "crl-cnn", else 200 and 50,
         as published.
     [shared]
 
@@ -130,31 +164,12 @@ class CRLTAC(ViewsmithEstimator):
     """
 
     name = "crl-tac"
-    strength_option = "noise_strength"
-    resolved_options = ("centered", "crop_size", "crop_stride", "effective_target")
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # Sections 3, 5.2 and 5.3; optimizer, rate, batch and epochs are not given there.
-        "paper-images": {
-            "encoder": "crl-cnn",
-            "projection": (200, 50),
-            "beta": 0.5,
-            "channel_beta": 0.5,
-            "draws": 8,
-            "encoder_step": "sampled",
-            "channel_step": "sampled",
-            "importance_weights": "plain",
-            "entropy_weight": 0.0025,
-            "effective_target": None,
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "channel_learning_rate": 1e-3,
-            "schedule": "constant",
-            "epochs": 50,
-        },
-    }
+    frameworks = ("info-max",)
+    resolved_type = CRLTACResolved
+    presets = presets.CRL_TAC
 
-    framework: Literal["info-max"] = "info-max"  # type: ignore[assignment]
-    view_maker: Literal["auto"] = "auto"
+    framework: str = "info-max"
+    view_maker: str = "auto"
     family: FamilyOption = "auto"
     channel: Literal["learned", "uniform"] = "learned"
     crop_size: Count | Auto = "auto"
@@ -180,103 +195,104 @@ class CRLTAC(ViewsmithEstimator):
     inference: Literal["expectation", "top", "uniform"] = "expectation"
     inference_count: Count | None = None
     nonempty: str | Counts | None = "auto"
-    projection: Widths | Auto = "auto"
 
-    def _defaults(self, options: SimpleNamespace, domain: str, row_shape: tuple[int, ...]) -> None:
-        options.view_maker = "identity"
+    def _adapt(self, options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> CRLTAC:
+        """The arguments with this method's own defaults; options without effect here are refused."""
+        if options.view_maker != "auto":
+            raise InputError(f"view_maker is {options.view_maker!r}, expected 'auto': views are drawn from the channel")
         if isinstance(options.nonempty, str) and options.nonempty != "auto":
             expected = "'auto' or None, or in Python a function of views"
             raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
-        own = is_own(options.family)
-        self._refuse_idle(options, domain, own)
-        if domain == "images":
-            grid = crop_of(row_shape, options.crop_size, options.crop_stride)
-            if options.encoder == "auto" and not own and grid == (CropCNN.crop, CropCNN.stride):
-                options.encoder = "crl-cnn"
-        if options.learning_rate == "auto" and (options.encoder == "crl-cnn" or domain == "dna"):
-            options.learning_rate = 5e-4  # a larger one costs the head most of what it says of classes
-        if domain == "images" and options.scaling == "auto":
-            options.scaling = "none"  # so that black stays zero: an empty crop
-
-    def _refuse_idle(self, options: SimpleNamespace, domain: str, own: bool) -> None:
-        """Refuse options that would have no effect here."""
-        for kind, names in FAMILY_OPTIONS.items():
-            for name in names:
-                if getattr(options, name) == getattr(type(self), name) or (kind == domain and not own):
-                    continue
-                where = "a family of your own" if own else domain
-                raise InputError(f"{name} is of the {FAMILIES[kind]}, and has no use with {where}: leave it out")
-        if options.temperature is not None:
-            raise InputError(
-                f"temperature is {options.temperature:g}, and crl-tac has beta, one over a temperature: give that"
+        custom = is_custom(options.family)
+        _check_used(options, domain, custom)
+        changes: dict[str, Any] = {"view_maker": "identity"}
+        encoder, transforms = options.encoder, None if custom else transforms_of(domain)
+        if transforms is not None and "crop_size" in transforms.options and encoder == "auto":
+            grid = crop_grid(row_shape, options.crop_size, options.crop_stride)
+            if grid == (CropCNN.crop, CropCNN.stride):
+                changes["encoder"] = encoder = "crl-cnn"
+        if options.learning_rate == "auto":
+            # A larger one costs the head most of what it says of classes.
+            rate = (
+                5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", domain.name))).trait("learning_rate")
             )
+            changes |= {} if rate is None else {"learning_rate": rate}
+        if options.scaling == "auto" and domain.picture == "pixels":
+            changes["scaling"] = "none"  # so that black stays zero: an empty crop
+        return dataclasses.replace(options, **changes)
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
-        crop, stride = crop_of(resolved["row_shape"], options.crop_size, options.crop_stride)
-        own: dict[str, Any] = {}
-        device = find_device(options.device)
-        if is_own(options.family):
-            own = inspect_family(options, resolved, x, device)
-        elif resolved["domain"] == "images":
-            size = resolved["row_shape"][:2]
-            check_crops("crops", (crop, crop), resolved["encoder"], size, "take larger crops (crop_size)")
-        known = own | {"crop_size": crop, "crop_stride": stride}
-        if options.projection == "auto":
-            known["projection"] = [128] if resolved["encoder"] == "crl-cnn" else [200, 50]
-        if options.epochs == "auto" and resolved["encoder"] == "crl-cnn" and device.type == "cpu":
-            known["epochs"] = default_epochs(len(x), options.batch_size, STEPS)
-        family = channels.make_family(SimpleNamespace(**{**vars(options), **resolved, **known})).to(device)
-        two = x[:2].to(device)
+    def _resolve(self, options: CRLTAC, shared: dict[str, Any], data: TrainingData) -> tuple[CRLTACResolved, None]:
+        domain, row_shape, device = data.domain, data.row_shape, data.device
+        own = shared["encoder"] == "crl-cnn"
+        custom, family_options = None, {}
+        if is_custom(options.family):
+            custom = inspect_family(options, shared, data)
+        else:
+            family_options = _family_options(options, domain, row_shape)
+            _check_crop(family_options, shared["encoder"], data)
+        if options.epochs == "auto" and own and device.type == "cpu":
+            shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
+        family = make_family(domain, row_shape, data.seed, family_options, options.family, custom).to(device)
+        two = data.x[:2].to(device)
         # Both refuse what does not answer as it should.
         if callable(options.nonempty):
             AugmentationChannel(family).mass(two, options.nonempty)
         if isinstance(options.encoder, nn.Module):
             first = torch.zeros(len(two), 1, dtype=torch.int64, device=device)
-            probe(options.encoder, resolved["encoder"], family.take(two, first)[:, 0])
-        return known | {
-            "effective_target": channels.target_of(options, family),
-            "centered": resolved["encoder"] != "crl-cnn" if options.centered == "auto" else options.centered,
-        }
+            probe(options.encoder, shared["encoder"], family.take(two, first)[:, 0])
+        dims = ((128,) if own else (200, 50)) if options.projector_dims == "auto" else options.projector_dims
+        resolved = CRLTACResolved(
+            **shared,
+            projector_dims=dims,
+            family_options=family_options,
+            custom_family=custom,
+            centered=not own if options.centered == "auto" else options.centered,
+            effective_target=_target(options, family),
+        )
+        return resolved, None
 
-    def _build(self, settings: SimpleNamespace) -> Method:
-        # "auto" is left in the runs of before its widths were written down.
-        widths = (200, 50) if settings.projection == "auto" else settings.projection
-        head = MLP(settings.n_components, widths, bias=settings.centered)
+    def _build(self, plan: Plan[CRLTAC, CRLTACResolved]) -> Method:
+        options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
+        # Without biases an empty crop says nothing: the other way to that is `centered`.
+        head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
+        encoder = make_encoder(plan, bias=resolved.centered)
+        family = make_family(
+            domain, resolved.row_shape, resolved.seed, resolved.family_options, options.family, resolved.custom_family
+        )
+        top = options.inference == "top" and options.inference_count is None
         return CRLTACMethod(
-            parts.make_encoder(settings),
-            nn.Sequential(nn.ReLU(), parts.noisy(settings, head)),
-            channels.make_channel(settings, learned=settings.channel == "learned"),
-            centered=settings.centered,
-            beta=settings.beta,
-            channel_beta=settings.channel_beta,
-            draws=settings.draws,
-            encoder_step=settings.encoder_step,
-            channel_step=settings.channel_step,
-            channel_rows=settings.channel_rows,
-            distinct=settings.distinct,
-            weights=settings.importance_weights,
-            entropy_weight=settings.entropy_weight,
-            effective_target=settings.effective_target,
-            inference=settings.inference,
-            inference_count=8
-            if settings.inference == "top" and settings.inference_count is None
-            else settings.inference_count,
-            nonempty=channels.nonempty_of(settings),
-            epochs=settings.epochs,
-            optimizer=parts.make_optimizer(settings),
-            channel_optimizer=Optimizer("adam", settings.channel_learning_rate, schedule=settings.schedule),
+            encoder,
+            nn.Sequential(nn.ReLU(), head),
+            make_channel(domain, resolved.row_shape, family, learned=options.channel == "learned"),
+            centered=resolved.centered,
+            beta=options.beta,
+            channel_beta=options.channel_beta,
+            draws=options.draws,
+            encoder_step=options.encoder_step,
+            channel_step=options.channel_step,
+            channel_rows=options.channel_rows,
+            distinct=options.distinct,
+            weights=options.importance_weights,
+            entropy_weight=options.entropy_weight,
+            effective_target=resolved.effective_target,
+            inference=options.inference,
+            inference_count=8 if top else options.inference_count,
+            nonempty=_nonempty(options, resolved.scaling, domain),
+            epochs=resolved.epochs,
+            optimizer=make_optimizer(plan),
+            channel_optimizer=Optimizer("adam", options.channel_learning_rate, schedule=options.schedule),
         )
 
     @property
     def views_like_samples(self) -> bool:
         """Whether views have the features or channels of samples: those of functions of the user's own may not."""
-        known = self.fitted_.get("own_family")
-        return known is None or like_samples(known["sample"], known["view"], self.fitted_["domain"])
+        known = self._resolved.custom_family
+        return known is None or like_samples(known["sample"], known["view"])
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         check_is_fitted(self)
-        if not self.views_like_samples:
-            shapes = self.fitted_["own_family"]
+        shapes = self._resolved.custom_family
+        if not self.views_like_samples and shapes is not None:
             raise InputError(
                 f"views of the family have shape {tuple(shapes['view'])} and samples {tuple(shapes['sample'])}, so "
                 "that they have no units of the data: take method_.channel.family.every(torch.tensor(scaled(X)))"
@@ -286,7 +302,7 @@ class CRLTAC(ViewsmithEstimator):
     @property
     def _views_a_row(self) -> int:
         # Of images and DNA the blocks are small, and the views of an image may come from one pass.
-        return self._channel().family.size if self.fitted_["domain"] == "vectors" else 1
+        return self._channel.family.size if self.domain_.picture == "curve" else 1
 
     def distribution(self, X: Any) -> np.ndarray:
         """P(T|x), float32 (n, M): the probability of each transformation of each sample.
@@ -296,7 +312,7 @@ class CRLTAC(ViewsmithEstimator):
         """
         check_is_fitted(self)
         with torch.no_grad():
-            return in_blocks(lambda x: self._channel().log_p(x).exp(), self._samples(X), 256).cpu().numpy()
+            return in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
 
     def nonempty_mass(self, X: Any, nonempty: Counts | None = None) -> np.ndarray:
         """Probability that a view of each sample shows something, float32 (n,).
@@ -308,24 +324,106 @@ class CRLTAC(ViewsmithEstimator):
             From scaled views (n, ...) to bool (n,); default: what the model was made with.
         """
         check_is_fitted(self)
-        nonempty = nonempty or self._method().nonempty
+        nonempty = nonempty or self._method.nonempty
         if nonempty is None:
             raise InputError(
                 "the model does not know which views show something: give nonempty, a function from views (n, ...) to "
                 "bool (n,)"
             )
-        return self._channel().mass(self._samples(X), nonempty).cpu().numpy()
+        return self._channel.mass(self.samples(X), nonempty).cpu().numpy()
 
-    def _config(self, context: dict[str, Any]) -> dict[str, Any]:
-        config = super()._config(context)
+    def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        config = super().configuration(data)
         config["parameters"]["family"] = family_text(self.family)
         if callable(self.nonempty):
             config["parameters"]["nonempty"] = "function"
         return config
 
+    configuration.__doc__ = ViewsmithEstimator.configuration.__doc__
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Those of all methods, and where P(T|x) lies."""
+        found = shared_figures(self, self.views if self.views_like_samples else None, dataset)
+        return found.add(channel_figures(self, figure_rows(dataset)[0], gallery_samples(dataset)))
+
+    @property
     def _method(self) -> CRLTACMethod:
         assert isinstance(self.method_, CRLTACMethod)
         return self.method_
 
+    @property
     def _channel(self) -> AugmentationChannel:
-        return self._method().channel
+        return self._method.channel
+
+    @property
+    def _resolved(self) -> CRLTACResolved:
+        assert isinstance(self.resolved_, CRLTACResolved)
+        return self.resolved_
+
+
+def _check_used(options: CRLTAC, domain: Domain, custom: bool) -> None:
+    """Refuse options that would have no effect here."""
+    for entry in entries("transforms"):
+        for name in entry.options:
+            if getattr(options, name) == getattr(CRLTAC, name) or (entry.serves(domain.name) and not custom):
+                continue
+            where = "a family of your own" if custom else domain.name
+            raise InputError(f"{name} is of the {entry.trait('noun')}, and has no use with {where}: leave it out")
+    if options.temperature is not None:
+        raise InputError(
+            f"temperature is {options.temperature:g}, and crl-tac has beta, one over a temperature: give that"
+        )
+
+
+def _family_options(options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Options of the domain's transformations, those of crops in pixels."""
+    found = part_options(options, [transforms_of(domain)], None, "family_options")
+    if "crop_size" in found:
+        found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
+    return found
+
+
+def _check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData) -> None:
+    """Refuse crops that the encoder cannot take; an encoder of the user's own is tried out."""
+    crop, size = family_options.get("crop_size"), data.row_shape[:2]
+    if crop is not None and not encoder.startswith("module:"):
+        entry = find("encoder", encoder, data.domain.name)
+        check_crops("crops", (crop, crop), entry, encoder, data.domain, size, "take larger crops (crop_size)")
+
+
+def _target(options: CRLTAC, family: Family) -> float | None:
+    """The effective number of transformations that the channel must not fall below.
+
+    Raises
+    ------
+    InputError
+        There are fewer.
+    """
+    target = options.effective_target
+    if target == "auto":
+        return min(8.0, 0.9 * family.size)
+    if target is not None and target > family.size:
+        raise InputError(
+            f"effective_target is {target:g}, and the family has {family.size} transformations: take that or less"
+        )
+    return None if target is None else float(target)
+
+
+def _nonempty(options: CRLTAC, scaling: str, domain: Domain) -> Counts | None:
+    """Which views show something: the user's function; of images as they are, whatever is not black; else unknown."""
+    if callable(options.nonempty):
+        counts: Counts = options.nonempty
+        return counts
+    return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
+
+
+@register(
+    "framework",
+    "info-max",
+    help="information that the projection of a view has of its sample (crl-tac)",
+    source="Koyama et al. 2021",
+    general=False,
+    options={"projector_dims": tuple[int, ...]},
+)
+def _info_max() -> None:
+    raise InputError("the framework 'info-max' is a part of the method crl-tac")

@@ -1,13 +1,15 @@
-"""One training: the engine with its callbacks, and what is told about it afterwards."""
+"""The stages of `fit` between reading and building: seed, device, scaling; and the training with what is said of it."""
 
 from __future__ import annotations
 
 import re
 import time
 import warnings
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import torch
 from sklearn.utils import check_random_state
 from torch import nn
@@ -16,26 +18,62 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
-from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
+from viewsmith.domains import Domain
+from viewsmith.estimators.arguments import Arguments
+from viewsmith.estimators.plan import TrainingData
+from viewsmith.training.callbacks import Callback, Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
 
-if TYPE_CHECKING:
-    from viewsmith.estimators.base import ViewsmithEstimator
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training went.
+
+    Attributes
+    ----------
+    status : str
+        "finished", "interrupted" or "time limit".
+    metrics : list of dict
+    warnings : list of str
+    summary : dict
+        Versions, seeds, hardware, durations.
+    """
+
+    status: str
+    metrics: list[dict[str, Any]]
+    warnings: list[str]
+    summary: dict[str, Any]
 
 
-def train(model: ViewsmithEstimator, x: Rows, device: torch.device, folder: RunFolder | None, *, resume: bool) -> None:
-    """Train the model's method on scaled rows and keep what happened on the model and in the run folder."""
-    options, began = model.options_, datetime.now(UTC)
+def scale(domain: Domain, rows: np.ndarray, scaling: str, device: torch.device, seed: int, labels: Any) -> TrainingData:
+    """Rows with the input layer fitted on them."""
+    layer, raw = domain.input_layer(rows.shape[1:]), torch.from_numpy(rows)
+    used, stats = domain.fit_input(layer, raw, scaling)
+    return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels)
+
+
+def train(
+    name: str,
+    method: Method,
+    data: TrainingData,
+    options: Arguments,
+    folder: RunFolder | None,
+    *,
+    resume: bool,
+    split: dict[str, Any] | None,
+) -> Outcome:
+    """Train a method on scaled rows and keep what happened in the run folder, where there is one."""
+    began = datetime.now(UTC)
     history = History(folder.metrics if folder else None)
-    callbacks = [Diagnostics(), history, EarlyWarnings(history)]
+    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history)]
     if options.verbose:
         callbacks.append(ProgressBar())
     trainer = Trainer(
-        model.method_,
-        seed=model.fitted_["seed"],
+        method,
+        seed=data.seed,
         batch_size=options.batch_size,
-        device=device,
+        device=data.device,
         precision=options.precision,
         callbacks=callbacks,
         minutes=options.minutes,
@@ -44,40 +82,36 @@ def train(model: ViewsmithEstimator, x: Rows, device: torch.device, folder: RunF
         interruptible=folder is not None,
     )
     started = time.perf_counter()
-    model.scaler_.to(device)  # which scales batches of images and DNA
-    model.status_ = trainer.fit(x, resume=resume)
-    model.method_.release()
-    model.metrics_ = history.rows
-    model.warnings_ = collapse_warnings(history.rows, len(x)) + model.method_.warnings()
-    for line in model.method_.warnings():
+    data.layer.to(data.device)  # which scales batches of images and DNA
+    status = trainer.fit(data.x, resume=resume)
+    method.release()
+    found = method.warnings()
+    for line in found:
         warnings.warn(line, UserWarning, stacklevel=3)
-    if model.status_ != "finished":
+    if status != "finished":
         warnings.warn(
-            f"training ended early ({model.status_}) after {trainer.epochs_done} of {trainer.epochs} epochs; "
-            "the model is usable, and a run folder can be gone on with by resume",
+            f"training ended early ({status}) after {trainer.epochs_done} of {trainer.epochs} epochs; "
+            "the model is usable, and a run folder can be resumed",
             UserWarning,
             stacklevel=3,
         )
-    context: dict[str, Any] = model.context_
-    model.summary_ = {
-        "method": model.name,
-        "status": model.status_,
+    told = collapse_warnings(history.rows, len(data.x)) + found
+    summary = {
+        "method": name,
+        "status": status,
         "date": began.isoformat(timespec="seconds"),
-        "seed": model.fitted_["seed"],
+        "seed": data.seed,
         "epochs": trainer.epochs_done,
         "steps": trainer.steps,
-        "rows": len(x),
+        "rows": len(data.x),
         "seconds": {"training": round(trainer.age, 3), "this session": round(time.perf_counter() - started, 3)},
-        "device": str(device),
+        "device": str(data.device),
         "processes": distributed.world_size(),
-        "warnings": model.warnings_,
+        "warnings": told,
         **environment(),
-        **({"split": context["split"]} if "split" in context else {}),
+        **({} if split is None else {"split": split}),
     }
-    model._to_device()
-    if folder and distributed.rank() == 0:
-        folder.write_model(model._weights())
-        folder.write_summary(model.summary_)
+    return Outcome(status, history.rows, told, summary)
 
 
 def find_seed(random_state: Any) -> int:

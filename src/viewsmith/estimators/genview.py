@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,18 +12,28 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
-from viewsmith.core.samples import Rows, Samples
+from viewsmith.core.registry import register
+from viewsmith.core.samples import Rows
+from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share
+from viewsmith.estimators import presets
+from viewsmith.estimators.arguments import Auto, Count, Fraction, Positive, Rate
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build import diffaug as generators
-from viewsmith.estimators.build import model as parts
-from viewsmith.estimators.build.feature_extractor import ENCODER, are_own, digest, feature_maps
+from viewsmith.estimators.build.diffusion import (
+    GeneratorSettings,
+    make_generator,
+    make_generator_optimizer,
+    resolve_generator,
+)
+from viewsmith.estimators.build.feature_extractor import ENCODER, digest, feature_maps, uses_extractor
+from viewsmith.estimators.build.model import domain_in, make_model, make_optimizer
+from viewsmith.estimators.figures import Figures
+from viewsmith.estimators.figures.generated import cache_gallery
+from viewsmith.estimators.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.training.generation import check_noise
-from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import AdaptiveStrength, level_of
 from viewsmith.views.generated.quality import ViewQuality
@@ -33,19 +41,43 @@ from viewsmith.views.generated.quality import ViewQuality
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
 
+@dataclass(frozen=True, kw_only=True)
+class GenViewResolved(Resolved, GeneratorSettings):
+    """With the generator's settings, and shape and digest of a feature extractor where there is one."""
+
+    feature_shape: tuple[int, int, int] | None = None
+    feature_weights: str | None = None
+
+
+@dataclass(frozen=True)
+class GenViewInputs:
+    """The feature extractor as it was found, and the views of a view cache, scaled: each list entry one of each row."""
+
+    maps: FrozenMaps | None
+    views: list[Rows]
+
+
+@register(
+    "method",
+    "genview",
+    help="learns a diffusion model with noise adapted to each sample, or takes a cache of generated views; weighs pairs "
+    "by their quality",
+    source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
+    "self-supervised learning (arXiv 2403.12003)",
+)
 @dataclass(kw_only=True, eq=False, repr=False)
 class GenView(ViewsmithEstimator):
     """Representations from pairs of a sample and a generated view of it, each pair weighted by its quality.
 
-    Views come from a bank that `viewsmith generate` made (by Stable unCLIP, by the library's own diffusion model, or
-    views at hand). Without a bank a generator is trained in between: the encoder learns from fixed views for a share of
-    the epochs, a diffusion model learns to make samples from its representation, and the encoder goes on. Each sample
-    gets the noise it can bear. Any framework and any domain.
+    Views come from a view cache that `viewsmith generate` made (by Stable unCLIP, by the library's own diffusion model,
+    or from precomputed views). Without one a generator is trained in between: the encoder learns from fixed views for a
+    fraction of the epochs, a diffusion model learns to make samples from its representation, and then the encoder
+    continues. The noise is adapted to each sample. Any framework and any domain.
 
     Parameters
     ----------
-    bank : str or None
-        Folder of a bank of the rows that fit is given.
+    view_cache : str or None
+        Folder of a view cache of the rows that fit is given.
     alpha : float
         Probability that one of the two sources of a pair is generated; 0: the framework alone.
     quality : bool
@@ -65,13 +97,13 @@ class GenView(ViewsmithEstimator):
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str
-        Without a bank: adaptive, random or constant:L with L from 0 to 400, as of `viewsmith generate`.
+        Without a view cache: adaptive, random or constant:L with L from 0 to 400, as of `viewsmith generate`.
     first_fraction : float
-        Share of the epochs before the encoder is copied, for quality and, without a bank, for the generator.
+        Fraction of the epochs before the encoder is copied, for quality and, without a view cache, for the generator.
     cached_views : int
-        Without a bank: views of each sample.
+        Without a view cache: views of each sample.
     generator_epochs : int or "auto"
-        Without a bank; "auto": a share of the encoder's, by domain.
+        Without a view cache; "auto": a share of the encoder's, by domain.
     generator_learning_rate : float or "auto"
     sampler_steps : int or "auto"
     [shared]
@@ -93,40 +125,18 @@ class GenView(ViewsmithEstimator):
     """
 
     name = "genview"
-    strength_option = "noise_strength"
+    resolved_type = GenViewResolved
     trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
-    resolved_options = GENERATOR
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; give the bank.
-        "paper-images": {
-            "framework": "moco",
-            "view_maker": "moco",
-            "encoder": "resnet18",
-            "projection": (512, 128),
-            "temperature": 0.2,
-            "momentum": 0.99,
-            "queue_size": 4096,
-            "crop_minimum": 0.2,
-            "alpha": 1.0,
-            "quality": True,
-            "gamma": 1.0,
-            "batch_size": 512,
-            "optimizer": "sgd",
-            "learning_rate": 0.5,
-            "weight_decay": 5e-4,
-            "warmup": 0.02,
-            "epochs": 500,
-        },
-    }
+    presets = presets.GENVIEW
 
-    bank: str | None = None
-    alpha: Share = 1.0
+    view_cache: str | None = None
+    alpha: Fraction = 1.0
     quality: bool = True
     quality_features: Literal["views", "encoder", "cached"] = "views"
     features: str | nn.Module = ENCODER
     gamma: Rate = 1.0
     noise: str = "adaptive"
-    first_fraction: Share = 0.5
+    first_fraction: Fraction = 0.5
     cached_views: Count = 1
     generator_epochs: Count | Auto = "auto"
     generator_learning_rate: Positive | Auto = "auto"
@@ -148,7 +158,7 @@ class GenView(ViewsmithEstimator):
         ----------
         X : array-like, n samples
         n_views : int, optional
-            Of a bank as many as it has, else 4.
+            Of a view cache as many as it has, else 4.
         random_state : int, optional
             Default: the seed of the fit.
 
@@ -157,22 +167,22 @@ class GenView(ViewsmithEstimator):
         dict or None
             ``views`` (n, n_views, ...) in the units of the data; ``level``, int (n, n_views), from 0 to 400, -1:
             unknown; ``quality`` (n, n_views), q of sample and view, seen by the copy of the encoder (NaN: there is
-            none). None: there is no generator, and no bank of these rows.
+            none). None: there is no generator, and no view cache of these rows.
 
         Raises
         ------
         InputError
-            The bank has fewer views; levels of a single row are asked for.
+            The view cache has fewer views; levels of a single row are asked for.
         """
         check_is_fitted(self)
-        x = self._samples(X)
-        seed = self.fitted_["seed"] if random_state is None else random_state
-        if self.options_.bank is not None:
-            bank = ViewCacheFolder(self.options_.bank)
-            if not bank.exists() or bank.read_record()["data"]["fingerprint"] != fingerprint(self._known_rows(X)):
+        x = self.samples(X)
+        seed = self.resolved_.seed if random_state is None else random_state
+        if self.options_.view_cache is not None:
+            cache = ViewCacheFolder(self.options_.view_cache)
+            if not cache.exists() or cache.read_record()["data"]["fingerprint"] != fingerprint(self.known_rows(X)):
                 return None
-            views, level = bank.read_first(n_views)
-            views = views.reshape(*views.shape[:2], *self._known_rows(X).shape[1:])
+            views, level = cache.read_first(n_views)
+            views = views.reshape(*views.shape[:2], *self.known_rows(X).shape[1:])
         elif self.generates:
             views, level = self._made(X, x, n_views or 4, seed)
         else:
@@ -195,126 +205,121 @@ class GenView(ViewsmithEstimator):
         if seen is None or not seen.ready:
             return q
         for number in range(views.shape[1]):
-            shown = self._samples(views[:, number])
+            shown = self.samples(views[:, number])
             blocks = (slice(start, start + 256) for start in range(0, len(x), 256))
             q[:, number] = torch.cat([seen(x[block], shown[block]).cpu() for block in blocks]).numpy()
         return q
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
+    def _resolve(
+        self, options: GenView, shared: dict[str, Any], data: TrainingData
+    ) -> tuple[GenViewResolved, GenViewInputs]:
         check_noise(options.noise)
-        found = generators.default_settings(options, resolved, GENERATOR)
-        if are_own(options.features, resolved["domain"]):
-            self._maps = feature_maps(options.features, *_scaling(resolved), x=x[:1])
-            found["feature_shape"] = list(self._maps.shape)
-            found["feature_weights"] = digest(self._maps.network().state_dict())
-        return found
+        found, maps = resolve_generator(options, data.domain, shared["epochs"], GENERATOR), None
+        if uses_extractor(options.features, data.domain.name):
+            maps = feature_maps(options.features, *_scaling(data.stats), x=data.x[:1])
+            weights = digest(maps.network().state_dict())
+            found |= {"feature_shape": maps.shape, "feature_weights": weights}
+        views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
+        return GenViewResolved(**shared, **found), GenViewInputs(maps, views)
 
-    def _rows(self, X: Any, domain: str, row_shape: list[int] | None) -> Any:
-        rows = super()._rows(X, domain, row_shape)
-        if row_shape is None:
-            self._fingerprint, self._n_rows = fingerprint(rows), len(rows)
-        return rows
-
-    def _fresh(self, x: Rows) -> Method:
-        views = None if self.options_.bank is None else self._bank_views(self.options_.bank)
-        method = super()._fresh(x)
-        assert isinstance(method, GenViewMethod)
-        if views is not None:
-            scaled = self.fitted_["domain"] == "vectors"
-            each = (views[:, number].contiguous() for number in range(views.shape[1]))
-            method.bank = [self.scaler_(one) if scaled else Samples(one, self.scaler_) for one in each]
-        return method
-
-    def _bank_views(self, path: str) -> Tensor:
-        """The views of a bank of these rows, (n, K, ...).
-
-        Raises
-        ------
-        InputError
-            There is no bank, it is not complete, or of other rows.
-        """
-        bank = ViewCacheFolder(path)
-        record = bank.read_record()
-        if record["rows"] != self._n_rows:
-            raise InputError(
-                f"the bank {path} has views of {record['rows']} rows, and {self._n_rows} are given: fit the rows it "
-                "was made of, or generate a bank of these"
-            )
-        if record["data"]["fingerprint"] != self._fingerprint:
-            raise InputError(
-                f"the bank {path} is of other rows, or of these in another order: fit the rows it was made of, or "
-                "generate a bank of these"
-            )
-        return bank.read_views()
-
-    def _build(self, settings: SimpleNamespace) -> Method:
-        framework, views = parts.make_model(settings)
-        maps = self._own_maps(settings)
+    def _build(self, plan: Plan[GenView, GenViewResolved]) -> Method:
+        options, resolved, inputs = plan.options, plan.resolved, plan.inputs
+        framework, views = make_model(plan)
+        maps = _extractor(plan)
         generated = None
-        if settings.bank is None and settings.alpha > 0:
-            generated = _generated(settings, framework.encoder, maps)
-        return GenViewMethod(
+        if options.view_cache is None and options.alpha > 0:
+            generated = _generated(plan, framework.encoder, maps)
+        quality = None
+        if options.quality and options.gamma:
+            blank = domain_in(plan).blank(resolved.row_shape)
+            quality = ViewQuality(framework.encoder, blank, source=options.quality_features, maps=maps)
+        method = GenViewMethod(
             framework,
             views,
             generated,
-            _quality(settings, framework.encoder, maps) if settings.quality and settings.gamma else None,
-            alpha=settings.alpha,
-            gamma=settings.gamma,
-            on_top=settings.domain != "vectors",
-            first_fraction=settings.first_fraction,
-            epochs=settings.epochs,
-            generator_epochs=settings.generator_epochs,
-            optimizer=parts.make_optimizer(settings),
-            generator_optimizer=generators.make_generator_optimizer(settings),
+            quality,
+            alpha=options.alpha,
+            gamma=options.gamma,
+            on_top=domain_in(plan).on_top,
+            first_fraction=options.first_fraction,
+            epochs=resolved.epochs,
+            generator_epochs=resolved.generator_epochs,
+            optimizer=make_optimizer(plan),
+            generator_optimizer=make_generator_optimizer(plan, resolved),
         )
+        method.bank = [] if inputs is None else inputs.views
+        return method
 
-    def _own_maps(self, settings: SimpleNamespace) -> FrozenMaps | None:
-        """Of a network of their own; in a model that is loaded it is found when somebody looks."""
-        if not are_own(settings.features, settings.domain):
-            return None
-        if settings.fresh:
-            return self._maps
-        height, width, n = settings.feature_shape
-        known = {"shape": (height, width, n), "weights": settings.feature_weights}
-        return feature_maps(settings.features, *_scaling(vars(settings)), **known)
+    def figures(self, dataset: Dataset) -> Figures:
+        """Those of all methods, and views of the view cache by noise level."""
+        found = super().figures(dataset)
+        if self.options_.view_cache is not None:
+            transductive = bool(self.context_.get("data", {}).get("transductive"))
+            gallery = cache_gallery(
+                self.options_.view_cache, dataset.fit_rows(transductive), self._quality_of_one, self.domain_.picture
+            )
+            found.galleries += [] if gallery is None else [gallery]
+        return found
 
-
-def _quality(settings: SimpleNamespace, encoder: nn.Module, maps: FrozenMaps | None) -> ViewQuality:
-    return ViewQuality(encoder, _one(settings), source=settings.quality_features, maps=maps)
-
-
-def _scaling(fitted: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """How images are scaled: what is taken from pixels, and what they are divided by, (C,) both."""
-    return torch.tensor(fitted["pixel_mean"]), torch.tensor(fitted["pixel_scale"])
+    def _quality_of_one(self, rows: np.ndarray, views: np.ndarray) -> np.ndarray:
+        """q of rows and one view of each, (n,); NaN where nothing tells it."""
+        return self._quality_of(self.samples(rows), views[:, None])[:, 0]
 
 
-def _one(settings: SimpleNamespace) -> Tensor:
-    """A scaled sample of zeros."""
-    if settings.domain != "images":
-        return torch.zeros(1, 4, 32) if settings.domain == "dna" else torch.zeros(1, settings.row_shape[0])
-    return torch.zeros(1, parts.channels_of(settings), *settings.row_shape[:2])
+def _cached_views(path: str, data: TrainingData) -> list[Rows]:
+    """The views of a view cache of these rows, scaled.
+
+    Raises
+    ------
+    InputError
+        There is none, it is not complete, or of other rows.
+    """
+    cache = ViewCacheFolder(path)
+    record = cache.read_record()
+    if record["rows"] != len(data.rows):
+        raise InputError(
+            f"the view cache {path} has views of {record['rows']} rows, and {len(data.rows)} are given: fit the rows "
+            "it was made of, or generate a view cache of these"
+        )
+    if record["data"]["fingerprint"] != fingerprint(data.rows):
+        raise InputError(
+            f"the view cache {path} is of other rows, or of these in another order: fit the rows it was made of, or "
+            "generate a view cache of these"
+        )
+    views = cache.read_views()
+    with torch.no_grad():
+        each = (views[:, number].contiguous() for number in range(views.shape[1]))
+        return [data.domain.scaled(one, data.layer) for one in each]
 
 
-def _generated(settings: SimpleNamespace, encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
-    """The domain's diffusion model, with the strength that each row can bear."""
-    settings = copy.copy(settings)
-    settings.denoiser = "fast"
-    codes, denoiser = generators.codes_and_denoiser(settings, encoder, settings.n_components)
-    generator = ConditionalDiffusion(
-        denoiser,
-        codes,
-        condition=settings.n_components,
-        schedule=settings.noise_schedule,
-        prediction=settings.predicts,
-        sampler=settings.sampler,
-        steps=settings.sampler_steps,
-        strength=0.5,  # of samples whose level nobody asked for
+def _extractor(plan: Plan[GenView, GenViewResolved]) -> FrozenMaps | None:
+    """The network that sees foreground and quality; in a model that is loaded it is found when somebody asks."""
+    options, resolved = plan.options, plan.resolved
+    if not uses_extractor(options.features, resolved.domain):
+        return None
+    if plan.inputs is not None:
+        found: FrozenMaps | None = plan.inputs.maps
+        return found
+    return feature_maps(
+        options.features, *_scaling(resolved.stats), shape=resolved.feature_shape, weights=resolved.feature_weights
     )
+
+
+def _scaling(stats: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """How images are scaled: what is taken from pixels, and what they are divided by, (C,) both."""
+    return torch.tensor(stats["pixel_mean"]), torch.tensor(stats["pixel_scale"])
+
+
+def _generated(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
+    """The domain's diffusion model, with a strength adapted to each row."""
+    options, resolved, n = plan.options, plan.resolved, plan.resolved.n_components
+    # The strength is of samples whose level nobody asked for.
+    generator = make_generator(plan, encoder, resolved, condition=n, strength=0.5)
     return GeneratedViews(
         generator,
         encoder,
         nn.Identity(),
-        n_components=settings.n_components,
-        n_views=settings.cached_views,
-        strengths=AdaptiveStrength(settings.noise, maps),
+        n_components=n,
+        n_views=options.cached_views,
+        strengths=AdaptiveStrength(options.noise, maps),
     )

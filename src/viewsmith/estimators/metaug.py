@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -13,37 +12,35 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from viewsmith.core.method import Method
-from viewsmith.core.samples import Rows
-from viewsmith.estimators.arguments import Auto, Count, Positive, Rate, Share, Widths
+from viewsmith.core.registry import register
+from viewsmith.data import Dataset
+from viewsmith.estimators import presets
+from viewsmith.estimators.arguments import Auto, Count, Fraction, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build import metaug as features
-from viewsmith.estimators.build import model as parts
+from viewsmith.estimators.build.metaug import (
+    MetAugResolved,
+    has_encoders,
+    make_feature_optimizer,
+    make_features,
+    make_metaug_framework,
+    resolve_features,
+)
+from viewsmith.estimators.build.model import make_optimizer, make_views
+from viewsmith.estimators.figures import COMPARED, Figures, figure_rows, shared_figures
+from viewsmith.estimators.figures.features import feature_similarities
+from viewsmith.estimators.plan import Plan, TrainingData
 from viewsmith.estimators.rows import draw_views
 from viewsmith.methods.metaug import MetAugMethod
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 
 
-# Section 4.1, appendices A.4 and B and, where they are silent, the authors' program.
-_PUBLISHED: dict[str, Any] = {
-    "projection": (128,),
-    "inner_rate": 1e-3,
-    "feature_hidden": (2048, 2048),
-    "residual": False,
-    "feature_every": 1,
-    "form": "squared",
-    "beta": 64.0,
-    "memory": "bank",
-    "negative_draws": "sample",
-    "positives": "memory",
-    "batch_size": 64,
-    "optimizer": "adam",
-    "learning_rate": 1e-3,
-    "schedule": "constant",
-    "epochs": 300,
-}
-
-
+@register(
+    "method",
+    "metaug",
+    help="learns augmented features in the projection space, through the encoder's next step",
+    source="MetAug: Li et al. 2022, MetAug: Contrastive learning via meta feature augmentation",
+)
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetAug(ViewsmithEstimator):
     """Representations that learn from augmented features, made in the embedding space by generators that learn, too.
@@ -56,8 +53,8 @@ class MetAug(ViewsmithEstimator):
 
     Parameters
     ----------
-    framework : {"oucl", "simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"}
-        What trains the encoder besides augmented features.
+    framework : str or viewsmith.frameworks.Framework
+        What trains the encoder besides augmented features: oucl, MetAug's own, or any other framework.
     n_views : int
         Views of each sample, 2 or more (oucl).
     encoders : {"shared", "per-view"}
@@ -133,31 +130,11 @@ class MetAug(ViewsmithEstimator):
     """
 
     name = "metaug"
-    strength_option = "noise_strength"
-    resolved_options = ("memory_size", "negatives", "n_views", "feature_learning_rate", "beta")
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # delta is the weight of a sum of terms in the paper and of their mean here (4 for images, 3 for vectors), alpha
-        # 1e-13 of all.
-        "paper": {
-            **_PUBLISHED,
-            "encoders": "per-view",
-            "feature_weight": 3e-5,
-            "margin_weight": 3e-9,
-        },
-        "paper-images": {
-            **_PUBLISHED,
-            "split": "color",
-            "encoder": "split-alexnet",
-            "n_components": 2048,
-            "stem": "standard",
-            "crop_minimum": 0.2,
-            "color_strength": 0.0,
-            "feature_weight": 4e-5,
-            "margin_weight": 2.5e-9,
-        },
-    }
+    frameworks = ("oucl", "*")
+    resolved_type = MetAugResolved
+    presets = presets.METAUG
 
-    framework: Literal["oucl", "simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"] = "oucl"  # type: ignore[assignment]
+    framework: str = "oucl"
     n_views: AtLeastTwo = 2
     encoders: Literal["shared", "per-view"] = "shared"
     split: Literal["none", "color"] = "none"
@@ -183,30 +160,31 @@ class MetAug(ViewsmithEstimator):
     negatives: Count | Auto = "auto"
     negative_draws: Literal["batch", "sample"] = "batch"
     positives: Literal["views", "memory"] = "views"
-    memory_momentum: Share = 0.5
+    memory_momentum: Fraction = 0.5
 
-    def _resolve(self, options: SimpleNamespace, resolved: dict[str, Any], x: Rows) -> dict[str, Any]:
-        return features.resolve_features(options, resolved, len(x))
+    def _resolve(self, options: MetAug, shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
+        return MetAugResolved(**shared, **resolve_features(options, shared, len(data.rows))), None
 
-    def _build(self, settings: SimpleNamespace) -> Method:
-        framework = features.make_framework(settings)
-        generators, contrast = features.make_features(settings, framework)
+    def _build(self, plan: Plan[MetAug, MetAugResolved]) -> Method:
+        options, resolved = plan.options, plan.resolved
+        framework = make_metaug_framework(plan)
+        generators, contrast = make_features(plan, framework)
         return MetAugMethod(
             framework,
-            parts.make_views(settings, framework.encoder),
+            make_views(plan, framework.encoder),
             generators,
             contrast,
-            n_views=settings.n_views,
-            meta=settings.meta,
-            feature_weight=settings.feature_weight,
-            inner_rate=settings.inner_rate,
-            margin=settings.margin,
-            margin_weight=settings.margin_weight,
-            margin_each=settings.margin_scope == "sample",
-            epochs=settings.epochs,
-            optimizer=parts.make_optimizer(settings),
-            feature_optimizer=features.make_feature_optimizer(settings),
-            every=settings.feature_every,
+            n_views=resolved.n_views,
+            meta=options.meta,
+            feature_weight=options.feature_weight,
+            inner_rate=options.inner_rate,
+            margin=options.margin,
+            margin_weight=options.margin_weight,
+            margin_each=options.margin_scope == "sample",
+            epochs=resolved.epochs,
+            optimizer=make_optimizer(plan),
+            feature_optimizer=make_feature_optimizer(plan),
+            every=options.feature_every,
         )
 
     @property
@@ -217,7 +195,7 @@ class MetAug(ViewsmithEstimator):
 
     @property
     def _encoders(self) -> int:
-        return int(self.fitted_["n_views"]) if features.has_encoders(self.options_) else 1
+        return self.resolved_.n_views if has_encoders(self.options_) else 1
 
     @property
     def _n_features_out(self) -> int:
@@ -251,7 +229,7 @@ class MetAug(ViewsmithEstimator):
             The model has no generators (``meta="none"``).
         """
         check_is_fitted(self)
-        with self._borrowing(X, n_views, random_state, pool) as (x, index, seed):
+        with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
 
             def pair(part: slice, generator: torch.Generator) -> Tensor:
                 assert isinstance(self.method_, MetAugMethod)
@@ -261,3 +239,12 @@ class MetAug(ViewsmithEstimator):
 
             both = draw_views(pair, x, n_views, seed)
         return {"features": both[:, :, 0], "augmented": both[:, :, 1]}
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Those of all methods, with the views that are embedded, and how similar features are."""
+        found = shared_figures(self, self.input_views, dataset)  # augmented features cannot be drawn
+        if self.options_.meta != "none":
+            x = figure_rows(dataset)[0]
+            made = self.feature_views(x[:COMPARED], 1, pool=dataset.x_train)
+            found.histograms.append(feature_similarities(made, self.resolved_.n_views))
+        return found

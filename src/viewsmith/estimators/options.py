@@ -6,15 +6,16 @@ import dataclasses
 import difflib
 import functools
 import re
-import types
 import typing
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import pydantic
 from pydantic import ConfigDict, create_model
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import Entry
 
 
 @functools.cache
@@ -26,15 +27,18 @@ def schema(cls: type) -> type[pydantic.BaseModel]:
     return create_model(cls.__name__, __config__=config, **fields)
 
 
-def check_options(cls: type, given: dict[str, Any]) -> types.SimpleNamespace:
-    """Validated and converted arguments of `cls`, defaults filled in. Texts are converted ("3" where a number is due).
+T = TypeVar("T")
+
+
+def check_options(cls: type[T], given: dict[str, Any]) -> T:
+    """An object of `cls` with validated and converted arguments. Texts are converted ("3" where a number is due).
 
     Raises
     ------
     InputError
         The first argument that is unknown or out of range: what was given, what was expected.
     """
-    model = schema(cls)
+    model = schema(cls)  # type: ignore[arg-type]
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
         close = difflib.get_close_matches(unknown[0], model.model_fields, n=3, cutoff=0.6)
@@ -43,8 +47,30 @@ def check_options(cls: type, given: dict[str, Any]) -> types.SimpleNamespace:
     try:
         value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
     except pydantic.ValidationError as error:
-        raise InputError(_explain(cls, error)) from None
-    return types.SimpleNamespace(**{name: getattr(value, name) for name in model.model_fields})
+        raise InputError(_explain(cls.__name__, error)) from None
+    return cls(**{name: getattr(value, name) for name in model.model_fields})
+
+
+def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a registered part, validated and converted by its annotations.
+
+    Raises
+    ------
+    InputError
+        An option that the part does not have, or a value out of range.
+    """
+    known = entry.options
+    if unknown := sorted(given.keys() - known.keys()):
+        theirs = f"its options are {', '.join(known)}" if known else "it has none"
+        raise InputError(f"the {entry.kind} {entry.name!r} has no option {unknown[0]!r}: {theirs}")
+    fields: dict[str, Any] = {name: (known[name].annotation, ...) for name in given}
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    model = create_model(f"the {entry.kind} {entry.name}", __config__=config, **fields)
+    try:
+        value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
+    except pydantic.ValidationError as error:
+        raise InputError(_explain(f"the {entry.kind} {entry.name!r}", error)) from None
+    return {name: getattr(value, name) for name in given}
 
 
 def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
@@ -60,7 +86,7 @@ def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
     return value
 
 
-def _explain(cls: type, error: pydantic.ValidationError) -> str:
+def _explain(owner: str, error: pydantic.ValidationError) -> str:
     """One line of a pydantic error; for a union, what each of its members expects."""
     details = error.errors()
     name = details[0]["loc"][0]
@@ -71,4 +97,4 @@ def _explain(cls: type, error: pydantic.ValidationError) -> str:
         if text not in expected:
             expected.append(text)
     given = same[0]["input"]
-    return f"{cls.__name__}: {name} is {given!r}, expected {' or '.join(expected)}"
+    return f"{owner}: {name} is {given!r}, expected {' or '.join(expected)}"

@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
-from viewsmith.core.samples import in_blocks
-from viewsmith.estimators.arguments import Auto, Positive, Rate, Share, Widths
+from viewsmith.core.registry import find, register
+from viewsmith.core.samples import block_size, in_blocks
+from viewsmith.data import Dataset
+from viewsmith.estimators import presets
+from viewsmith.estimators.arguments import Auto, Fraction, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build import model as parts
-from viewsmith.estimators.rows import block_size
+from viewsmith.estimators.build.model import channels_in, make_model, make_optimizer
+from viewsmith.estimators.build.resolve import part_options, resolve_generator
+from viewsmith.estimators.figures import Figures, gallery_samples
+from viewsmith.estimators.figures.noise import noise_gallery, noise_profile
+from viewsmith.estimators.plan import Plan, Resolved, TrainingData
 from viewsmith.methods.pinda import PiNDAMethod
+from viewsmith.networks.base import NoiseContext
+from viewsmith.views.learned.pi_noise import PiNoise
 
 
+@dataclass(frozen=True, kw_only=True)
+class PiNDAResolved(Resolved):
+    """With the network of the noise generator and the noise level."""
+
+    generator: str
+    generator_options: dict[str, Any]
+    strength: float = 1.0
+
+
+@register(
+    "method",
+    "pinda",
+    help="learns the noise of every feature, pixel or base of every sample",
+    source="PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating positive-incentive noise "
+    "(arXiv 2408.09929)",
+)
 @dataclass(kw_only=True, eq=False, repr=False)
 class PiNDA(ViewsmithEstimator):
     """Representations learned together with the noise that augments them (pi-noise), alone or on fixed views.
@@ -71,46 +95,8 @@ class PiNDA(ViewsmithEstimator):
 
     name = "pinda"
     strength_option = "strength"
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        # Section 4.2, Algorithm 1 and appendix B; the penalty is published for images alone, its weight nowhere.
-        "paper": {
-            "view_maker": "identity",
-            "kernel": "cosine",
-            "temperature": 0.1,
-            "level": "free",
-            "penalty": "inverse_norm",
-            "penalty_weight": 1.0,
-            "two_sided": False,
-            "strength": 0.5,
-            "generator_hidden": (1024, 1024),
-            "hidden": (1024, 1024),
-            "norm": "none",
-            "projection": (256, 128),
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "schedule": "constant",
-            "epochs": 100,
-        },
-        # Table 3, appendix B: on top of SimCLR, with a second ResNet-18.
-        "paper-images": {
-            "view_maker": "simclr",
-            "kernel": "cosine",
-            "temperature": 0.1,
-            "level": "free",
-            "penalty": "inverse_norm",
-            "penalty_weight": 1.0,
-            "two_sided": False,
-            "strength": 0.5,
-            "generator": "resnet18",
-            "encoder": "resnet18",
-            "projection": (256, 128),
-            "batch_size": 256,
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "schedule": "constant",
-            "epochs": 1000,
-        },
-    }
+    resolved_type = PiNDAResolved
+    presets = presets.PINDA
 
     strength: Positive | Auto = 0.25
     level: Literal["fixed", "free"] = "fixed"
@@ -120,23 +106,32 @@ class PiNDA(ViewsmithEstimator):
     penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
     penalty_weight: Rate = 1.0
     objective: Literal["cooperative", "adversarial"] = "cooperative"
-    random_fraction: Share = 0.0
-    generator: Literal["auto", "mlp", "low-resolution", "unet", "resnet18", "shared", "sequence"] = "auto"
+    random_fraction: Fraction = 0.0
+    generator: str = "auto"
     generator_hidden: Widths = (64,)
     # Of the two strengths only the learned noise's is searched for.
     noise_strength: Positive = 1.0
 
-    def _build(self, settings: SimpleNamespace) -> Method:
-        framework, views = parts.make_model(settings)
+    def _resolve(self, options: PiNDA, shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
+        generator = resolve_generator(
+            options.generator, data, shared["encoder"], isinstance(options.encoder, nn.Module)
+        )
+        entry = find("noise generator", generator, data.domain.name)
+        further = part_options(options, [entry], None, "generator_options")
+        return PiNDAResolved(**shared, generator=generator, generator_options=further), None
+
+    def _build(self, plan: Plan[PiNDA, PiNDAResolved]) -> Method:
+        options = plan.options
+        framework, views = make_model(plan)
         return PiNDAMethod(
             framework,
             views,
-            parts.make_noise(settings, framework.encoder),
-            two_sided=settings.two_sided,
-            penalty=settings.penalty,
-            penalty_weight=settings.penalty_weight,
-            epochs=settings.epochs,
-            optimizer=parts.make_optimizer(settings),
+            make_noise(plan, framework.encoder),
+            two_sided=options.two_sided,
+            penalty=options.penalty,
+            penalty_weight=options.penalty_weight,
+            epochs=plan.resolved.epochs,
+            optimizer=make_optimizer(plan),
         )
 
     def noise_profile(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -148,13 +143,10 @@ class PiNDA(ViewsmithEstimator):
             Of sigma(x), in the units of each feature (of pixels / 255 for images).
         """
         check_is_fitted(self)
-        noise = self._method().noise
+        noise = self._method.noise
         with torch.no_grad():
-            sigma = in_blocks(lambda x: noise.parameters_of_noise(x)[0], self._samples(X), 256)
-        if self.fitted_["domain"] == "vectors":
-            sigma = sigma * self.scaler_.scale * self.scaler_.varies
-        elif self.fitted_["domain"] == "images":
-            sigma = sigma * self.scaler_.scale[:, None, None]
+            sigma = in_blocks(lambda x: noise.parameters_of_noise(x)[0], self.samples(X), 256)
+        sigma = self.domain_.in_data_units(sigma, self.scaler_)
         return sigma.mean(0).cpu().numpy(), sigma.std(0, correction=0).cpu().numpy()
 
     def noise_parts(self, X: Any, *, random_state: int | None = None) -> dict[str, np.ndarray]:
@@ -167,21 +159,49 @@ class PiNDA(ViewsmithEstimator):
             dtype of the data: the first of `views`.
         """
         check_is_fitted(self)
-        x = self._samples(X)
-        seed = self.fitted_["seed"] if random_state is None else random_state
+        x = self.samples(X)
+        seed = self.resolved_.seed if random_state is None else random_state
         generator, size = stream(seed, "views", 0, device=x.device), block_size(x[:1])
         made: dict[str, list[np.ndarray]] = {"sigma": [], "noise": [], "view": []}
         with torch.no_grad():
             for start in range(0, len(x), size):
-                parts = self._method().noise_parts(x[start : start + size], generator)
+                parts = self._method.noise_parts(x[start : start + size], generator)
                 parts["view"] = self.scaler_.inverse(parts["view"])
                 for name, part in parts.items():
                     made[name].append(part.cpu().numpy())
         joined = {name: np.concatenate(part) for name, part in made.items()}
-        if self.fitted_["domain"] == "images":
-            joined["view"] = joined["view"].reshape(np.shape(X))
+        joined["view"] = self.domain_.in_given_form(joined["view"][:, None], np.shape(X))[:, 0]
         return joined
 
+    def figures(self, dataset: Dataset) -> Figures:
+        """Those of all methods, and the learned noise."""
+        found = super().figures(dataset)
+        if self.domain_.picture == "curve":
+            mean, _ = self.noise_profile(dataset.x_train)
+            found.profiles.append(noise_profile(mean, self.scaler_.scale.cpu().numpy(), dataset.feature_names))
+        elif self.domain_.picture == "pixels":
+            samples = gallery_samples(dataset)
+            found.galleries.append(noise_gallery(samples, self.noise_parts(samples)))
+        return found
+
+    @property
     def _method(self) -> PiNDAMethod:
         assert isinstance(self.method_, PiNDAMethod)
         return self.method_
+
+
+def make_noise(plan: Plan[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:
+    """The generator of noise with its network."""
+    options, resolved, channels = plan.options, plan.resolved, channels_in(plan)
+    outputs = channels * (2 if options.learn_mean else 1)
+    context = NoiseContext(resolved.row_shape, channels, outputs, encoder)
+    entry = find("noise generator", resolved.generator, resolved.domain)
+    return PiNoise(
+        entry.build(context, **resolved.generator_options),
+        distribution=options.distribution,
+        learn_mean=options.learn_mean,
+        strength=resolved.strength,
+        level=options.level,
+        random_fraction=options.random_fraction,
+        adversarial=options.objective == "adversarial",
+    )

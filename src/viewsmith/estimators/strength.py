@@ -3,56 +3,68 @@
 from __future__ import annotations
 
 import warnings
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-import numpy as np
 import torch
 from sklearn.base import clone
 
 from viewsmith.core import distributed
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.estimators.fitting import find_device
-
-if TYPE_CHECKING:
-    from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.plan import TrainingData
 
 GRID = (0.25, 0.5, 1.0, 2.0)
 TRIAL_STEPS = 300
 TRIAL_ROWS = 5000
 
 
-def resolve_strength(
-    estimator: ViewsmithEstimator, options: SimpleNamespace, fitted: dict[str, Any], rows: np.ndarray, seed: int
-) -> dict[str, Any]:
-    """The strengths to train with; one that is "auto" is chosen from `GRID`, the scores kept beside it.
+class Trial(Protocol):
+    """What is asked of an estimator that is tried with a strength."""
+
+    def set_params(self, **params: Any) -> Any: ...
+
+
+def choose_strength(
+    estimator: Trial,
+    name: str,
+    changes: Mapping[str, Any],
+    data: TrainingData,
+    batch_size: int,
+) -> tuple[float, dict[str, float]]:
+    """The strength to train with, chosen from `GRID`, and the scores of all.
 
     For each strength a short training on 80 % of (at most 5,000) rows is scored on the other 20 %: their first
     principal coordinates, predicted from their neighbors in the representation
     (`viewsmith.evaluation.label_free.neighbor_r2`). The highest score wins; labels play no part.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Cloned for each trial.
+    name : str
+        Its argument for the strength.
+    changes : mapping
+        What else a trial changes.
+    data : TrainingData
+    batch_size : int
     """
-    names = {"noise_strength", estimator.strength_option}
-    resolved: dict[str, Any] = {n: 1.0 if getattr(options, n) == "auto" else getattr(options, n) for n in sorted(names)}
-    name = estimator.strength_option
-    uses_noise = name == "strength" or "noise" in fitted["view_maker"].split("+")
-    if getattr(options, name) != "auto" or not uses_noise:
-        return resolved
     from viewsmith.evaluation.label_free import neighbor_r2
 
-    order = torch.randperm(len(rows), generator=stream(seed, "strength"))[:TRIAL_ROWS].numpy()
+    rows = data.rows
+    order = torch.randperm(len(rows), generator=stream(data.seed, "strength"))[:TRIAL_ROWS].numpy()
     cut = max(1, len(order) // 5)
     held, kept = rows[order[:cut]], rows[order[cut:]]
     if len(held) < 5 or len(kept) < 20:
         warnings.warn(f"{len(rows)} rows are too few to choose {name}: 1.0 is taken", UserWarning, stacklevel=4)
-        return resolved
-    steps_per_epoch = max(1, len(kept) // options.batch_size)
+        return 1.0, {}
+    steps_per_epoch = max(1, len(kept) // batch_size)
     scores = {}
     for value in GRID:
         trial = clone(estimator).set_params(
-            **{name: value, **estimator.trial_options},
-            domain=fitted["domain"],
+            **{name: value, **changes},
+            domain=data.domain.name,
             epochs=max(1, TRIAL_STEPS // steps_per_epoch),
-            random_state=derive_seed(seed, "strength trial"),
+            random_state=derive_seed(data.seed, "strength trial"),
             minutes=None,
             verbose=False,
         )
@@ -62,7 +74,5 @@ def resolve_strength(
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
         score = neighbor_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
         # Each process scores a model with its own BatchNorm statistics; all have to choose alike.
-        device = find_device(options.device)
-        scores[str(value)] = float(distributed.gather(torch.tensor([score], device=device)).mean())
-    best = max(GRID, key=lambda value: scores[str(value)])
-    return resolved | {name: best, "strength_scores": scores}
+        scores[str(value)] = float(distributed.gather(torch.tensor([score], device=data.device)).mean())
+    return max(GRID, key=lambda value: scores[str(value)]), scores

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import check_no_local_views
@@ -77,6 +78,8 @@ class SimCLR(Framework):
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
         """The Cauchy kernel where the domain or its view makers ask for it; a temperature for the cosine."""
         kernel, temperature = options.get("kernel", "auto"), options.get("temperature")
+        if kernel not in ("auto", "cosine", "cauchy"):
+            raise InputError(f"the kernel {kernel!r} is for the framework 'soft', not 'simclr'")
         if kernel == "auto":
             kernel = "cauchy" if facts.other_samples else facts.defaults.get("kernel", "cosine")
         if temperature is None:

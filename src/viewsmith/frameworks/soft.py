@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks.base import Framework
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import DataFacts, Framework
 from viewsmith.frameworks.common import check_no_local_views
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.losses.soft_contrastive import Form, default_negative_weight, soft_contrastive
@@ -56,6 +57,14 @@ class InfoNCE:
     temperature: float = 1.0
 
 
+@register(
+    "framework",
+    "soft",
+    help="similarity of projections follows that of representations (diffaug)",
+    source="Zang et al. 2024",
+    general=False,
+    options={"kernel": Form, "temperature": float, "projector_dims": tuple[int, ...]},
+)
 class SoftContrastive(Framework):
     """Encoder with one or two embeddings of its representation, each under the soft contrastive loss.
 
@@ -91,6 +100,14 @@ class SoftContrastive(Framework):
         self.encoder, self.head, self.chart = encoder, head, chart
         self.loss, self.map_loss = loss or SoftLoss(), map_loss or SoftLoss()
         self.map_gradient = map_gradient
+
+    @classmethod
+    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+        """The paper's kernel, and the temperature of directions."""
+        kernel = options.get("kernel", "paper")
+        if kernel not in get_args(Form):
+            raise InputError(f"the kernel {kernel!r} is for the framework 'simclr': leave it out")
+        return options | {"kernel": kernel, "temperature": options.get("temperature", 0.1)}
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Pair losses, shape (B,): the row sums of the loss. `progress` changes nothing."""

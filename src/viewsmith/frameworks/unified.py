@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework
 from viewsmith.frameworks.common import check_no_local_views, full_precision, updates_state
 from viewsmith.frameworks.memory import Draw, FeatureMemory
@@ -204,6 +205,14 @@ class FeatureContrast(nn.Module):
         return margin_regularization(pairs[0], pairs[1], margins(low, high, kind), excluded=mask)
 
 
+@register(
+    "framework",
+    "oucl",
+    help="all pairs of views against a memory in one loss (metaug)",
+    source="Li et al. 2022",
+    general=False,
+    options={"temperature": float, "projector_dims": tuple[int, ...]},
+)
 class Unified(Framework):
     """Encoder and head whose M views contrast with one another and a memory (MetAug "only OUCL": Li et al. 2022).
 

@@ -82,7 +82,7 @@ class Gallery:
         ``vectors``: (n, d). ``images``: (n, H, W) or (n, H, W, 1 or 3), uint8 or float. ``dna``: (n, L) uint8 letters.
     views : (n, k, ...) array
         k views of each sample, each of the sample's shape.
-    kind : {"vectors", "images", "dna"}
+    kind : {"curve", "pixels", "letters"}
         How to draw them.
     """
 
@@ -90,10 +90,10 @@ class Gallery:
     caption: str
     samples: np.ndarray
     views: np.ndarray
-    kind: Literal["vectors", "images", "dna"]
+    kind: Literal["curve", "pixels", "letters"]
 
     def __post_init__(self) -> None:
-        dimensions = {"vectors": (2,), "images": (3, 4), "dna": (2,)}
+        dimensions = {"curve": (2,), "pixels": (3, 4), "letters": (2,)}
         if self.kind not in dimensions:
             raise InputError(f"gallery {self.title!r}: kind {self.kind!r}; use one of {', '.join(dimensions)}")
         sample, view = np.shape(self.samples), np.shape(self.views)
@@ -250,7 +250,7 @@ class Choices:
         if (self.samples is None) != (self.views is None):
             raise InputError(f"choices {self.title!r}: samples or views alone; give both or none")
         if self.samples is not None and self.views is not None:
-            Gallery(self.title, self.caption, self.samples, self.views, "images")
+            Gallery(self.title, self.caption, self.samples, self.views, "pixels")
             if len(self.samples) != len(self.probabilities) or np.shape(self.views)[1] > m:
                 raise InputError(
                     f"choices {self.title!r}: views of shape {np.shape(self.views)} for probabilities of shape "

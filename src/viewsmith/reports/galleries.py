@@ -49,7 +49,7 @@ def draw_gallery(gallery: Gallery) -> DrawnGallery:
     """Draw the first few samples of a gallery with their first few views."""
     if not len(gallery.samples):
         return DrawnGallery(gallery.title, gallery.caption, "No samples.")
-    return {"vectors": _vectors, "images": _images, "dna": _dna}[gallery.kind](gallery)
+    return {"curve": _vectors, "pixels": _images, "letters": _dna}[gallery.kind](gallery)
 
 
 def _vectors(gallery: Gallery) -> DrawnGallery:

@@ -1,25 +1,36 @@
-"""Families of transformations that the user gives to CRL-TAC: looked at once, and described in text."""
+"""Families of transformations that the user gives to CRL-TAC: inspected once, and described in text."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.samples import Rows
-from viewsmith.estimators.rows import block_size
+from viewsmith.core.registry import find
+from viewsmith.core.samples import block_size
+from viewsmith.domains import Domain
 from viewsmith.estimators.build.resolve import check_crops
+from viewsmith.estimators.plan import TrainingData
+from viewsmith.core.samples import Rows
 from viewsmith.views.learned.transforms import Family
 from viewsmith.views.learned.custom_transforms import Functions
 
-OWN = "family:"  # before the name of a family of the user's own, in configurations
+CUSTOM = "family:"  # before the name of a family of the user's own, in configurations
 
 FamilyOption = str | Family | Sequence[Callable[[Tensor], Tensor]]
+
+
+class CustomOptions(Protocol):
+    """The arguments of CRL-TAC that say whose family and encoder there are."""
+
+    @property
+    def family(self) -> FamilyOption: ...
+    @property
+    def encoder(self) -> str | nn.Module: ...
 
 
 def family_text(family: FamilyOption) -> str:
@@ -27,11 +38,11 @@ def family_text(family: FamilyOption) -> str:
     if isinstance(family, str):
         return family
     if isinstance(family, Family):
-        return f"{OWN}{type(family).__name__} of {family.size}"
-    return f"{OWN}{len(family)} functions"
+        return f"{CUSTOM}{type(family).__name__} of {family.size}"
+    return f"{CUSTOM}{len(family)} functions"
 
 
-def is_own(family: FamilyOption) -> bool:
+def is_custom(family: FamilyOption) -> bool:
     """Whether a family was given, and not a text.
 
     Raises
@@ -41,9 +52,9 @@ def is_own(family: FamilyOption) -> bool:
     """
     if not isinstance(family, str):
         return True
-    if family.startswith(OWN):
+    if family.startswith(CUSTOM):
         raise InputError(
-            f"the family of this model is the user's own ({family.removeprefix(OWN)}): give it, as in "
+            f"the family of this model is the user's own ({family.removeprefix(CUSTOM)}): give it, as in "
             "viewsmith.load(run, family=family)"
         )
     if family != "auto":
@@ -60,8 +71,15 @@ def copy_of(family: FamilyOption) -> Family:
     return made.requires_grad_(False)
 
 
-def inspect_family(options: SimpleNamespace, resolved: dict[str, Any], x: Rows, device: torch.device) -> dict[str, Any]:
+def inspect_family(options: CustomOptions, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
     """Size and shapes of the family that was given, from what it makes of some training samples.
+
+    Parameters
+    ----------
+    options : CRLTAC
+    shared : dict
+        The shared settings as resolved.
+    data : TrainingData
 
     Raises
     ------
@@ -69,6 +87,7 @@ def inspect_family(options: SimpleNamespace, resolved: dict[str, Any], x: Rows, 
         It has fewer than two transformations; a transformation fails; views are not one of each sample for each
         number, not finite, not the same when asked for again, or nothing for the encoder.
     """
+    x, device = data.x, data.device
     family = copy_of(options.family).to(device)
     name, size = type(family).__name__, getattr(family, "size", None)
     if not isinstance(size, int) or size < 2:
@@ -98,34 +117,29 @@ def inspect_family(options: SimpleNamespace, resolved: dict[str, Any], x: Rows, 
             "draw what is random once"
         )
     shapes = tuple(some.shape[1:]), tuple(views.shape[2:])
-    _check_encoder(options, resolved, shapes)
-    return {"own_family": {"size": size, "sample": list(shapes[0]), "view": list(shapes[1])}}
+    if not isinstance(options.encoder, nn.Module):  # which is tried out with the views of any family
+        _check_encoder(shared["encoder"], data.domain, shapes)
+    return {"size": size, "sample": list(shapes[0]), "view": list(shapes[1])}
 
 
-def _check_encoder(
-    options: SimpleNamespace, resolved: dict[str, Any], shapes: tuple[tuple[int, ...], tuple[int, ...]]
-) -> None:
+def _check_encoder(encoder: str, domain: Domain, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     """Refuse views that the encoder cannot take."""
-    domain, encoder = resolved["domain"], resolved["encoder"]
-    if isinstance(options.encoder, nn.Module):
-        return  # tried out with the views of any family
-    if not like_samples(*shapes, domain):
+    if not like_samples(*shapes):
         raise InputError(
             f"samples have shape {shapes[0]} and the views of the family {shapes[1]}, which the encoder {encoder} does "
             "not take: keep the number of features or channels, or give an encoder of your own"
         )
-    if domain == "images":
-        check_crops("views", shapes[1][1:], encoder, shapes[0][1:])
+    entry = find("encoder", encoder, domain.name)
+    check_crops("views", shapes[1][1:], entry, encoder, domain, shapes[0][1:])
 
 
-def like_samples(sample: Sequence[int], view: Sequence[int], domain: str) -> bool:
+def like_samples(sample: Sequence[int], view: Sequence[int]) -> bool:
     """Whether views have the features or channels of samples; images and sequences may shrink."""
-    fixed = 1 if domain != "vectors" else len(sample)
-    return len(view) == len(sample) and list(view)[:fixed] == list(sample)[:fixed]
+    return len(view) == len(sample) and view[0] == sample[0]
 
 
-def rebuilt(family: FamilyOption, known: dict[str, Any], domain: str) -> Family:
-    """The family that was given, as it was looked at in fit.
+def rebuild_family(family: FamilyOption, known: dict[str, Any], domain: Domain) -> Family:
+    """The family that was given, as it was inspected in fit.
 
     Raises
     ------
@@ -138,6 +152,6 @@ def rebuilt(family: FamilyOption, known: dict[str, Any], domain: str) -> Family:
             f"the family has {made.size} transformations, and the model was trained with {known['size']}: give the "
             "family that was given to fit"
         )
-    if domain != "dna":  # whose samples are of any length
+    if None not in domain.kept_shape(known["sample"]):  # samples of a domain may be of any length
         made.shapes = tuple(known["sample"]), tuple(known["view"])
     return made

@@ -13,18 +13,19 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Samples
+from viewsmith.estimators.build.resolve import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.networks.clip import load_clip
 from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.networks.inputs.pixels import Pixels
 from viewsmith.views.generated.noise_level import image_fractions
 
-ENCODER, CLIP, OWN = "encoder", "clip:", "module:"
+ENCODER, CLIP, OWN = "encoder", "clip:", MODULE
 
 FeaturesOption = str | nn.Module
 
 
-def are_own(features: FeaturesOption, domain: str) -> bool:
+def uses_extractor(features: FeaturesOption, domain: str) -> bool:
     """Whether features come from a network of their own, and not from the encoder.
 
     Raises

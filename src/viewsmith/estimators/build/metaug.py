@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Optimizer
-from viewsmith.estimators.build import model as parts
+from viewsmith.estimators.build.model import (
+    AnyPlan,
+    domain_in,
+    make_encoder,
+    make_framework,
+    make_head,
+    make_optimizer,
+)
+from viewsmith.estimators.plan import Resolved
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
 from viewsmith.frameworks.common import head_width
 from viewsmith.losses.oucl import Logits
 from viewsmith.networks.lab import ColorSplit
-from viewsmith.networks.mlp import MLP
 from viewsmith.networks.per_view import ViewEncoders, ViewHeads
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 
@@ -24,7 +30,18 @@ DEFAULT_BETA = 16.0
 DEFAULT_NEGATIVES = {"queue": 256, "bank": 1024}
 
 
-def resolve_features(options: SimpleNamespace, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class MetAugResolved(Resolved):
+    """With memory, negatives, number of views, and rate and sharpness of the features' loss."""
+
+    memory_size: int
+    negatives: int
+    n_views: int
+    feature_learning_rate: float
+    beta: float
+
+
+def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
     """MetAug's settings that "auto" leaves to the data.
 
     Raises
@@ -67,7 +84,7 @@ def resolve_features(options: SimpleNamespace, resolved: dict[str, Any], n_rows:
     }
 
 
-def _check(options: SimpleNamespace, resolved: dict[str, Any]) -> None:
+def _check(options: Any, resolved: dict[str, Any]) -> None:
     several = options.encoders == "per-view" or options.split == "color"
     if options.framework != "oucl" and (several or options.n_views > 2):
         asked = f"split {options.split!r}" if options.split != "none" else f"encoders {options.encoders!r}"
@@ -80,7 +97,7 @@ def _check(options: SimpleNamespace, resolved: dict[str, Any]) -> None:
         )
     if options.split == "color":
         shape = resolved["row_shape"]
-        if resolved["domain"] != "images" or len(shape) != 3 or shape[2] != 3:
+        if len(shape) != 3 or shape[2] != 3:
             raise InputError(
                 "split is 'color', which takes images of three colors apart into RGB, L and ab: the data are "
                 f"{resolved['domain']} of shape {tuple(shape)}; take 'none'"
@@ -98,77 +115,71 @@ def _check(options: SimpleNamespace, resolved: dict[str, Any]) -> None:
         )
 
 
-def make_framework(settings: SimpleNamespace) -> Framework:
+def make_metaug_framework(plan: AnyPlan) -> Framework:
     """`Unified` with its encoders and heads, or another framework."""
-    if settings.framework != "oucl":
-        return parts.make_framework(settings, parts.make_encoder(settings))
-    contrast = make_contrast(settings, (settings.n_components, *_widths(settings))[-1])
-    if not has_encoders(settings):
-        return Unified(parts.make_encoder(settings), _head(settings), contrast)
-    if settings.split == "color":
-        split = ColorSplit(settings.pixel_mean, settings.pixel_scale)
-        encoders = [_encoder_of(settings, channels) for channels in split.channels]
+    options, resolved = plan.options, plan.resolved
+    if resolved.framework != "oucl":
+        return make_framework(plan)
+    dims = _dims(plan)
+    contrast = make_contrast(plan, (resolved.n_components, *dims)[-1])
+    if not has_encoders(options):
+        return Unified(make_encoder(plan), make_head(plan, dims), contrast)
+    if options.split == "color":
+        split = ColorSplit(resolved.stats["pixel_mean"], resolved.stats["pixel_scale"])
+        shape = resolved.row_shape[:2]
+        encoders = [make_encoder(plan, (*shape, channels)) for channels in split.channels]
         network = ViewEncoders(encoders, split)
     else:
-        network = ViewEncoders([parts.make_encoder(settings) for _ in range(settings.n_views)])
-    return Unified(network, ViewHeads([_head(settings) for _ in range(settings.n_views)]), contrast)
+        network = ViewEncoders([make_encoder(plan) for _ in range(resolved.n_views)])
+    return Unified(network, ViewHeads([make_head(plan, dims) for _ in range(resolved.n_views)]), contrast)
 
 
-def has_encoders(settings: SimpleNamespace) -> bool:
+def has_encoders(options: Any) -> bool:
     """Whether every view has an encoder of its own."""
-    return bool(settings.encoders == "per-view" or settings.split == "color")
+    return bool(options.encoders == "per-view" or options.split == "color")
 
 
-def make_contrast(settings: SimpleNamespace, width: int) -> FeatureContrast:
-    """Memory and unified loss of embeddings of a width."""
+def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
+    """Memory and unified loss of projections of a width."""
+    options, resolved = plan.options, plan.resolved
     memory = FeatureMemory(
-        settings.n_views,
-        settings.memory_size,
+        resolved.n_views,
+        resolved.memory_size,
         width,
-        negatives=settings.negatives,
-        kind=settings.memory,
-        each=settings.negative_draws == "sample",
-        momentum=settings.memory_momentum,
+        negatives=resolved.negatives,
+        kind=options.memory,
+        each=options.negative_draws == "sample",
+        momentum=options.memory_momentum,
     )
     logits = Logits(
-        settings.form,
-        beta=settings.beta,
-        margin=settings.loss_margin,
-        gamma=settings.gamma,
-        detach=settings.detach_weights,
-        attenuation=settings.attenuation,
+        options.form,
+        beta=resolved.beta,
+        margin=options.loss_margin,
+        gamma=options.gamma,
+        detach=options.detach_weights,
+        attenuation=options.attenuation,
     )
-    return FeatureContrast(memory, logits, united=settings.united, recalled=settings.positives == "memory")
+    return FeatureContrast(memory, logits, united=options.united, recalled=options.positives == "memory")
 
 
-def make_features(
-    settings: SimpleNamespace, framework: Framework
-) -> tuple[MetaFeatures | None, FeatureContrast | None]:
+def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
     """The generators, and what they are contrasted by where the framework does not do it."""
-    if settings.meta == "none":
+    options = plan.options
+    if options.meta == "none":
         return None, None
     width = head_width(framework.head, None)
     features = MetaFeatures(
-        settings.n_views, width, hidden=settings.feature_hidden, norm=settings.norm, residual=settings.residual
+        plan.resolved.n_views, width, hidden=options.feature_hidden, norm=options.norm, residual=options.residual
     )
-    return features, None if isinstance(framework, Unified) else make_contrast(settings, width)
+    return features, None if isinstance(framework, Unified) else make_contrast(plan, width)
 
 
-def make_feature_optimizer(settings: SimpleNamespace) -> Optimizer:
+def make_feature_optimizer(plan: AnyPlan) -> Optimizer:
     """The encoder's with a rate of its own; its gradient is not clipped."""
-    return replace(parts.make_optimizer(settings), learning_rate=settings.feature_learning_rate, clip=None)
+    return replace(make_optimizer(plan), learning_rate=plan.resolved.feature_learning_rate, clip=None)
 
 
-def _encoder_of(settings: SimpleNamespace, channels: int) -> nn.Module:
-    shape = [*settings.row_shape[:2], channels]
-    return parts.make_encoder(SimpleNamespace(**{**vars(settings), "row_shape": shape}))
-
-
-def _widths(settings: SimpleNamespace) -> tuple[int, ...]:
-    if settings.projection != "auto":
-        return tuple(settings.projection)
-    return (32,) if settings.domain == "vectors" else (settings.n_components, 128)
-
-
-def _head(settings: SimpleNamespace) -> nn.Module:
-    return parts.noisy(settings, MLP(settings.n_components, _widths(settings)))
+def _dims(plan: AnyPlan) -> tuple[int, ...]:
+    if plan.options.projector_dims != "auto":
+        return tuple(plan.options.projector_dims)
+    return tuple(domain_in(plan).defaults.get("simclr_dims", (plan.resolved.n_components, 128)))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.views.base import ViewContext
 from viewsmith.views.fixed.dna import (
@@ -17,12 +21,21 @@ from viewsmith.views.fixed.dna import (
 )
 
 
+def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
+    if options["mutation_rate"] > 0.75:
+        # Three of four letters drawn at random differ from the one that was there.
+        raise InputError(
+            f"mutation_rate is {options['mutation_rate']}, expected at most 0.75, where no letter is known"
+        )
+
+
 @register(
     "view maker",
     "dna",
     help="one or more edits of a list and perhaps the other strand (EvoAug)",
     domains="dna",
     source="Lee et al. 2023",
+    check=_check_rate,
 )
 def _dna(context: ViewContext, *, max_edits: int = 2, mutation_rate: float = 0.05) -> DNAViews:
     edits = [Deletion(), Insertion(), Translocation(), Mutation(mutation_rate)]
@@ -34,7 +47,7 @@ def _reverse_complement(context: ViewContext) -> ReverseComplement:
     return ReverseComplement()
 
 
-@register("view maker", "mutation", help="a fraction of the letters redrawn", domains="dna")
+@register("view maker", "mutation", help="a fraction of the letters redrawn", domains="dna", check=_check_rate)
 def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
     return Mutation(mutation_rate)
 

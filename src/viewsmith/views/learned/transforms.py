@@ -6,6 +6,7 @@ A family turns samples into some of their views, and embeds all of them, in one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -13,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.networks.inputs.nucleotides import real_positions
 
 
@@ -63,6 +66,12 @@ class Family(nn.Module):
         """A network's score of each transformation of samples (B, ...): (B, M)."""
         found: Tensor = network(x)
         return found
+
+    def score_network(self, channels: int, dims: int) -> nn.Module:
+        """A network that scores the members, of scaled samples with `dims` dimensions, the first of size `channels`."""
+        if dims == 1:
+            return MaskScores(channels, self.size)
+        return SequenceScores(self.size) if dims == 2 else ImageScores(channels, self.size)
 
     def _checked(self, number: int, what: str) -> int:
         if number < 2:
@@ -134,6 +143,10 @@ class Crops(Family):
             scaled = x if same else F.interpolate(x, size, mode="bilinear", antialias=True)
             found += [scaled, scaled.flip(3)] if self.flip else [scaled]
         return found
+
+    def score_network(self, channels: int, dims: int) -> nn.Module:
+        """One score a crop."""
+        return CropScores(channels)
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         views = x.new_empty(*t.shape, x.shape[1], self.crop, self.crop)
@@ -237,6 +250,10 @@ class Windows(Family):
         first = torch.linspace(0, 1 - share, count).tolist()
         self.names = [f"{start:.0%} to {start + share:.0%}" for start in first]
 
+    def score_network(self, channels: int, dims: int) -> nn.Module:
+        """One score a base."""
+        return PositionScores()
+
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """First bases of all windows, int64 (B, M), and their lengths, (B,)."""
         lengths = real_positions(x).sum(dim=1)
@@ -257,3 +274,64 @@ class Windows(Family):
         sums = F.pad(network(x).cumsum(dim=1), (1, 0))
         ends = (starts + widths[:, None]).clamp_max(x.shape[2])
         return (sums.gather(1, ends) - sums.gather(1, starts)) / widths[:, None]
+
+
+# ---- by name ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TransformsContext:
+    """What a family of transformations is built for.
+
+    A family registers itself as ``@register("transforms", ...)``, a function of this context whose keyword-only
+    arguments are its options. Its traits: ``noun`` (what messages call it) and ``learning_rate`` (of CRL-TAC's encoder,
+    where it is not the default).
+
+    Attributes
+    ----------
+    row_shape : tuple of int
+        Of a sample as users give it.
+    channels : int
+        First dimension of a scaled sample.
+    seed : int
+    """
+
+    row_shape: tuple[int, ...]
+    channels: int
+    seed: int
+
+
+@register("transforms", "crops", help="crops on a grid", domains="images", noun="crops of images")
+def _crops(
+    context: TransformsContext,
+    *,
+    crop_size: int | Literal["auto"] = "auto",
+    crop_stride: int | Literal["auto"] = "auto",
+    crop_scales: tuple[float, ...] = (1.0,),
+    crop_flips: bool = False,
+) -> Crops:
+    crop, stride = crop_grid(context.row_shape, crop_size, crop_stride)
+    return Crops(*context.row_shape[:2], crop=crop, stride=stride, scales=crop_scales, flip=crop_flips)
+
+
+@register(
+    "transforms",
+    "masks",
+    help="subsets of the features",
+    domains="vectors",
+    noun="masks of vectors",
+)
+def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float = 0.5) -> Masks:
+    return Masks(context.row_shape[0], count=masks, keep=mask_fraction, seed=context.seed)
+
+
+@register(
+    "transforms",
+    "windows",
+    help="windows of sequences",
+    domains="dna",
+    noun="windows of DNA",
+    learning_rate=5e-4,
+)
+def _windows(context: TransformsContext, *, windows: int = 16, window_fraction: float = 0.5) -> Windows:
+    return Windows(share=window_fraction, count=windows)

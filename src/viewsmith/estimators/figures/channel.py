@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.crl_tac import CRLTAC
+from viewsmith.core.samples import Rows
+from viewsmith.domains import Domain
+from viewsmith.estimators.figures import Figures
+from viewsmith.estimators.plan import Resolved
+from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.reports import Choices, FeatureProfile, Gallery, SortedSimilarities
 from viewsmith.reports.placement import like_sample
 from viewsmith.views.learned.transforms import Crops, Masks
@@ -18,58 +23,76 @@ BARS = 4  # of these have bars of their own
 MOST = 3  # most probable views beside each
 
 
-def channel_pictures(model: CRLTAC, x: np.ndarray, samples: np.ndarray) -> dict[str, list[Any]]:
+class ChannelModel(Protocol):
+    """What is asked of a model with an augmentation channel."""
+
+    resolved_: Resolved
+    scaler_: Any
+
+    @property
+    def method_(self) -> CRLTACMethod: ...
+    @property
+    def domain_(self) -> Domain: ...
+    @property
+    def views_like_samples(self) -> bool: ...
+    @property
+    def transform(self) -> Callable[..., np.ndarray]: ...
+    def distribution(self, X: Any) -> np.ndarray: ...
+    def samples(self, X: Any) -> Rows: ...
+    def untrained(self, X: Any) -> ChannelModel: ...
+
+
+def channel_figures(model: ChannelModel, x: np.ndarray, samples: np.ndarray) -> Figures:
     """P(T|x) as heat maps (crops of images) or bars, the features that masks keep, sorted similarities of pairs."""
-    family, some = model._channel().family, x[:PAIRS]
-    shown: dict[str, list[Any]] = {"orders": [_sorted(model, some)]}
+    family, some = model.method_.channel.family, x[:PAIRS]
+    found = Figures(orders=[_sorted(model, some)])
     if isinstance(family, Crops):
-        return shown | {"galleries": [heat_maps(model, samples)]}
+        found.galleries.append(heat_maps(model, samples))
+        return found
     p = model.distribution(some)
-    shown["choices"] = [_choices(model, p, samples[:BARS])]
+    found.choices.append(_choices(model, p, samples[:BARS]))
     if isinstance(family, Masks):
-        shown["profiles"] = [_kept(model, family, p)]
-    return shown
+        found.profiles.append(_kept(model, family, p))
+    return found
 
 
-def _choices(model: CRLTAC, p: np.ndarray, samples: np.ndarray) -> Choices:
+def _choices(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> Choices:
     """Bars of P(T|x), (n, M), of the first rows, beside the images that they are, and of all rows."""
-    family = model._channel().family
+    family = model.method_.channel.family
     names = family.names or [f"transformation {number}" for number in range(family.size)]
     each, all_rows = (float(np.exp(-(q * np.log(np.maximum(q, 1e-30))).sum(-1)).mean()) for q in (p, p.mean(axis=0)))
     caption = (
         f"P(T|x) of {len(p)} rows and of {len(samples)} of them; a row draws from {each:.3g} of {family.size} "
         f"transformations (mean effective number), all rows together from {all_rows:.3g}"
     )
-    images = model.fitted_["domain"] == "images" and model.views_like_samples
+    images = model.domain_.picture == "pixels" and model.views_like_samples
     views = like_sample(_most_probable(model, p[: len(samples)], samples), samples) if images else None
     of = p[: len(samples)]
     return Choices("What the channel chooses", caption, names, of, p.mean(axis=0), samples if images else None, views)
 
 
 @torch.no_grad()
-def _most_probable(model: CRLTAC, p: np.ndarray, samples: np.ndarray) -> np.ndarray:
+def _most_probable(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """The most probable views of images, the most probable first: uint8 (n, k, ...)."""
-    x = model._samples(samples)[:]
+    x = model.samples(samples)[:]
     most = np.argsort(-p, axis=1, kind="stable")[:, :MOST].copy()
-    views = model._channel().family.take(x, torch.from_numpy(most).to(x.device))
+    views = model.method_.channel.family.take(x, torch.from_numpy(most).to(x.device))
     made = model.scaler_.inverse(views.flatten(0, 1)).cpu().numpy()
     return made.reshape(*most.shape, *made.shape[1:3], *samples.shape[3:])
 
 
-def _kept(model: CRLTAC, family: Masks, p: np.ndarray) -> FeatureProfile:
+def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> FeatureProfile:
     """How much more often the channel keeps a feature than masks drawn alike do, which keep some more than others."""
     masks = family.masks.cpu().numpy()
     more = p.mean(axis=0) @ masks - masks.mean(axis=0)
     unit = "probability above that of masks drawn alike"
     caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its share of all masks"
-    return FeatureProfile(
-        "Features that the channel keeps", more, model.fitted_["feature_names"] or None, caption, unit
-    )
+    return FeatureProfile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
 
 
-def heat_maps(model: CRLTAC, samples: np.ndarray) -> Gallery:
+def heat_maps(model: ChannelModel, samples: np.ndarray) -> Gallery:
     """Images beside P(T|x) over the corners of crops (as in figure 3 of the paper), and what the crops cover."""
-    family = model._channel().family
+    family = model.method_.channel.family
     if not isinstance(family, Crops):
         raise InputError("heat maps are of crops of images")
     p = model.distribution(samples)
@@ -93,7 +116,7 @@ def heat_maps(model: CRLTAC, samples: np.ndarray) -> Gallery:
         corners += corner[:, at[0][:, None], at[1]]
     tiles = [_white(part, samples) for part in (corners, covered)]
     caption = "Image; P(T|x) by the crop's corner; probability that a pixel is in the view (white: the largest)"
-    return Gallery("Where the channel looks", caption, samples, np.stack(tiles, axis=1), "images")
+    return Gallery("Where the channel looks", caption, samples, np.stack(tiles, axis=1), "pixels")
 
 
 def _scaled(ends: tuple[int, int], size: int, given: int) -> slice:
@@ -106,7 +129,7 @@ def _white(part: np.ndarray, samples: np.ndarray) -> np.ndarray:
     return gray if samples.ndim == 3 else np.repeat(gray[..., None], samples.shape[3], axis=3)
 
 
-def _sorted(model: CRLTAC, x: np.ndarray) -> SortedSimilarities:
+def _sorted(model: ChannelModel, x: np.ndarray) -> SortedSimilarities:
     found = {"trained": _pairs(model.transform(x, output="projection"))}
     found["before training"] = _pairs(model.untrained(x).transform(x, output="projection"))
     caption = f"Absolute inner products of the embeddings of {len(x)} rows, all pairs"

@@ -1,0 +1,95 @@
+"""What a report shows of a model and its data; each method adds what it alone can show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
+
+import numpy as np
+
+from viewsmith.data import Dataset
+from viewsmith.domains import domain_of
+from viewsmith.reports import (
+    Choices,
+    EmbeddingMap,
+    FeatureProfile,
+    FeatureViolins,
+    Gallery,
+    SimilarityHistogram,
+    SortedSimilarities,
+    two_dimensional_map,
+)
+from viewsmith.reports.placement import like_sample
+
+COMPARED = 400  # samples whose views are compared
+
+
+@dataclass
+class Figures:
+    """Pictures of a model by kind; see `viewsmith.reports.ReportContent`."""
+
+    maps: list[EmbeddingMap] = field(default_factory=list)
+    galleries: list[Gallery] = field(default_factory=list)
+    profiles: list[FeatureProfile] = field(default_factory=list)
+    violins: list[FeatureViolins] = field(default_factory=list)
+    histograms: list[SimilarityHistogram] = field(default_factory=list)
+    orders: list[SortedSimilarities] = field(default_factory=list)
+    choices: list[Choices] = field(default_factory=list)
+    map_rows: np.ndarray | None = None  # numbers of the rows in the maps
+
+    def by_kind(self) -> dict[str, list[Any]]:
+        """Lists of pictures by the name that reports have for them."""
+        return {kind.name: value for kind in fields(self) if isinstance(value := getattr(self, kind.name), list)}
+
+    def add(self, others: Figures) -> Figures:
+        """Append those of `others`, kind by kind."""
+        for kind, pictures in others.by_kind().items():
+            getattr(self, kind).extend(pictures)
+        return self
+
+
+class Transformer(Protocol):
+    """What the figures that all methods share ask of a fitted model."""
+
+    def raw_features(self, X: Any) -> dict[str, np.ndarray]: ...
+
+    @property
+    def transform(self) -> Callable[..., np.ndarray]: ...
+
+
+def figure_rows(dataset: Dataset) -> tuple[np.ndarray, np.ndarray | None, str]:
+    """The rows that figures show, test rows where there are some, their labels, and what to call them."""
+    if dataset.x_test is not None:
+        return dataset.x_test, dataset.y_test, "test"
+    return dataset.x_train, dataset.y_train, "training"
+
+
+def gallery_samples(dataset: Dataset) -> np.ndarray:
+    """The first rows of a figure, as many as a gallery shows."""
+    return figure_rows(dataset)[0][: domain_of(dataset.domain).gallery]
+
+
+def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> Figures:
+    """Maps of raw features and representation, and views beside their samples.
+
+    Parameters
+    ----------
+    model : Transformer
+    draw : callable or None
+        Makes views of samples, as `ViewsmithEstimator.views`; None: they cannot be drawn.
+    dataset : Dataset
+    """
+    x, y, split = figure_rows(dataset)
+    found = Figures()
+    for name, h in (("raw", list(model.raw_features(x).values())[-1]), ("representation", model.transform(x))):
+        xy, index = two_dimensional_map(h)
+        caption = f"t-SNE of {len(index)} {split} rows"
+        found.maps.append(EmbeddingMap(name, xy, None if y is None else y[index], caption))
+        found.map_rows = index
+    if draw is not None:
+        samples = gallery_samples(dataset)
+        views = like_sample(draw(samples, 6, pool=dataset.x_train), samples)
+        caption = f"{len(samples)} {split} rows and six views of each"
+        found.galleries.append(Gallery("Views", caption, samples, views, domain_of(dataset.domain).picture))
+    return found

@@ -1,0 +1,141 @@
+"""What a report shows of generated views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.method import Method
+from viewsmith.core.random import stream
+from viewsmith.core.registry import get
+from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.data import Dataset
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.domains import Domain
+from viewsmith.domains.base import Picture
+from viewsmith.estimators.figures import COMPARED, Figures
+from viewsmith.estimators.plan import Resolved
+from viewsmith.estimators.rows import fingerprint
+from viewsmith.losses.nt_xent import unit
+from viewsmith.reports import EmbeddingMap, FeatureViolins, Gallery, SimilarityHistogram
+from viewsmith.views.base import ViewContext, ViewMaker
+
+#: The augmentations that users would take instead of generated views, with their options, where a domain has them.
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mixup": ("mixup", {"mixup_minimum": 0.5}),
+    "corruption": ("corruption", {"corruption_rate": 0.2}),
+    "neighbors": ("neighbors", {}),
+    "crops": ("simclr", {"color_strength": 0.0}),
+    "edits": ("dna", {}),
+}
+
+
+class GeneratingModel(Protocol):
+    """What is asked of a model that generates views."""
+
+    method_: Method
+    resolved_: Resolved
+    views: Callable[..., np.ndarray]
+
+    @property
+    def domain_(self) -> Domain: ...
+    def samples(self, X: Any) -> Rows: ...
+
+
+def own_map(
+    transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarray | None, split: str, index: np.ndarray
+) -> EmbeddingMap:
+    """The model's own two-dimensional map of rows."""
+    caption = f"The model's own map of the same {len(index)} {split} rows"
+    return EmbeddingMap("map", transform(x[index], output="map"), None if y is None else y[index], caption)
+
+
+def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figures:
+    """Features of samples and of generated views, and how similar views are to their samples."""
+    found = Figures(histograms=[_similarities(model, dataset, x)])
+    if model.domain_.picture == "curve":
+        samples = np.asarray(x[:COMPARED], dtype=np.float32)
+        caption = f"{len(samples)} rows and one generated view of each"
+        views = model.views(samples, 1)[:, 0]
+        found.violins.append(FeatureViolins("Generated features", samples, views, dataset.feature_names, caption))
+    return found
+
+
+def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> SimilarityHistogram:
+    """Samples against their views in the representation, generated and by common augmentations (figure 5)."""
+    samples = model.samples(x[:COMPARED])
+    pool, scaled = model.samples(dataset.x_train), samples[:]
+    generator = stream(model.resolved_.seed, "similarities", device=scaled.device)
+
+    def represented(rows: torch.Tensor) -> torch.Tensor:
+        return unit(in_blocks(lambda block: model.method_.represent(block).float(), rows, 64))
+
+    found = {}
+    with torch.no_grad():
+        h = represented(scaled)
+        views = in_blocks(lambda block: model.method_.view(block, generator=generator), scaled, 64)
+        found["generated"] = (h * represented(views)).sum(1).cpu().numpy()
+        for name, maker in _others(model).items():
+            if maker.needs_pool:
+                maker.prepare(pool)
+            found[name] = (h * represented(maker(scaled, generator=generator))).sum(1).cpu().numpy()
+    caption = "Cosine similarity of a sample and its view in the representation"
+    return SimilarityHistogram("Similarity of samples and views", found, caption)
+
+
+def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
+    """The augmentations that a domain's users would take instead."""
+    resolved, found = model.resolved_, {}
+    for label, (name, options) in OTHERS.items():
+        entry = get("view maker", name, resolved.domain)
+        if entry is not None:
+            context = ViewContext(model.domain_, resolved.row_shape, nn.Identity(), resolved.stats)
+            found[label] = entry.build(context, **options)
+    return found
+
+
+def cache_gallery(
+    path: str, rows: np.ndarray, quality: Callable[[np.ndarray, np.ndarray], np.ndarray], picture: Picture
+) -> Gallery | None:
+    """Training rows of every noise level beside their views in a view cache; None where that is gone.
+
+    Parameters
+    ----------
+    path : str
+    rows : ndarray, shape (n, ...)
+        The training rows.
+    quality : callable
+        From rows and a view of each to q, (n,).
+    picture : {"curve", "pixels", "letters"}
+    """
+    try:
+        cache = ViewCacheFolder(path)
+        if cache.read_record()["data"]["fingerprint"] != fingerprint(rows):
+            return None
+        known, views = cache.read_levels(), cache.read_views()
+    except InputError:
+        return None
+    assert known is not None
+    fraction, level = known[0], known[1][:, 0]
+    each = [(level == value).nonzero()[:, 0] for value in level.unique()]
+    index = torch.cat([found[: max(1, 8 // len(each))] for found in each])
+    shown = views[index].numpy()
+    q = quality(rows[index], shown[:, 0])
+    names = ("noise level", "fraction", "quality")
+    numbers = zip(index.tolist(), level[index].tolist(), fraction[index].tolist(), q.tolist(), strict=True)
+    lines = (
+        f"row {row}: " + ", ".join(f"{name} {value:.3g}" for name, value in zip(names, found, strict=True))
+        for row, *found in numbers
+    )
+    return Gallery(
+        "Generated views",
+        "Training rows and their views in the view cache; " + "; ".join(lines),
+        rows[index],
+        shown.reshape(*shown.shape[:2], *rows.shape[1:]),
+        picture,
+    )

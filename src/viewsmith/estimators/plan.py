@@ -1,0 +1,165 @@
+"""What one stage of `fit` hands to the next: the data as read, what "auto" became, and the plan to build from."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pydantic
+import torch
+from torch import nn
+
+from viewsmith.core.samples import Rows
+from viewsmith.domains import Domain
+from viewsmith.estimators.arguments import Arguments
+
+O = TypeVar("O", bound=Arguments)  # noqa: E741
+R = TypeVar("R", bound="Resolved")
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Training rows as read, checked and scaled.
+
+    Attributes
+    ----------
+    domain : Domain
+    rows : ndarray, shape (n, ...)
+        As the user gave them: float32 vectors, uint8 images or letters.
+    layer : nn.Module
+        The input layer, fitted on them.
+    x : Rows
+        Scaled rows, or samples that are scaled when they are taken.
+    scaling : str
+        The scaling that "auto" became.
+    stats : dict
+        What views need to know of the input layer.
+    device : torch.device
+        Where the training will be.
+    labels : array-like or None
+        As given to fit; looked at only by a method that says so (`reads_labels`).
+    """
+
+    domain: Domain
+    rows: np.ndarray
+    layer: nn.Module
+    x: Rows
+    scaling: str
+    stats: dict[str, Any]
+    device: torch.device
+    seed: int
+    labels: Any = None
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return self.rows.shape[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A value for every setting that "auto" leaves to the data: plain values, kept with the model.
+
+    Attributes
+    ----------
+    domain : str
+    row_shape : tuple of int
+    seed : int
+    scaling : str
+    stats : dict
+        See `TrainingData`.
+    framework : str
+        Its name, or ``module:CLASS`` for the user's own; `framework_options` are its options.
+    view_maker : str
+        Names joined by "+"; `view_options` are their options, `view_facts` what they found for themselves.
+    encoder : str
+        As `framework`; `encoder_options` are its options.
+    input_components : int
+        Principal axes before the encoder of vectors; 0: none.
+    n_components : int
+        Width of the representation.
+    epochs : int
+    learning_rate, noise_strength : float
+    strength_scores : dict
+        Label-free scores by strength, where one was chosen.
+    named : bool
+        Whether the features have names of their own, of a DataFrame; `feature_names` are these or a file's.
+    packages : dict
+        Parts that other packages registered, ``KIND NAME``, and the package of each.
+    """
+
+    domain: str
+    row_shape: tuple[int, ...]
+    seed: int
+    scaling: str
+    stats: dict[str, Any] = field(default_factory=dict)
+    framework: str
+    framework_options: dict[str, Any]
+    view_maker: str
+    view_options: dict[str, Any]
+    view_facts: dict[str, Any] = field(default_factory=dict)
+    encoder: str
+    encoder_options: dict[str, Any]
+    input_components: int
+    n_components: int
+    epochs: int
+    learning_rate: float
+    noise_strength: float = 1.0
+    strength_scores: dict[str, float] = field(default_factory=dict)
+    named: bool = False
+    feature_names: list[str] = field(default_factory=list)
+    packages: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_dict(cls: type[R], content: dict[str, Any]) -> R:
+        """Undo `as_dict`, also where None was written as the text "none".
+
+        Raises
+        ------
+        KeyError
+            A name is missing.
+        ValueError
+            A value is of another type.
+        """
+        hints = typing.get_type_hints(cls)
+        given = {}
+        for f in dataclasses.fields(cls):
+            required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            if f.name not in content and not required:
+                continue
+            value = content[f.name]
+            given[f.name] = None if value == "none" and type(None) in typing.get_args(hints[f.name]) else value
+        return pydantic.TypeAdapter(cls).validate_python(given)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items() if each is not None}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class Plan(Generic[O, R]):
+    """All that a model is built from.
+
+    Attributes
+    ----------
+    options : Arguments
+        The estimator's arguments, validated.
+    resolved : Resolved
+    inputs : object, optional
+        What building needs once and no text describes, such as a view cache that was read: a dataclass of the method.
+    fresh : bool
+        The model is new: weights to start from are read. Otherwise it takes those of a run.
+    """
+
+    options: O
+    resolved: R
+    inputs: Any = None
+    fresh: bool = False

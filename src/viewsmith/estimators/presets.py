@@ -1,0 +1,212 @@
+"""The published settings of every method: presets by name, for vectors, or NAME-DOMAIN for another domain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONTRASTIVE: dict[str, dict[str, Any]] = {
+    # SimCLR as the noise papers run it on vectors (PiNDA, section 4.2 and appendix B).
+    "paper": {
+        "view_maker": "noise",
+        "kernel": "cosine",
+        "hidden": (1024, 1024),
+        "norm": "none",
+        "projector_dims": (256, 128),
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "schedule": "constant",
+        "epochs": 100,
+    },
+    # SimCLR as the same paper runs it on images (section 4.2, table 3, appendix B).
+    "paper-images": {
+        "view_maker": "simclr",
+        "kernel": "cosine",
+        "temperature": 0.1,
+        "encoder": "resnet18",
+        "projector_dims": (256, 128),
+        "batch_size": 256,
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "schedule": "constant",
+        "epochs": 1000,
+    },
+}
+
+PINDA: dict[str, dict[str, Any]] = {
+    # Section 4.2, Algorithm 1 and appendix B; the penalty is published for images alone, its weight nowhere.
+    "paper": {
+        "view_maker": "identity",
+        "kernel": "cosine",
+        "temperature": 0.1,
+        "level": "free",
+        "penalty": "inverse_norm",
+        "penalty_weight": 1.0,
+        "two_sided": False,
+        "strength": 0.5,
+        "generator_hidden": (1024, 1024),
+        "hidden": (1024, 1024),
+        "norm": "none",
+        "projector_dims": (256, 128),
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "schedule": "constant",
+        "epochs": 100,
+    },
+    # Table 3, appendix B: on top of SimCLR, with a second ResNet-18.
+    "paper-images": {
+        "view_maker": "simclr",
+        "kernel": "cosine",
+        "temperature": 0.1,
+        "level": "free",
+        "penalty": "inverse_norm",
+        "penalty_weight": 1.0,
+        "two_sided": False,
+        "strength": 0.5,
+        "generator": "resnet18",
+        "encoder": "resnet18",
+        "projector_dims": (256, 128),
+        "batch_size": 256,
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "schedule": "constant",
+        "epochs": 1000,
+    },
+}
+
+#: What the published settings of all domains share (appendices D and E).
+_DIFFAUG: dict[str, Any] = {
+    "projector_dims": None,
+    "kernel": "paper",
+    "normalize": False,
+    "negative_weight": 1.0,
+    "nu_map": 1.0,
+    "target_distance": None,
+    "targets": "views",
+    "map_hidden": (),
+    "condition": "map",
+    "denoiser": "published",
+    "predicts": "eps",
+    "noise_schedule": "linear",
+    "sampler": "ddpm",
+    "sampler_steps": 1000,
+    "strength": 1.0,
+    "refresh": 0,
+    "cached_views": 1,
+    "replacement": 0.1,
+    "weight_decay": 1e-6,
+}
+
+DIFFAUG: dict[str, dict[str, Any]] = {
+    # Appendix E.2 and table 11; epochs of section 3.2. K of the neighbors: the authors' program.
+    "paper": {
+        **_DIFFAUG,
+        "view_maker": "neighbor-mix",
+        "neighbor_mix_minimum": 0.0,
+        "n_neighbors": 5,
+        "input_components": None,
+        "hidden": (500, 300),
+        "n_components": 80,
+        "batch_size": 300,
+        "learning_rate": 1e-4,
+        "generator_learning_rate": 1e-4,
+        "schedule": "constant",
+        "epochs": 670,
+        "generator_epochs": 330,
+    },
+    # Appendix D.2, table 9; epochs of section 3.3.
+    "paper-images": {
+        **_DIFFAUG,
+        "view_maker": "simclr",
+        "encoder": "resnet50",
+        "batch_size": 256,
+        "learning_rate": 1e-3,
+        "generator_learning_rate": 1e-3,
+        "epochs": 1000,
+        "generator_epochs": 400,
+    },
+}
+
+CRL_TAC: dict[str, dict[str, Any]] = {
+    # Sections 3, 5.2 and 5.3; optimizer, rate, batch and epochs are not given there.
+    "paper-images": {
+        "encoder": "crl-cnn",
+        "projector_dims": (200, 50),
+        "beta": 0.5,
+        "channel_beta": 0.5,
+        "draws": 8,
+        "encoder_step": "sampled",
+        "channel_step": "sampled",
+        "importance_weights": "plain",
+        "entropy_weight": 0.0025,
+        "effective_target": None,
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "channel_learning_rate": 1e-3,
+        "schedule": "constant",
+        "epochs": 50,
+    },
+}
+
+# Section 4.1, appendices A.4 and B and, where they are silent, the authors' program.
+_METAUG: dict[str, Any] = {
+    "projector_dims": (128,),
+    "inner_rate": 1e-3,
+    "feature_hidden": (2048, 2048),
+    "residual": False,
+    "feature_every": 1,
+    "form": "squared",
+    "beta": 64.0,
+    "memory": "bank",
+    "negative_draws": "sample",
+    "positives": "memory",
+    "batch_size": 64,
+    "optimizer": "adam",
+    "learning_rate": 1e-3,
+    "schedule": "constant",
+    "epochs": 300,
+}
+
+METAUG: dict[str, dict[str, Any]] = {
+    # delta is the weight of a sum of terms in the paper and of their mean here (4 for images, 3 for vectors), alpha
+    # 1e-13 of all.
+    "paper": {
+        **_METAUG,
+        "encoders": "per-view",
+        "feature_weight": 3e-5,
+        "margin_weight": 3e-9,
+    },
+    "paper-images": {
+        **_METAUG,
+        "split": "color",
+        "encoder": "split-alexnet",
+        "n_components": 2048,
+        "stem": "standard",
+        "crop_minimum": 0.2,
+        "color_strength": 0.0,
+        "feature_weight": 4e-5,
+        "margin_weight": 2.5e-9,
+    },
+}
+
+GENVIEW: dict[str, dict[str, Any]] = {
+    # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; give the bank.
+    "paper-images": {
+        "framework": "moco",
+        "view_maker": "moco",
+        "encoder": "resnet18",
+        "projector_dims": (512, 128),
+        "temperature": 0.2,
+        "momentum": 0.99,
+        "queue_size": 4096,
+        "crop_minimum": 0.2,
+        "alpha": 1.0,
+        "quality": True,
+        "gamma": 1.0,
+        "batch_size": 512,
+        "optimizer": "sgd",
+        "learning_rate": 0.5,
+        "weight_decay": 5e-4,
+        "warmup": 0.02,
+        "epochs": 500,
+    },
+}

@@ -1,0 +1,45 @@
+"""Between a fitted model and its run folder: the configuration and the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import get
+from viewsmith.core.version import __version__
+from viewsmith.estimators.build.resolve import text_of
+from viewsmith.estimators.plan import Resolved
+
+# What changes where and how long a run is made, not what it is: a resumed run may change these.
+NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
+
+
+def configuration(
+    name: str, parameters: Mapping[str, Any], seed: Any, data: Any, resolved: Resolved | None
+) -> dict[str, Any]:
+    """All that rebuilds the model: method, parameters, where the data came from, what fit resolved."""
+    kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
+    kept = {k: text_of(v) if isinstance(v, nn.Module) else v for k, v in kept.items()}
+    config: dict[str, Any] = {"viewsmith": __version__, "method": name, "parameters": kept}
+    if data is not None:
+        config["data"] = data
+    return config | {"fitted": {} if resolved is None else resolved.as_dict()}
+
+
+def copied_weights(modules: nn.Module) -> dict[str, Tensor]:
+    """Weights and buffers on the CPU."""
+    return {name: value.detach().cpu().clone() for name, value in modules.state_dict().items()}
+
+
+def check_packages(packages: Mapping[str, str], where: object) -> None:
+    """Raise InputError if a part of a model comes from a package that is not installed."""
+    for part, package in packages.items():
+        kind, _, name = part.rpartition(" ")
+        if get(kind, name) is None:  # type: ignore[arg-type]
+            raise InputError(
+                f"the model of {where} uses the {kind} {name!r} of the package {package!r}, which is not installed here: "
+                f"install it, as in `pip install {package.replace('_', '-')}`"
+            )
