@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from viewsmith.core.version import __version__
 
+_LAYERS = (
+    *("core", "losses", "networks", "domains", "views", "frameworks", "methods", "data", "training", "evaluation"),
+    *("reports", "estimators", "workflows"),
+)
+
 if TYPE_CHECKING:
     from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
-    from viewsmith.workflows.runs import report
+    from viewsmith.workflows.report import report
 
 __all__ = ["CRLTAC", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "__version__", "load", "report"]
 
@@ -20,10 +25,10 @@ def __getattr__(name: str) -> Any:
 
         return getattr(estimators, name)
     if name == "report":
-        from viewsmith.workflows.runs import report
+        from viewsmith.workflows.report import report
 
         return report
-    if name in ("core", "losses", "networks", "views", "frameworks", "methods", "data", "training", "evaluation"):
+    if name in _LAYERS:
         import importlib
 
         return importlib.import_module(f"viewsmith.{name}")

@@ -62,7 +62,7 @@ REFUSED = [
     ("color.npz", ("--views", "dna"), "for images there are simclr"),
     ("short.fa", ("--views", "simclr"), "for dna there are dna"),
     ("color.npz", ("--method", "pinda", "--set", "generator=sequence"), "generator is 'sequence'"),
-    ("short.fa", ("--framework", "byol", "--set", "projection=8"), "expected (hidden, output)"),
+    ("short.fa", ("--framework", "byol", "--set", "projector_dims=8"), "expected (hidden, output)"),
 ]
 
 
@@ -75,9 +75,9 @@ def test_what_is_refused_leaves_nothing(data, tmp_path, name, options, part):
 
 
 TEXTS = {
-    "color.npz": ["projection=16,8", "prototypes=12", "momentum=0.5", "stem=small", "n_components=7", "flip=0",
+    "color.npz": ["projector_dims=16,8", "prototypes=12", "momentum=0.5", "stem=small", "n_components=7", "flip=0",
                    "crop_minimum=0.5", "color_strength=0.5", "representation_noise=0.1", "temperature=0.3"],
-    "short.fa": ["projection=16,8", "prediction=8", "max_edits=1", "mutation_rate=0.1", "n_components=auto",
+    "short.fa": ["projector_dims=16,8", "predictor_dims=8", "max_edits=1", "mutation_rate=0.1", "n_components=auto",
                  "temperature=none", "encoder_weights=none", "view_maker=noise+dna", "noise_strength=0.5"],
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ import pytest
 from cli_tools import call, files, good
 
 import viewsmith
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 from viewsmith.estimators.options import check_options
 
 EPOCHS = ("--epochs", 2)
@@ -38,7 +38,7 @@ def metrics(run):
 # ---- what a run holds -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ESTIMATORS)
+@pytest.mark.parametrize("method", estimators())
 def test_the_run_folder(tmp_path, method):
     run = tmp_path / "deep" / "run"
     result = good("fit", "wine", "--method", method, "--out", run, *EPOCHS)
@@ -51,7 +51,7 @@ def test_the_run_folder(tmp_path, method):
 
     kept = config(run)
     assert kept["method"] == method and kept["viewsmith"] == viewsmith.__version__
-    cls = ESTIMATORS[method]
+    cls = estimators()[method]
     options = vars(check_options(cls, kept["parameters"]))
     changing = {"verbose", "minutes", "device", "checkpoint_every"}  # where and how long, not what
     assert set(kept["parameters"]) == set(options) - changing
@@ -164,7 +164,14 @@ def test_what_is_nearer_to_the_command_wins(tmp_path, data):
 
 
 def test_set_takes_every_type(tmp_path, data):
-    values = ("hidden=32,16", "projection=8", "gradient_clip=none", "learning_rate=1e-2", "two_sided=true", "epochs=2")
+    values = (
+        "hidden=32,16",
+        "projector_dims=8",
+        "gradient_clip=none",
+        "learning_rate=1e-2",
+        "two_sided=true",
+        "epochs=2",
+    )
     pairs = [part for value in (*values, "random_state=7") for part in ("--set", value)]
     good("fit", data / "x.npy", "--method", "pinda", "--out", tmp_path / "run", *pairs)
     kept = parameters(tmp_path / "run")

@@ -193,7 +193,7 @@ def test_views_and_a_training_seen_by_clip(pictures):
     command = ("generate", pictures / "images", "--out", pictures / "bank", *generator)
     assert good(*command, *features).err == ""
     assert call(*command).refused() and call(*command, "--features", "clip").refused("features of clip need weights")
-    run, genview = pictures / "run", ("--method", "genview", "--bank", pictures / "bank", "--epochs", 2)
+    run, genview = pictures / "run", ("--method", "genview", "--view-cache", pictures / "bank", "--epochs", 2)
     fit = ("fit", pictures / "images", *genview, *features, "--out", run)
     good(*fit, "--minutes", 1e-9)
     assert good(*fit, "--resume").out.splitlines() == [str(run)]
@@ -239,7 +239,7 @@ def test_export(data, tmp_path, runs):
 
 def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     run = tmp_path / "run"
-    good("fit", data / "given.npz", "--method", "genview", "--bank", made, "--epochs", 2, "--out", run)
+    good("fit", data / "given.npz", "--method", "genview", "--view-cache", made, "--epochs", 2, "--out", run)
     good("embed", run, data / "given.npz", "--out", tmp_path / "h.npz")
     good("evaluate", run, data / "given.npz", "--protocols", "knn")
     out = ("--out", tmp_path / "views.npz")
@@ -280,7 +280,7 @@ def test_views_of_a_bank(made, data, tmp_path):
 
 
 def test_banks_that_do_not_fit_the_data(made, data, tmp_path):
-    result = call("fit", data / "x.npz", "--method", "genview", "--bank", made, "--out", tmp_path / "run")
+    result = call("fit", data / "x.npz", "--method", "genview", "--view-cache", made, "--out", tmp_path / "run")
     assert result.refused("views of 30 rows, and 40 are given") and not (tmp_path / "run").exists()
-    result = call("fit", data / "x.npz", "--bank", made, "--out", tmp_path / "run")
+    result = call("fit", data / "x.npz", "--view-cache", made, "--out", tmp_path / "run")
     assert result.refused("has no option 'bank'")

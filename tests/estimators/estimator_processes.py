@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from sklearn.datasets import load_wine
 
-from viewsmith.estimators import ESTIMATORS, load
+from viewsmith.estimators import estimators, load
 
-OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projection": (4,), "batch_size": 64, "random_state": 0}
+OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 
 
 def fit(rank, meet, out, name, run, options, resume):
@@ -24,7 +24,7 @@ def fit(rank, meet, out, name, run, options, resume):
     )
     try:
         x = load_wine().data.astype(np.float32)
-        model = ESTIMATORS[name](**OPTIONS | options).fit(x, run=run, resume=resume)
+        model = estimators()[name](**OPTIONS | options).fit(x, run=run, resume=resume)
         np.save(f"{out}/{rank}.npy", model.transform(x))
         Path(out, f"{rank}.seed").write_text(str(model.fitted_["seed"]))
     finally:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from viewsmith.workflows.figures import pictures
 
 from refusals import refusal
 from viewsmith import DiffAug, GenView, PiNDA
@@ -20,7 +21,6 @@ from viewsmith.views.generated.noise_level import (
     strength_of,
 )
 from viewsmith.workflows.diffusion_generator import DiffusionGenerator
-from viewsmith.workflows.figures import pictures
 from viewsmith.workflows.generate import generate_cache
 from viewsmith.workflows.precomputed_views import PrecomputedViews
 
@@ -117,9 +117,9 @@ def test_what_samples_can_bear(runs):
     model = load(run)
     generated = model.method_.generated
     with torch.no_grad():
-        h = generated.encoder(model._samples(dataset.x_train)).float()
+        h = generated.encoder(model.samples(dataset.x_train)).float()
     expected = density_share(h)
-    assert torch.equal(foreground_or_crowding(generated.encoder, model._samples(dataset.x_train))[0], expected)
+    assert torch.equal(foreground_or_crowding(generated.encoder, model.samples(dataset.x_train))[0], expected)
     assert torch.equal(bank.read_levels()[0], expected)
     bank = runs["images"][2]
     assert float(bank.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)
@@ -210,7 +210,7 @@ def test_gray_images_with_and_without_their_channel_are_the_same_to_banks(tmp_pa
     dataset = load_dataset(tmp_path / "x.npz")
     bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
     for given in (x, x[..., None]):
-        model = GenView(epochs=1, batch_size=8, bank=str(tmp_path / "bank"), random_state=0).fit(given)
+        model = GenView(epochs=1, batch_size=8, view_cache=str(tmp_path / "bank"), random_state=0).fit(given)
         assert np.array_equal(model.generated_views(given)["views"], given[:, None, ::-1])
         rows = SimpleNamespace(
             domain="images", x_train=given, test_index=None, y_train=None, fit_rows=lambda _, x=given: x

@@ -8,19 +8,19 @@ import torch
 from viewsmith.catalog import CATALOG
 
 import viewsmith
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 from viewsmith.estimators.build.resolve import ENCODERS, FRAMEWORKS, VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-TINY = {"epochs": 1, "hidden": (16,), "n_components": 8, "projection": (8, 4), "batch_size": 64, "random_state": 0}
+TINY = {"epochs": 1, "hidden": (16,), "n_components": 8, "projector_dims": (8, 4), "batch_size": 64, "random_state": 0}
 JOINED = ("noise+neighbors", "neighbors+corruption+mixup")
-KERNELS = dict.fromkeys(ESTIMATORS, ("cauchy", "cosine")) | {
+KERNELS = dict.fromkeys(estimators(), ("cauchy", "cosine")) | {
     "diffaug": ("paper",),
     "crl-tac": ("auto",),
     "metaug": ("cosine",),
 }
-MAKERS = dict.fromkeys(ESTIMATORS, VIEWS["vectors"][:6] + JOINED) | {"crl-tac": ("auto",)}
+MAKERS = dict.fromkeys(estimators(), VIEWS["vectors"][:6] + JOINED) | {"crl-tac": ("auto",)}
 # CRL-TAC takes the embedding of an empty view from every other, and with it the last bias.
 LAST = ("method.head.1.2.bias",)
 COPIES = (
@@ -32,11 +32,11 @@ COPIES = (
 
 @pytest.mark.parametrize(
     ("name", "view_maker", "kernel"),
-    [(name, view, kernel) for name in ESTIMATORS for view, kernel in itertools.product(MAKERS[name], KERNELS[name])],
+    [(name, view, kernel) for name in estimators() for view, kernel in itertools.product(MAKERS[name], KERNELS[name])],
 )
 def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path):
     x = wine[:128]
-    model = ESTIMATORS[name](**TINY, view_maker=view_maker, kernel=kernel).fit(x)
+    model = estimators()[name](**TINY, view_maker=view_maker, kernel=kernel).fit(x)
     phases = {row["phase"] for row in model.metrics_}
     assert model.summary_["steps"] == 2 * len(phases) and np.isfinite(model.metrics_[-1]["loss"])
     h, views = model.transform(x), model.views(x[:9], 2)
@@ -45,7 +45,7 @@ def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path
     assert views.shape == (9, 2, 8 if name == "metaug" else 13) and np.isfinite(views).all()
 
     # Two steps reach every learned weight: encoder, head and, where there is one, the generator.
-    trained = model._weights()
+    trained = model.weights()
     learned = {f"method.{key}" for key, p in model.method_.named_parameters() if p.requires_grad}
     others = {f"method.{key}" for key, _ in model.method_.named_parameters()} - learned
     assert all(key.startswith(COPIES) for key in others)
@@ -61,25 +61,25 @@ def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path
     assert np.array_equal(loaded.views(x[:9], 2), views)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimators())
 def test_principal_axes_are_fitted_and_do_not_learn(name, digits):
-    model = ESTIMATORS[name](**TINY, input_components=6).fit(digits[:128])
-    trained = model._weights()
+    model = estimators()[name](**TINY, input_components=6).fit(digits[:128])
+    trained = model.weights()
     (key,) = {key for key in trained if key.endswith(".encoder.0.axes") and not key.startswith(COPIES)}
     assert trained[key].abs().sum() > 0 and torch.equal(trained[key], model.initial_[key])
     assert key not in {f"method.{name}" for name, _ in model.method_.named_parameters()}
 
 
-@pytest.mark.parametrize("name", [name for name, cls in ESTIMATORS.items() if "paper" in cls.presets])
+@pytest.mark.parametrize("name", [name for name, cls in estimators().items() if "paper" in cls.presets])
 def test_presets_fit(name, wine):
-    cls = ESTIMATORS[name]
+    cls = estimators()[name]
     small = {"epochs": 1, "random_state": 0}
     assert np.isfinite(cls(**cls.presets["paper"] | small).fit(wine[:64]).transform(wine)).all()
 
 
 def test_the_catalog_names_what_there_is():
-    assert CATALOG["methods"].keys() == ESTIMATORS.keys()
-    assert all(ESTIMATORS[name].__name__ == entry["estimator"] for name, entry in CATALOG["methods"].items())
+    assert CATALOG["methods"].keys() == estimators().keys()
+    assert all(estimators()[name].__name__ == entry["estimator"] for name, entry in CATALOG["methods"].items())
     assert CATALOG["frameworks"].keys() == {*FRAMEWORKS, "soft", "info-max", "oucl"}
     assert {domain: tuple(makers) for domain, makers in CATALOG["view makers"].items()} == VIEWS
     found = {domain: tuple(n for n in names if n != "timm:NAME") for domain, names in CATALOG["encoders"].items()}
@@ -87,8 +87,8 @@ def test_the_catalog_names_what_there_is():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimators())
 def test_bf16_trains_and_serves_float32(name, wine):
-    model = ESTIMATORS[name](**TINY, precision="bf16").fit(wine)
+    model = estimators()[name](**TINY, precision="bf16").fit(wine)
     assert model.transform(wine).dtype == np.float32
-    assert all(value.dtype != torch.bfloat16 for value in model._weights().values())
+    assert all(value.dtype != torch.bfloat16 for value in model.weights().values())

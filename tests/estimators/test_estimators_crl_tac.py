@@ -55,7 +55,7 @@ def test_as_many_steps_as_were_measured():
 
 def test_a_run_of_before_the_heads_widths_were_written_down(tmp_path):
     x, path = images(), tmp_path / "run"
-    model = CRLTAC(**TINY, projection=(200, 50)).fit(x)
+    model = CRLTAC(**TINY, projector_dims=(200, 50)).fit(x)
     model.save(path)
     config = path / "config.toml"
     old = re.sub(r"projection = \[[^]]*\]", 'projection = "auto"', config.read_text())
@@ -348,7 +348,7 @@ def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path)
 
 @pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])
 def test_a_trained_channel_serves_every_framework(framework, runs):
-    heads = {"projection": (8, 6), "prototypes": 10, "queue_size": 16}
+    heads = {"projector_dims": (8, 6), "prototypes": 10, "queue_size": 16}
     options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "encoder": "cnn", **heads}
     model = Contrastive(**options, framework=framework, view_maker=f"channel:{runs / 'images'}").fit(images())
     assert np.isfinite(model.metrics_[-1]["loss"]) and model.views(images(), 2).shape == (16, 2, 20, 20)

@@ -146,6 +146,6 @@ def test_resumed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(tmp_pat
         assert part.summary_["steps"] == stop + 1
     resumed = CRLTAC(**options).fit(x, run=tmp_path / "part", resume=True)
     assert resumed.summary_["steps"] == 12 and resumed.status_ == "finished"
-    for key, value in whole._weights().items():
-        assert torch.equal(resumed._weights()[key], value), key
+    for key, value in whole.weights().items():
+        assert torch.equal(resumed.weights()[key], value), key
     assert [row | {"seconds": 0} for row in resumed.metrics_] == [row | {"seconds": 0} for row in whole.metrics_]

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, PiNDA
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 from viewsmith.estimators.build.resolve import ENCODERS, FRAMEWORKS, GENERATORS
 from viewsmith.estimators.options import check_options
 from viewsmith.training.callbacks import collapse_warnings
@@ -171,8 +171,8 @@ def test_names_of_an_earlier_fit_are_forgotten():
 @pytest.mark.parametrize("encoder", ENCODERS["dna"])
 @pytest.mark.parametrize("given", [["A", "C"], ["N" * 9, "NN"], ["ACGTT"] * 4, ["A", "ACGT" * 15, "gattaca"]])
 def test_short_unknown_equal_and_unequal_sequences(encoder, given):
-    for name in ESTIMATORS:
-        model = ESTIMATORS[name](epochs=1, random_state=0, encoder=encoder).fit(given)
+    for name in estimators():
+        model = estimators()[name](epochs=1, random_state=0, encoder=encoder).fit(given)
         for x in (given, ["acgt" * 20, "A"]):  # longer than any in training
             assert np.isfinite(model.transform(x)).all() and np.isfinite(model.untrained(given).transform(x)).all()
             views = model.input_views if name == "metaug" else model.views
@@ -203,12 +203,12 @@ def test_few_rows_alone_are_no_collapse():
 
 
 @pytest.mark.parametrize(("domain", "view"), [(d, v) for d in DATA for v in ("neighbors", "mixup", "adversarial")])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimators())
 def test_a_fitted_model_holds_no_rows(name, domain, view):
     x = DATA[domain]()
     options = {**TINY, "view_maker": "auto" if name == "crl-tac" else view, "encoder": ENCODERS[domain][0]}
-    many = ESTIMATORS[name](**options).fit(np.concatenate([x] * 20))
-    few = ESTIMATORS[name](**options).fit(x)
+    many = estimators()[name](**options).fit(np.concatenate([x] * 20))
+    few = estimators()[name](**options).fit(x)
     few.views(x, 1)
     pickled = pickle.dumps(few)
     assert abs(len(pickled) - len(pickle.dumps(many))) < 4000  # the log of the epochs, and no rows or their axes
@@ -242,8 +242,8 @@ def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, opti
     assert PiNDA(**options, minutes=1e-9).fit(x, run=tmp_path / "run").summary_["steps"] == 1
     resumed = PiNDA(**options).fit(x, run=tmp_path / "run", resume=True)
     assert resumed.summary_["steps"] == 3 and resumed.metrics_[-1]["loss"] == whole.metrics_[-1]["loss"]
-    for key, value in whole._weights().items():
-        assert torch.equal(resumed._weights()[key], value), key
+    for key, value in whole.weights().items():
+        assert torch.equal(resumed.weights()[key], value), key
     assert np.array_equal(viewsmith.load(tmp_path / "run").views(x, 1), whole.views(x, 1))
 
 
@@ -252,11 +252,11 @@ def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, opti
 
 @pytest.mark.parametrize("name", ["contrastive", "pinda"])
 def test_the_published_form_on_images(name):
-    preset = ESTIMATORS[name].presets["paper-images"]
-    options = check_options(ESTIMATORS[name], preset)
+    preset = estimators()[name].presets["paper-images"]
+    options = check_options(estimators()[name], preset)
     assert (options.encoder, options.view_maker, options.temperature) == ("resnet18", "simclr", 0.1)
     assert (options.optimizer, options.learning_rate, options.batch_size, options.epochs) == ("adam", 1e-3, 256, 1000)
-    model = ESTIMATORS[name](**preset | {"epochs": 1, "batch_size": 4, "random_state": 0}).fit(images(4))
+    model = estimators()[name](**preset | {"epochs": 1, "batch_size": 4, "random_state": 0}).fit(images(4))
     assert (
         model.transform(images(4)).shape == (4, 512) and model.transform(images(4), output="projection").shape[1] == 128
     )

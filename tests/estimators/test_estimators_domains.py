@@ -7,14 +7,14 @@ import torch
 import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, PiNDA
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 from viewsmith.estimators.build.resolve import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith.estimators.rows import block_size
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
-SMALL_HEADS = {"projection": (8, 6), "prediction": (8,), "prototypes": 10, "queue_size": 16}
+SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 10, "queue_size": 16}
 
 
 def images(n=16, shape=(16, 16, 3), seed=0):
@@ -56,7 +56,7 @@ def usual(domain, framework, view):
 
 
 ALLOWED = [
-    (name, *p) for name in ESTIMATORS if name not in ("diffaug", "crl-tac", "genview") for p in PAIRS if possible(*p)
+    (name, *p) for name in estimators() if name not in ("diffaug", "crl-tac", "genview") for p in PAIRS if possible(*p)
 ]
 ALLOWED += [("metaug", d, "oucl", v) for d in VIEWS for v in VIEWS[d] if v != "multicrop"]
 ALLOWED += [("genview", *p) for p in PAIRS if usual(*p)]
@@ -66,7 +66,7 @@ ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VI
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), ALLOWED)
 def test_every_allowed_combination_trains_two_steps(name, domain, framework, view):
     x = DATA[domain]()
-    model = ESTIMATORS[name](**TINY, **heads(framework), view_maker=view, local_crops=1).fit(x)
+    model = estimators()[name](**TINY, **heads(framework), view_maker=view, local_crops=1).fit(x)
     phases = {row["phase"] for row in model.metrics_}
     assert model.fitted_["domain"] == domain and model.summary_["steps"] == 2 * len(phases)
     assert np.isfinite(model.metrics_[-1]["loss"])
@@ -98,7 +98,7 @@ def test_the_cauchy_kernel_is_refused_elsewhere(framework):
 
 
 def test_head_widths_that_a_framework_cannot_take_are_refused():
-    options = {**heads("byol"), "projection": (8,)}
+    options = {**heads("byol"), "projector_dims": (8,)}
     assert "projection is (8,), expected (hidden, output)" in refusal(
         Contrastive(**TINY, **options).fit, DATA["vectors"]()
     )
@@ -236,7 +236,7 @@ def test_neighbors_in_the_encoders_space_are_resumed_exactly(domain, tmp_path):
     options = TINY | {"epochs": 8, "view_maker": "neighbors", "neighbor_space": "encoder", "n_neighbors": 2}
     whole = Contrastive(**options, checkpoint_every=0).fit(x, run=tmp_path / "whole")
     assert int(whole.method_.views.quarter) == 3
-    assert not any("edges" in name for name in whole._weights())
+    assert not any("edges" in name for name in whole.weights())
     plain = Contrastive(**options | {"neighbor_space": "input"}).fit(x)
     assert not np.array_equal(plain.transform(x), whole.transform(x))
 
@@ -277,8 +277,8 @@ def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
     Contrastive(**options, minutes=1e-9).fit(x, run=tmp_path / "cut")
     resumed = Contrastive(**options).fit(x, run=tmp_path / "cut", resume=True)
     assert resumed.summary_["steps"] == 8
-    for key, value in whole._weights().items():
-        assert torch.equal(resumed._weights()[key], value), key
+    for key, value in whole.weights().items():
+        assert torch.equal(resumed.weights()[key], value), key
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,17 @@ from torch import nn
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 from viewsmith.networks import PrincipalAxes
 
 pytestmark = pytest.mark.filterwarnings("ignore:the representation has collapsed", "ignore:training ended early")
 
-TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projection": (4,), "batch_size": 64, "random_state": 0}
-every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
+every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
 
 
 def weights(model):
-    return {name: value.clone() for name, value in model._weights().items()}
+    return {name: value.clone() for name, value in model.weights().items()}
 
 
 def same(one, other):
@@ -234,7 +234,7 @@ def test_untrained_batch_norm_sees_the_rows_once(wine):
     fresh = model.untrained(wine)
     linear, norm, *_ = fresh.method_.framework.encoder[0]
     with torch.no_grad():
-        features = linear(fresh._scaled(wine))
+        features = linear(fresh.scale_rows(wine))
     assert isinstance(norm, nn.BatchNorm1d) and norm.momentum == 0.1 and not norm.training
     torch.testing.assert_close(norm.running_mean, features.mean(0), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(norm.running_var, features.var(0), rtol=1e-4, atol=1e-5)

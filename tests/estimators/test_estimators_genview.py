@@ -37,41 +37,41 @@ def bank(tmp_path_factory, images):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_framework_takes_a_bank_and_weights(images, bank, framework):
     views = "multicrop" if framework in ("swav", "dino") else "auto"
-    model = GenView(**TINY, bank=bank, framework=framework, view_maker=views).fit(images)
+    model = GenView(**TINY, view_cache=bank, framework=framework, view_maker=views).fit(images)
     assert {"quality", "largest_weight"} <= model.metrics_[-1].keys() and np.isfinite(model.metrics_[-1]["loss"])
     assert [row["phase"] for row in model.metrics_] == ["first", "train"]
     assert model.transform(images).shape == (N, 8) and not model.generates
 
 
 def test_views_of_the_bank_reach_the_encoder(images, bank):
-    plain = GenView(**TINY, bank=bank, alpha=0.0, quality=False).fit(images)
+    plain = GenView(**TINY, view_cache=bank, alpha=0.0, quality=False).fit(images)
     alone = Contrastive(**TINY).fit(images)
     assert np.array_equal(plain.transform(images), alone.transform(images))  # the framework alone
-    other = GenView(**TINY, bank=bank, quality=False).fit(images)
-    weighted = GenView(**TINY, bank=bank, alpha=0.0, first_fraction=0.0).fit(images)
+    other = GenView(**TINY, view_cache=bank, quality=False).fit(images)
+    weighted = GenView(**TINY, view_cache=bank, alpha=0.0, first_fraction=0.0).fit(images)
     for model in (other, weighted):
         assert not np.array_equal(model.transform(images), alone.transform(images))
 
 
 def test_quality_from_kept_maps(images, bank, tmp_path):
-    model = GenView(**TINY, bank=bank, quality_features="cached").fit(images, run=tmp_path / "run")
-    views = GenView(**TINY, bank=bank).fit(images)
+    model = GenView(**TINY, view_cache=bank, quality_features="cached").fit(images, run=tmp_path / "run")
+    views = GenView(**TINY, view_cache=bank).fit(images)
     assert not np.array_equal(model.transform(images), views.transform(images))
     assert abs(model.metrics_[-1]["quality"] - views.metrics_[-1]["quality"]) < 0.2
     # Stopped within the last phase, it goes on to the same weights: kept maps are made anew.
     parts = tmp_path / "parts"
     for _ in range(2):
-        GenView(**TINY, bank=bank, quality_features="cached", minutes=1e-9).fit(
+        GenView(**TINY, view_cache=bank, quality_features="cached", minutes=1e-9).fit(
             images, run=parts, resume=parts.exists()
         )
-    again = GenView(**TINY, bank=bank, quality_features="cached").fit(images, run=parts, resume=True)
+    again = GenView(**TINY, view_cache=bank, quality_features="cached").fit(images, run=parts, resume=True)
     assert again.summary_["steps"] == 6 and np.array_equal(again.transform(images), model.transform(images))
 
 
 @pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])
 def test_quality_from_the_encoders_own_pass(images, bank, framework):
     looked, own = (
-        GenView(**TINY, bank=bank, framework=framework, quality_features=features).fit(images)
+        GenView(**TINY, view_cache=bank, framework=framework, quality_features=features).fit(images)
         for features in ("views", "encoder")
     )
     assert abs(own.metrics_[-1]["quality"] - looked.metrics_[-1]["quality"]) < 0.2
@@ -79,17 +79,17 @@ def test_quality_from_the_encoders_own_pass(images, bank, framework):
 
 
 def test_generated_views_of_a_bank(images, bank):
-    model = GenView(**TINY, bank=bank).fit(images)
+    model = GenView(**TINY, view_cache=bank).fit(images)
     found = model.generated_views(images)
     assert np.array_equal(found["views"], np.stack([255 - images, (255 - images) // 2], axis=1))
     assert (found["level"] == -1).all() and found["level"].shape == (N, 2)
     for number in range(2):
-        pair = (model._samples(rows)[:] for rows in (images, found["views"][:, number]))
+        pair = (model.samples(rows)[:] for rows in (images, found["views"][:, number]))
         np.testing.assert_allclose(found["quality"][:, number], model.method_.quality(*pair), atol=1e-5)
     assert model.generated_views(images, 1)["views"].shape[:2] == (N, 1)
     assert "has 2" in refusal(model.generated_views, images, 3)
     assert model.generated_views(images[::-1]) is None
-    blind = GenView(**TINY, bank=bank, quality=False).fit(images)
+    blind = GenView(**TINY, view_cache=bank, quality=False).fit(images)
     assert np.isnan(blind.generated_views(images)["quality"]).all()
     assert GenView(**TINY, alpha=0.0).fit(images).generated_views(images) is None
 
@@ -100,7 +100,7 @@ def test_generated_views_of_the_own_generator(images, channels):
     model = GenView(**TINY).fit(gray)
     found = model.generated_views(gray, 2, random_state=3)
     assert found["views"].shape == (N, 2, 16, 16, *channels) and found["views"].dtype == np.uint8
-    levels = adaptive_levels(foreground_or_crowding(model.method_.generated.encoder, model._samples(gray))[0])
+    levels = adaptive_levels(foreground_or_crowding(model.method_.generated.encoder, model.samples(gray))[0])
     assert np.array_equal(found["level"], np.stack([levels, levels], axis=1)) and len(set(levels.tolist())) > 1
     assert np.isfinite(found["quality"]).all()
     again = model.generated_views(gray, 2, random_state=3)
@@ -109,7 +109,7 @@ def test_generated_views_of_the_own_generator(images, channels):
 
 
 def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
-    model = GenView(**TINY, bank=bank).fit(images, run=tmp_path / "run")
+    model = GenView(**TINY, view_cache=bank).fit(images, run=tmp_path / "run")
     assert sum(path.stat().st_size for path in (tmp_path / "run").glob("*.safetensors")) < 8_000_000
     loaded = viewsmith.load(tmp_path / "run")
     assert np.array_equal(loaded.transform(images), model.transform(images))
@@ -131,17 +131,17 @@ def test_a_bank_of_vectors_by_the_embedded_generator(tmp_path):
     np.savez(tmp_path / "x.npz", X=x)
     DiffAug(phases="AB", **TINY).fit(x, run=tmp_path / "run")
     bank = generate_cache(load_dataset(tmp_path / "x.npz"), tmp_path / "bank", run=tmp_path / "run")
-    model = GenView(**TINY, bank=str(bank.path)).fit(x)
+    model = GenView(**TINY, view_cache=str(bank.path)).fit(x)
     assert np.isfinite(model.transform(x)).all() and {"quality"} <= model.metrics_[-1].keys()
 
 
 def test_banks_that_do_not_fit(images, bank, tmp_path):
-    assert "views of 48 rows, and 47 are given" in refusal(GenView(**TINY, bank=bank).fit, images[:-1])
-    assert "in another order" in refusal(GenView(**TINY, bank=bank).fit, images[::-1])
-    assert "is no folder" in refusal(GenView(**TINY, bank=str(tmp_path / "none")).fit, images)
+    assert "views of 48 rows, and 47 are given" in refusal(GenView(**TINY, view_cache=bank).fit, images[:-1])
+    assert "in another order" in refusal(GenView(**TINY, view_cache=bank).fit, images[::-1])
+    assert "is no folder" in refusal(GenView(**TINY, view_cache=str(tmp_path / "none")).fit, images)
     part = ViewCacheFolder(tmp_path / "part")
     part.open_for({key: value for key, value in ViewCacheFolder(bank).read_record().items() if key != "layout"})
-    assert "lacks 1 of 1 blocks" in refusal(GenView(**TINY, bank=str(part.path)).fit, images)
+    assert "lacks 1 of 1 blocks" in refusal(GenView(**TINY, view_cache=str(part.path)).fit, images)
 
 
 @pytest.mark.parametrize(

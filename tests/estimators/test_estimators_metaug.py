@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from viewsmith.workflows.figures import pictures
 
 import viewsmith
 from refusals import refusal
@@ -11,11 +12,10 @@ from viewsmith.data import Dataset
 from viewsmith.frameworks import SimCLR, Unified
 from viewsmith.networks import SplitAlexNet, ViewEncoders
 from viewsmith.reports import ReportContent, render_report
-from viewsmith.workflows.figures import pictures
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-TINY = {"epochs": 1, "hidden": (8,), "n_components": 6, "projection": (4,), "batch_size": 64, "random_state": 0}
+TINY = {"epochs": 1, "hidden": (8,), "n_components": 6, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 
 
 def images(n=12, size=16):
@@ -27,7 +27,7 @@ def images(n=12, size=16):
     [
         {},
         {"encoders": "per-view", "n_views": 3},
-        {"framework": "moco", "projection": (5, 4)},
+        {"framework": "moco", "projector_dims": (5, 4)},
         {"memory": "bank", "n_views": 3},
     ],
 )

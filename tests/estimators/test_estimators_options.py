@@ -7,7 +7,7 @@ import pytest
 
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 from viewsmith.estimators.options import check_options, schema
 
 # Option, given, what the message says was expected. Those of the first block belong to both estimators.
@@ -237,7 +237,7 @@ def test_unknown_view_makers_are_refused_with_the_known_ones(wine, name):
 
 
 def test_every_option_but_the_free_ones_is_refused_somewhere_above():
-    for cls in ESTIMATORS.values():
+    for cls in estimators().values():
         assert cls().get_params().keys() == {case[1] for case in CASES if case[0] is cls}
 
 
@@ -287,7 +287,7 @@ def test_texts_and_numpy_scalars_are_converted(option, given, value):
 
 
 def test_defaults_pass_their_own_check_and_are_filled_in():
-    for cls in ESTIMATORS.values():
+    for cls in estimators().values():
         assert vars(check_options(cls, {})) == cls().get_params()
         for preset in cls.presets.values():
             options = check_options(cls, preset)
@@ -307,16 +307,16 @@ def test_unknown_options_are_refused_with_the_known_ones():
 
 def test_converted_options_train(wine):
     tiny = {"hidden": "8", "n_components": "4", "projection": "4", "epochs": "1", "random_state": np.int64(0)}
-    plain = {"hidden": (8,), "n_components": 4, "projection": (4,), "epochs": 1, "random_state": 0}
+    plain = {"hidden": (8,), "n_components": 4, "projector_dims": (4,), "epochs": 1, "random_state": 0}
     one, other = Contrastive(**tiny).fit(wine), Contrastive(**plain).fit(wine)
     assert np.array_equal(one.transform(wine), other.transform(wine))
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", estimators())
 def test_the_documentation_says_every_option_and_attribute_once(name):
-    doc = inspect.getdoc(ESTIMATORS[name])
+    doc = inspect.getdoc(estimators()[name])
     entries = [entry for line in doc.splitlines() if " : " in line for entry in line.split(" : ")[0].split(", ")]
-    options = list(inspect.signature(ESTIMATORS[name]).parameters)
+    options = list(inspect.signature(estimators()[name]).parameters)
     attributes = ["fitted_", "metrics_", "summary_", "status_", "warnings_"]
     assert sorted(entry for entry in entries if entry in options + attributes) == sorted(options + attributes)
     assert "[shared]" not in doc and "[attributes]" not in doc

@@ -138,14 +138,14 @@ def test_a_loaded_model_finds_clip_by_its_name(data, clip, tmp_path):
     dataset, _, views = data
     here = shutil.copytree(clip, tmp_path / "clip")
     bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
-    GenView(**TINY, bank=str(bank.path), features=f"clip:{here}").fit(images(), run=tmp_path / "run")
+    GenView(**TINY, view_cache=str(bank.path), features=f"clip:{here}").fit(images(), run=tmp_path / "run")
     loaded = viewsmith.load(tmp_path / "run")
     quality = loaded.generated_views(images())["quality"]
     shutil.move(here, tmp_path / "away")
     loaded = viewsmith.load(tmp_path / "run")
     assert loaded.transform(images()).shape == (N, 8)  # which needs no CLIP
     assert f"no CLIP at '{here}'" in refusal(loaded.generated_views, images())
-    refused = GenView(**TINY, bank=str(bank.path), features=f"clip:{here}").fit
+    refused = GenView(**TINY, view_cache=str(bank.path), features=f"clip:{here}").fit
     assert f"no CLIP at '{here}'" in refusal(refused, images(), run=tmp_path / "new")
     assert not (tmp_path / "new").exists()
     save_clip(here, seed=1)  # another one under the same name
@@ -164,7 +164,7 @@ def test_a_module_of_the_users(tmp_path):
     assert "quality" in model.metrics_[0]
     found = model.generated_views(images(), 2)
     module.eval()
-    x = model._samples(images())[:]
+    x = model.samples(images())[:]
     with torch.no_grad():
         maps = module(x).movedim(1, 3)
     share, _ = foreground_fractions(lambda index: maps[index], N)
@@ -184,7 +184,7 @@ def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
     dataset, _, views = data
     bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
     module = stripes()
-    GenView(**TINY, bank=str(bank.path), features=module).fit(images(), run=tmp_path / "run")
+    GenView(**TINY, view_cache=str(bank.path), features=module).fit(images(), run=tmp_path / "run")
     with pytest.warns(UserWarning, match="no maps and galleries: .*of the user's own Sequential"):
         viewsmith.report(tmp_path / "run", images())
     page = viewsmith.report(tmp_path / "run", images(), features=module)

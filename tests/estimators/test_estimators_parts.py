@@ -6,15 +6,15 @@ import torch
 
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "projection": (4, 3), "batch_size": 64, "random_state": 0}
-every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "projector_dims": (4, 3), "batch_size": 64, "random_state": 0}
+every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
 
 
 @pytest.mark.parametrize("cls", [Contrastive, PiNDA])
@@ -46,7 +46,7 @@ def test_widths_and_norm_make_encoder_and_head(cls, wine):
         assert names == (block * 2 if norm == "batch" else ["Linear", "ReLU", "Linear"])
 
 
-@pytest.mark.parametrize("cls", [cls for cls in ESTIMATORS.values() if cls is not CRLTAC])
+@pytest.mark.parametrize("cls", [cls for cls in estimators().values() if cls is not CRLTAC])
 def test_view_makers_are_built_in_order_with_their_settings(cls, wine):
     model = cls(
         **TINY,
@@ -100,7 +100,7 @@ def test_neighbors_are_sought_where_the_encoder_looks_first(digits, view_maker):
     model.method_.prepare(scaled, 0)
     assert torch.equal(model.method_.views.makers[0].edges[:, 0], nearest)
     # The projection is the encoder's: it is saved once.
-    assert sum(key.endswith(".axes") for key in model._weights()) == 1
+    assert sum(key.endswith(".axes") for key in model.weights()) == 1
 
 
 @pytest.mark.parametrize(

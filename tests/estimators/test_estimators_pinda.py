@@ -11,7 +11,7 @@ from viewsmith import PiNDA
 PAPER = PiNDA.presets["paper"] | {
     "hidden": (64,),
     "generator_hidden": (64,),
-    "projection": (32,),
+    "projector_dims": (32,),
     "n_components": 32,
     "batch_size": 128,
     "epochs": 300,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import InputError
 
-TINY = {"epochs": 1, "hidden": (4,), "n_components": 3, "projection": (2,), "random_state": 0}
+TINY = {"epochs": 1, "hidden": (4,), "n_components": 3, "projector_dims": (2,), "random_state": 0}
 SOME = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 

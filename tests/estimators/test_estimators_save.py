@@ -14,12 +14,12 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore:training ended early")
 
-TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projection": (4,), "batch_size": 64, "random_state": 0}
-every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
+every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def saved(wine, tmp_path):
             "input_components": 5,
             "scaling": "global",
         },
-        {"view_maker": "neighbors+mixup", "hidden": (), "projection": (), "temperature": 0.3, "impute": "median"},
+        {"view_maker": "neighbors+mixup", "hidden": (), "projector_dims": (), "temperature": 0.3, "impute": "median"},
     ],
     ids=["defaults", "one", "other"],
 )

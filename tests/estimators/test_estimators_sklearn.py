@@ -11,11 +11,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from viewsmith import Contrastive, PiNDA
-from viewsmith.estimators import ESTIMATORS
+from viewsmith.estimators import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projection": (4,), "random_state": 0}
+TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "random_state": 0}
 
 
 @parametrize_with_checks([Contrastive(**TINY), PiNDA(**TINY, generator_hidden=(8,))])
@@ -27,7 +27,7 @@ def frame(wine):
     return pd.DataFrame(wine.astype(np.float64), columns=[f"wine {i}" for i in range(13)])
 
 
-every_estimator = pytest.mark.parametrize("cls", ESTIMATORS.values(), ids=ESTIMATORS)
+every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
 
 
 @every_estimator

@@ -10,7 +10,7 @@ from viewsmith.estimators import strength as module
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projection": (4,), "batch_size": 64, "random_state": 0}
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 NOISE = {"view_maker": "noise", "kernel": "cosine"}
 
 

@@ -109,9 +109,9 @@ def full_content() -> ReportContent:
             FeatureProfile("wide", rng.random(100), [f"{EVIL} {i}" for i in range(100)], EVIL, EVIL),
         ],
         galleries=[
-            Gallery(EVIL, EVIL, vectors, vectors[:, None] + rng.normal(size=(5, 3, 12)), "vectors"),
-            Gallery("images", "", rng.random((3, 8, 8)), rng.random((3, 2, 8, 8)), "images"),
-            Gallery("dna", "", letters, np.stack([letters, letters[:, ::-1]], axis=1), "dna"),
+            Gallery(EVIL, EVIL, vectors, vectors[:, None] + rng.normal(size=(5, 3, 12)), "curve"),
+            Gallery("images", "", rng.random((3, 8, 8)), rng.random((3, 2, 8, 8)), "pixels"),
+            Gallery("dna", "", letters, np.stack([letters, letters[:, ::-1]], axis=1), "letters"),
         ],
         violins=[
             FeatureViolins(f"shapes {EVIL}", vectors, vectors + 1, [EVIL, "$a$", *"cdefghijkl"], EVIL),
@@ -302,7 +302,7 @@ def test_profiles_are_sorted_and_wide_ones_list_both_ends() -> None:
 def test_wide_vectors_show_their_most_varied_features() -> None:
     samples = np.zeros((3, 300))
     samples[:, 250] = [1, 5, 9]
-    drawn = draw_gallery(Gallery("g", "", samples, samples[:, None], "vectors"))
+    drawn = draw_gallery(Gallery("g", "", samples, samples[:, None], "curve"))
     assert len(drawn.pictures) == 3 and "the 100 most varied of 300 features" in drawn.note
 
 
@@ -311,7 +311,7 @@ def test_dna_compares_letters_not_their_case_and_ends_where_the_sequences_end() 
     sample, view = padded.copy(), padded.copy()
     sample[0, :6] = np.frombuffer(b"acgtNN", np.uint8)
     view[0, :4] = np.frombuffer(b"ACCT", np.uint8)  # one letter changed, two lost
-    drawn = draw_gallery(Gallery("g", "", sample, np.stack([view, sample], axis=1), "dna"))
+    drawn = draw_gallery(Gallery("g", "", sample, np.stack([view, sample], axis=1), "letters"))
     (alignment,) = drawn.alignments
     assert (alignment.start, alignment.length) == (1, 6) and "Shown" not in drawn.note
     names = [strand.name for strand in alignment.strands]
@@ -321,7 +321,7 @@ def test_dna_compares_letters_not_their_case_and_ends_where_the_sequences_end() 
     assert texts == ["ACGTNN", "ACCT--", "ACGTNN"]
     assert marks == ["......", "..x.xx", "......"]
     assert "\x00" not in render_report(
-        ReportContent("t", "m", galleries=[Gallery("g", "", sample, view[:, None], "dna")])
+        ReportContent("t", "m", galleries=[Gallery("g", "", sample, view[:, None], "letters")])
     )
 
 
@@ -329,7 +329,7 @@ def test_dna_marks_what_a_view_changed_where_most_has_changed() -> None:
     sample = np.full((1, 300), ord("A"), dtype=np.uint8)
     view = sample.copy()
     view[0, 200] = ord("G")
-    (alignment,) = draw_gallery(Gallery("g", "", sample, view[:, None], "dna")).alignments
+    (alignment,) = draw_gallery(Gallery("g", "", sample, view[:, None], "letters")).alignments
     original, changed = alignment.strands
     assert alignment.start == 112 and len(changed.letters) == 90
     assert [letter for letter in changed.letters if letter[1]] == [("G", True)]
@@ -340,7 +340,7 @@ def test_dna_marks_what_a_view_changed_where_most_has_changed() -> None:
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_images_of_any_layout_become_one_page(shape: tuple[int, ...], dtype: type) -> None:
     samples = np.ones(shape, dtype=dtype)
-    (picture,) = draw_gallery(Gallery("g", "", samples, np.stack([samples] * 3, axis=1), "images")).pictures
+    (picture,) = draw_gallery(Gallery("g", "", samples, np.stack([samples] * 3, axis=1), "pixels")).pictures
     assert "2 images" in picture.alt and "3 of its views" in picture.alt
     assert len(picture.uri) < 200_000
 
@@ -353,7 +353,7 @@ def test_the_samples_set_the_scale_of_their_pictures() -> None:
     wild[0, 0, 0, 0] = 50.0  # a stray pixel of a generated view
     shown = []
     for views in (tame, wild):
-        (picture,) = draw_gallery(Gallery("g", "", samples, views, "images")).pictures
+        (picture,) = draw_gallery(Gallery("g", "", samples, views, "pixels")).pictures
         pixels = imread(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2])))[..., 0]
         shown.append(pixels[:, :8])
     assert pixels[0, -8] == 1  # as bright as can be
@@ -369,7 +369,7 @@ def test_content_that_does_not_fit_together_is_refused() -> None:
     with pytest.raises(InputError, match=r"profile 'p': 1 names for 2 features"):
         FeatureProfile("p", np.zeros(2), ["a"])
     with pytest.raises(InputError, match=r"gallery 'g': samples of shape \(2, 4\) with views of shape \(2, 3, 5\)"):
-        Gallery("g", "", np.zeros((2, 4)), np.zeros((2, 3, 5)), "vectors")
+        Gallery("g", "", np.zeros((2, 4)), np.zeros((2, 3, 5)), "curve")
     with pytest.raises(InputError, match="kind 'sound'"):
         Gallery("g", "", np.zeros((2, 4)), np.zeros((2, 3, 4)), "sound")  # type: ignore[arg-type]
 

@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from viewsmith.workflows.channel_figures import heat_maps
+from viewsmith.workflows.figures import pictures
 
 from refusals import refusal
 from viewsmith import CRLTAC
@@ -14,8 +16,6 @@ from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.placement import like_sample
 from viewsmith.reports.sorted_similarities import draw_sorted
-from viewsmith.workflows.channel_figures import heat_maps
-from viewsmith.workflows.figures import pictures
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
@@ -124,7 +124,7 @@ def test_pieces_of_sequences_stand_where_they_lie():
         b"ACG\0\0\0",
         b"TTT\0\0\0",  # not in the sample
     ]
-    drawn = draw_gallery(Gallery("t", "c", letters("aacgtn"), placed[:1], "dna"))
+    drawn = draw_gallery(Gallery("t", "c", letters("aacgtn"), placed[:1], "letters"))
     assert "Dots" in drawn.note
     assert [strand.name for strand in drawn.alignments[0].strands] == ["sample", "view 1, 0%", "view 2, 0%"]
     assert not any(differs for strand in drawn.alignments[0].strands for _, differs in strand.letters)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from viewsmith.core.errors import InputError
 
@@ -41,6 +43,21 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
+class ListingCommand(TyperCommand):
+    """A command whose help names what is registered, in place of ``[KIND]``; looked up only when help is printed."""
+
+    def get_help(self, ctx: Any) -> str:
+        import viewsmith.estimators  # noqa: F401, it registers parts
+        from viewsmith.core.registry import names as registered
+
+        for parameter in self.params:
+            text = str(getattr(parameter, "help", None) or "")
+            if found := re.match(r"\[(.+?)\]", text):
+                listed = ", ".join(registered(found[1]))  # type: ignore[arg-type]
+                parameter.help = listed + text[found.end() :]  # type: ignore[attr-defined]
+        return super().get_help(ctx)
+
+
 def make_estimator(
     method: str | None,
     preset: str | None,
@@ -53,7 +70,8 @@ def make_estimator(
 
     Before the data are read, `domain` is None: the preset's name is checked, and its values come later.
     """
-    from viewsmith.estimators import ESTIMATORS
+    from viewsmith import estimators as _  # noqa: F401, it registers methods
+    from viewsmith.core.registry import find
     from viewsmith.estimators.options import check_options
 
     content = _config_file(config) if config else {}
@@ -61,16 +79,14 @@ def make_estimator(
     if method is not None and named not in (None, method):
         raise InputError(f"{config} is of the method {named!r}, and --method is {method!r}: leave --method out")
     method = method or named or "contrastive"
-    if not isinstance(method, str) or method not in ESTIMATORS:
-        raise InputError(f"unknown method {method!r}: known are {', '.join(ESTIMATORS)}")
-    cls = ESTIMATORS[method]
+    cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
         parameters |= _preset(cls, preset, domain)
     parameters |= content | _assignments(pairs) | given
     with contextlib.suppress(ValueError):  # a text from --set; fit says what it expected
         parameters["random_state"] = int(str(parameters["random_state"]))
-    return cls(**vars(check_options(cls, parameters)))
+    return check_options(cls, parameters)
 
 
 def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None:
@@ -98,12 +114,14 @@ def set_threads(threads: int | None) -> None:
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:
     """Options of a preset: those named NAME are for vectors, those named NAME-DOMAIN for another domain."""
+    from viewsmith.domains import domain_of
+
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:
         raise InputError(f"unknown preset {name!r}: known are {', '.join(known)}")
     if domain is None:
         return {}
-    own = name if domain == "vectors" else f"{name}-{domain}"
+    own = name + domain_of(domain).preset_suffix
     if own not in cls.presets:
         raise InputError(f"the preset {name!r} of {cls.name} has nothing for {domain}: leave --preset out")
     return cls.presets[own]

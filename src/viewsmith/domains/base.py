@@ -58,6 +58,11 @@ class Domain:
     on_top: ClassVar[bool] = True
     named_features: ClassVar[bool] = False
 
+    @property
+    def preset_suffix(self) -> str:
+        """What the names of presets for this domain end in; of vectors nothing."""
+        return f"-{self.name}"
+
     # ---- from what users hold to rows -------------------------------------------------------------------------------
 
     def recognizes(self, X: Any) -> bool:

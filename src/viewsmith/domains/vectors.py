@@ -47,6 +47,7 @@ class Vectors(Domain):
     )
     on_top = False
     named_features = True
+    preset_suffix = ""
 
     def recognizes(self, X: Any) -> bool:
         """Whatever no other domain takes; see `viewsmith.domains.detect`."""

@@ -15,9 +15,9 @@ from viewsmith.estimators.build.feature_extractor import (
     ENCODER,
     FeatureExtractor,
     FeaturesOption,
-    are_own,
     described,
     digest,
+    uses_extractor,
 )
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.methods.diffaug import DiffAugMethod
@@ -53,10 +53,10 @@ class DiffusionGenerator:
         self._seen: ViewQuality | None = None
         if steps is not None:
             self.generated.generator.steps = steps
-        self.weights = digest(model._weights())
+        self.weights = digest(model.weights())
         self._given: FeatureExtractor | None = None
-        if are_own(features, model.fitted_["domain"]):
-            one = torch.zeros(1, *model.fitted_["row_shape"], dtype=torch.uint8)
+        if uses_extractor(features, model.resolved_.domain):
+            one = torch.zeros(1, *model.resolved_.row_shape, dtype=torch.uint8)
             self._given = FeatureExtractor(features, model.scaler_, one, self.device)
 
     @property
@@ -77,22 +77,22 @@ class DiffusionGenerator:
     def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         if self._given is not None:
             return self._given.shares(rows)
-        return foreground_or_crowding(self.generated.encoder, self.model._samples(rows.numpy()))
+        return foreground_or_crowding(self.generated.encoder, self.model.samples(rows.numpy()))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         if self._given is not None:
             return self._given.quality(rows, views, axis)
-        x = self.model._scaled(rows)
+        x = self.model.scale_rows(rows)
         if self._seen is None:
             self._seen = ViewQuality(self.generated.encoder, x)
         self._seen.axis.copy_(axis)
-        return self._seen(x, self.model._scaled(views))
+        return self._seen(x, self.model.scale_rows(views))
 
     @torch.no_grad()
     def generate(
         self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
     ) -> Tensor:
-        x = self.model._scaled(rows)
+        x = self.model.scale_rows(rows)
         made = self.generated.make(x, None, streams, strength_of(level).to(self.device))
         views: Tensor = self.model.scaler_.inverse(made)
         return views.cpu().reshape(rows.shape)

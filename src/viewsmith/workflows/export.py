@@ -61,7 +61,7 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
 
 def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -> str:
     """How to load an encoder whose weights have the names of a library; InputError where it has none such."""
-    name = str(model.fitted_["encoder"])
+    name = model.resolved_.encoder
     if isinstance(encoder, ResNet):
         # Both libraries kept the names of the first implementation, and so does viewsmith.networks.resnet.
         make = f"timm.create_model({name!r}, num_classes=0" if form == "timm" else f"torchvision.models.{name}("
@@ -79,7 +79,7 @@ def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -
     else:
         kinds = "resnet18, resnet50 and timm:NAME" if form == "timm" else "resnet18 and resnet50"
         raise InputError(f"{form} has no encoder like {name}: export as safetensors or onnx, or train one of {kinds}")
-    center, scale = (np.round(model.fitted_[key], 5).tolist() for key in ("pixel_mean", "pixel_scale"))
+    center, scale = (np.round(model.resolved_.stats[key], 5).tolist() for key in ("pixel_mean", "pixel_scale"))
     return f"{hint}; scale images as (pixel / 255 - {center}) / {scale}"
 
 
@@ -102,13 +102,9 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
         except ImportError as error:
             raise MissingExtra(package, "export", "writing ONNX") from error
     device = next(model.scaler_.buffers()).device
-    domain, shape = model.fitted_["domain"], list(model.fitted_["row_shape"])
-    dna = domain == "dna"
-    if dna:  # the table of letters has no form in ONNX
-        shape = [4, *shape]
-    dtype = torch.uint8 if domain == "images" else torch.float32
-    example = torch.full((2, *shape), 0.25 if dna else 0, dtype=dtype, device=device)
-    whole = (encoder if dna else _Whole(model.scaler_, encoder)).eval()
+    example, layer = model.domain_.onnx_example(model.resolved_.row_shape, model.scaler_)
+    example = example.to(device)
+    whole = (encoder if layer is None else _Whole(layer, encoder)).eval()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with atomic_path(out) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -129,5 +125,5 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
             raise InputError(
                 f"the encoder {model.fitted_['encoder']} has no form in ONNX ({detail}): export it as safetensors"
             ) from error
-    kind = str(dtype).removeprefix("torch.")
+    kind, shape = str(example.dtype).removeprefix("torch."), example.shape[1:]
     return f"input samples: {kind} (n, {', '.join(map(str, shape))}); output representation"

@@ -14,9 +14,8 @@ import torch
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder, merge
-from viewsmith.domains.images import same_shape
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtractor, FeaturesOption, are_own
+from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtractor, FeaturesOption, uses_extractor
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.fitting import find_device
 from viewsmith.estimators.rows import fingerprint
@@ -93,7 +92,7 @@ def generate_cache(
     """
     rows = np.ascontiguousarray(dataset.fit_rows(transductive))
     name, _, where = generator.partition(":")
-    own = features if are_own(features, dataset.domain) else None
+    own = features if uses_extractor(features, dataset.domain) else None
     _refuse_options(
         name, where, run=run, guidance=guidance, scheduler=scheduler, noise=noise, steps=steps, features=own
     )
@@ -144,7 +143,7 @@ def _given(
     names = dataset.row_names
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
-    seen = _images_seen(features, rows, device) if are_own(features, dataset.domain) else None
+    seen = _images_seen(features, rows, device) if uses_extractor(features, dataset.domain) else None
     return PrecomputedViews(path, rows, names if dataset.domain == "images" else None, seen)
 
 
@@ -158,9 +157,10 @@ def _images_seen(features: FeaturesOption, rows: np.ndarray, device: str) -> Fea
 def _fitting(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
     """The model of a run on such rows."""
     model = load_run(run)
-    if model.fitted_["domain"] != domain or not same_shape(rows.shape[1:], model.fitted_["row_shape"]):
+    resolved = model.resolved_
+    if resolved.domain != domain or not model.domain_.same_shape(rows.shape[1:], resolved.row_shape):
         raise InputError(
-            f"the run {run} is of {model.fitted_['domain']} of shape {tuple(model.fitted_['row_shape'])}, and the data "
+            f"the run {run} is of {resolved.domain} of shape {tuple(resolved.row_shape)}, and the data "
             f"are {domain} of shape {rows.shape[1:]}: give a run on such data"
         )
     return model

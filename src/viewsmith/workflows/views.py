@@ -13,7 +13,7 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.rows import fingerprint
-from viewsmith.workflows.runs import part
+from viewsmith.workflows.runs import split_rows
 
 DEFAULTS = 4
 
@@ -39,15 +39,17 @@ def views_of_model(
         ``views`` (n, K, ...) and ``index`` (n,). Of PiNDA also ``sigma`` and ``noise``; of MetAug ``features``; of
         generated views ``samples`` (n, ...), ``level`` and ``quality``, (n, K) each.
     """
-    rows, index = part(dataset, split)
+    rows, index = split_rows(dataset, split)
     pool = None if split == "train" else dataset.x_train
     arrays: dict[str, Any] = {"index": index}
     if isinstance(model, GenView) and split == "train":
         generated = model.generated_views(rows, n, random_state=seed)
         if generated is not None:
             return arrays | {"samples": rows} | generated
-        if model.options_.bank is not None:
-            warnings.warn(f"no bank of these rows at {model.options_.bank}: fixed views are written", stacklevel=2)
+        if model.options_.view_cache is not None:
+            warnings.warn(
+                f"no view cache of these rows at {model.options_.view_cache}: fixed views are written", stacklevel=2
+            )
     if hasattr(model, "feature_views"):
         made = model.feature_views(rows, n or DEFAULTS, random_state=seed, pool=pool)
         arrays |= {"views": made["augmented"], "features": made["features"]}
@@ -88,7 +90,7 @@ def views_of_cache(bank: ViewCacheFolder, data: str, n: int | None, **options: A
     if fingerprint(np.ascontiguousarray(rows)) != record["fingerprint"]:
         raise InputError(f"the bank {bank.path} is of other rows than {data} has: give the data it was made of")
     views, level = bank.read_first(n)
-    index = np.arange(len(rows)) if record["transductive"] else part(dataset, "train")[1]
+    index = np.arange(len(rows)) if record["transductive"] else split_rows(dataset, "train")[1]
     quality, share = (bank.read(name).numpy() for name in ("quality", "share"))
     known = {"level": level, "quality": quality[:, : level.shape[1]], "share": share}
     return {"samples": rows, "views": views, "index": index} | known

@@ -1,0 +1,112 @@
+"""The command fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from viewsmith.cli.errors import writing
+from viewsmith.cli.options import (
+    Data,
+    Debug,
+    Features,
+    ImageSize,
+    Label,
+    Labels,
+    Threads,
+    make_estimator,
+    names,
+    set_threads,
+)
+from viewsmith.cli.report import write_run_report
+
+
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
+    method: Annotated[str | None, typer.Option(help="[method] (contrastive is the default)")] = None,
+    view_cache: Annotated[
+        str | None, typer.Option(metavar="CACHE", help="Views that `viewsmith generate` made (genview).")
+    ] = None,
+    features: Features = None,
+    framework: Annotated[str | None, typer.Option(help="[framework] (simclr is the default)")] = None,
+    encoder: Annotated[str | None, typer.Option(help="[encoder]")] = None,
+    views: Annotated[str | None, typer.Option(help="[view maker] (joined by +)")] = None,
+    epochs: Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop training at this age.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same result; default: 0.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda")] = None,
+    precision: Annotated[str | None, typer.Option(help="32 or bf16")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
+    label: Label = None,
+    labels: Labels = None,
+    layer: Annotated[str | None, typer.Option(metavar="NAME", help="Layer of an h5ad file instead of X.")] = None,
+    image_size: ImageSize = None,
+    domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
+    drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
+    one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
+    impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
+    transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
+    checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Between checkpoints.")] = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Train on DATA without labels and keep everything in a folder."""
+    from viewsmith.core import distributed
+    from viewsmith.data import load_dataset
+    from viewsmith.workflows.runs import already_finished, data_record, process_group, withdrawn_on_error
+
+    flags = {
+        "view_cache": view_cache,
+        "features": features,
+        "framework": framework,
+        "encoder": encoder,
+        "view_maker": views,
+        "epochs": epochs,
+        "minutes": minutes,
+        "batch_size": batch_size,
+        "random_state": seed,
+        "impute": impute,
+        "device": device,
+        "precision": precision,
+        "checkpoint_every": checkpoint_every,
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    model = make_estimator(method, preset, config, set_ or [], given)
+    set_threads(threads)
+    dataset = load_dataset(
+        data,
+        label=label,
+        domain=domain if domain is not None or model.domain == "auto" else model.domain,
+        drop=names(drop),
+        one_hot=names(one_hot),
+        impute=model.impute,
+        labels=labels,
+        layer=layer,
+        image_size=image_size,
+    )
+    if preset is not None:
+        model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
+    record = data_record(dataset, transductive)
+    if already_finished(model, out, record, resume=resume):
+        typer.echo(str(out))
+        return
+    with process_group(), withdrawn_on_error(out), writing(out):
+        y = dataset.fit_labels(transductive) if model.reads_labels() else None
+        model.fit(dataset.fit_rows(transductive), y, run=out, resume=resume, context=record)
+        write_run_report(out)
+        speaks = distributed.rank() == 0
+    if model.status_ != "finished" and speaks:
+        typer.echo(f"{model.status_}: resume with `viewsmith fit ... --out {out} --resume`", err=True)
+    if speaks:
+        typer.echo(str(out))
+    if model.status_ == "interrupted":
+        raise typer.Exit(130)

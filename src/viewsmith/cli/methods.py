@@ -1,0 +1,98 @@
+"""The command methods: what is registered, plug-ins included."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from viewsmith.cli.options import Debug
+
+#: Kinds of parts by domain, with how they are named on the command line.
+BY_DOMAIN = {
+    "view maker": "--views, joined by +",
+    "encoder": "--encoder",
+    "noise generator": "--set generator=NAME, of pinda",
+    "transforms": "of crl-tac",
+}
+
+
+def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, debug: Debug = False) -> None:
+    """List methods, frameworks, view makers, encoders, domains and baselines, with their options and papers."""
+    found = listing()
+    typer.echo(json.dumps(found, indent=2) if json_ else as_text(found))
+
+
+def listing() -> dict[str, Any]:
+    """Everything that is registered, as plain values."""
+    import viewsmith.estimators
+    import viewsmith.evaluation  # noqa: F401, both register parts
+    from viewsmith.core.registry import Entry, entries
+
+    domains = [entry.name for entry in entries("domain")]
+
+    def described(entry: Entry) -> dict[str, Any]:
+        defaults = {name: _plain(option.default) for name, option in entry.options.items()}
+        found: dict[str, Any] = {"help": entry.help, "source": entry.source, "options": defaults}
+        return found if entry.origin == "viewsmith" else found | {"package": entry.origin}
+
+    return {
+        "methods": {
+            entry.name: {
+                "estimator": entry.build.__name__,
+                "domains": list(entry.domains or domains),
+                "help": entry.help,
+                "source": entry.source,
+            }
+            | ({} if entry.origin == "viewsmith" else {"package": entry.origin})
+            for entry in entries("method")
+        },
+        "frameworks": {entry.name: described(entry) for entry in entries("framework")},
+        **{
+            f"{kind}s".replace("transformss", "transforms"): {
+                domain: {
+                    entry.name + ("NAME" if entry.name.endswith(":") else ""): described(entry)
+                    for entry in entries(kind, domain)  # type: ignore[arg-type]
+                }
+                for domain in domains
+            }
+            for kind in BY_DOMAIN
+        },
+        "domains": {entry.name: entry.help for entry in entries("domain")},
+        "baselines": {entry.name: entry.help for entry in entries("baseline")},
+    }
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The listing for a terminal."""
+    lines = []
+    for name, entry in found["methods"].items():
+        lines += [
+            f"{name}  ({', '.join(entry['domains'])}){_package(entry)}",
+            f"    {entry['help']}",
+            f"    {entry['source']}",
+        ]
+    lines += ["", "frameworks  (--framework)"]
+    lines += [_line(name, entry) for name, entry in found["frameworks"].items()]
+    for kind, hint in BY_DOMAIN.items():
+        for domain, parts in found[f"{kind}s".replace("transformss", "transforms")].items():
+            lines += ["", f"{kind}s of {domain}  ({hint})".replace("transformss", "transforms")]
+            lines += [_line(name, entry) for name, entry in parts.items()]
+    for kind in ("domains", "baselines"):
+        lines += ["", kind, *(f"    {name}: {text}" for name, text in found[kind].items())]
+    return "\n".join(lines)
+
+
+def _line(name: str, entry: dict[str, Any]) -> str:
+    source = f" ({entry['source']})" if entry["source"] else ""
+    options = f"; options: {', '.join(entry['options'])}" if entry["options"] else ""
+    return f"    {name}: {entry['help']}{source}{options}{_package(entry)}"
+
+
+def _package(entry: dict[str, Any]) -> str:
+    return f"  [{entry['package']}]" if "package" in entry else ""
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value if isinstance(value, int | float | str | None) else None

@@ -1,0 +1,130 @@
+"""The commands that use a run: embed, evaluate, views, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from viewsmith.cli.errors import writing
+from viewsmith.cli.options import Data, Debug, ImageSize, Label, Labels, Run, Threads, check_only, names, set_threads
+from viewsmith.core.errors import InputError
+
+
+def embed(
+    run: Run,
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE", help=".npz .npy .csv .parquet, or .h5ad of an .h5ad")],
+    output: Annotated[
+        str, typer.Option(help="representation, projection, (diffaug) map or (metaug) view-1")
+    ] = "representation",
+    label: Label = None,
+    labels: Labels = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Write the representations of DATA, or another output of the model."""
+    from viewsmith.data import write_representations
+    from viewsmith.workflows.runs import load_for, load_run
+
+    set_threads(threads)
+    model = load_run(run)
+    dataset = load_for(model, data, label, labels)
+    with writing(out):
+        write_representations(out, dataset, model.transform(dataset.x, output=output))
+    typer.echo(str(out))
+
+
+def evaluate(
+    run: Run,
+    data: Data,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    umap: Annotated[bool, typer.Option("--umap", help="Compare with UMAP too (extra viz).")] = False,
+    protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
+    label: Label = None,
+    labels: Labels = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Compare the representation with raw features, PCA and the untrained encoder."""
+    from viewsmith.core.files import write_json_atomic
+    from viewsmith.evaluation.compare import compare, format_table
+    from viewsmith.training.run import RunFolder
+    from viewsmith.workflows.runs import load_for, load_run
+
+    set_threads(threads)
+    model = load_run(run)
+    dataset = load_for(model, data, label, labels)
+    result = compare(model, dataset, umap=umap, protocols=names(protocols) if protocols else None)
+    with writing(RunFolder(run).evaluation):
+        write_json_atomic(RunFolder(run).evaluation, result)
+    if json_:
+        typer.echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
+    else:
+        typer.echo(format_table(result))
+
+
+def views(
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE.npz")],
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Of each row; default: 4, of a view cache all.")] = None,
+    split: Annotated[str, typer.Option(help="train or test")] = "train",
+    seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
+    label: Label = None,
+    labels: Labels = None,
+    image_size: ImageSize = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample.
+
+    Of MetAug: augmented features, and as `features` the embeddings they were made from. Of GenView and of view caches also
+    the samples, and noise level and quality of each view.
+    """
+    import numpy as np
+
+    from viewsmith.core.files import atomic_path
+    from viewsmith.data.view_cache import ViewCacheFolder
+    from viewsmith.workflows.runs import load_for, load_run
+    from viewsmith.workflows.views import views_of_cache, views_of_model
+
+    if out.suffix.lower() != ".npz":
+        raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist: make it first")
+    set_threads(threads)
+    shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
+    if (cache := ViewCacheFolder(run)).exists():
+        check_only(context, "for a view cache", (*shared, "image_size"))
+        arrays = views_of_cache(cache, data, n, label=label, labels=labels, image_size=image_size)
+    else:
+        check_only(context, "for a run", (*shared, "split", "seed"))
+        model = load_run(run)
+        arrays = views_of_model(model, load_for(model, data, label, labels), n, split=split, seed=seed)
+    with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    typer.echo(str(out))
+
+
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    format_: Annotated[
+        str, typer.Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
+    ] = "safetensors",
+    debug: Debug = False,
+) -> None:
+    """Write the encoder of RUN in a form that others can load."""
+    from viewsmith.workflows.export import export_encoder
+    from viewsmith.workflows.runs import load_run
+
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist: make it first")
+    model = load_run(run)
+    with writing(out):
+        hint = export_encoder(model, out, format_)
+    typer.echo(hint, err=True)
+    typer.echo(str(out))
