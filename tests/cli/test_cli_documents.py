@@ -13,9 +13,9 @@ import typer
 from cli_tools import good
 
 from viewsmith.cli import app
+from viewsmith.core.registry import entries
+from viewsmith.estimators import figures as pictures
 from viewsmith.estimators import strength
-from viewsmith.estimators.build import resolve as settings
-from viewsmith.workflows import figures as pictures
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
@@ -96,8 +96,8 @@ def workplace(tmp_path, monkeypatch):
     from viewsmith.networks import Hyena
 
     monkeypatch.chdir(tmp_path)
-    for domain in settings.STEPS:
-        monkeypatch.setitem(settings.STEPS, domain, 1)
+    for entry in entries("domain"):
+        monkeypatch.setattr(type(entry.build()), "steps", 1)
     monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
     # t-SNE takes longer than all the rest.
     monkeypatch.setattr(pictures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))

@@ -11,7 +11,8 @@ import scipy.sparse
 import torch
 
 from refusals import refusal
-from viewsmith.domains.checks import as_vectors, check_finite, check_labels, find_domain, to_rows, warn_columns
+from viewsmith.domains.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
+from viewsmith.domains.detect import find_domain
 
 rng = np.random.default_rng(0)
 FLOATS = rng.normal(size=(6, 3))
@@ -170,9 +171,9 @@ def test_objects_that_are_no_numbers_are_a_type_error_too():
     ],
 )
 def test_domain_by_shape_and_dtype(x, domain):
-    assert find_domain(x) == domain
-    assert find_domain(x, domain) == domain
-    assert find_domain(x, "vectors") == "vectors"
+    assert find_domain(x).name == domain
+    assert find_domain(x, domain).name == domain
+    assert find_domain(x, "vectors").name == "vectors"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_domain_refused(x, domain, part):
 
 
 def test_letters_that_are_not_all_of_dna_are_vectors_with_a_warning(recwarn):
-    assert find_domain(np.where(ord("T") == DNA, ord("U"), DNA)) == "vectors"
+    assert find_domain(np.where(ord("T") == DNA, ord("U"), DNA)).name == "vectors"
     (warning,) = recwarn
     assert "ASCII letters, but not of A C G T N alone" in str(warning.message)
     find_domain(np.full((3, 4), 7, dtype=np.uint8))

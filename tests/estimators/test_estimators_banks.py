@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from viewsmith.workflows.figures import pictures
 
 from refusals import refusal
 from viewsmith import DiffAug, GenView, PiNDA
@@ -215,7 +214,7 @@ def test_gray_images_with_and_without_their_channel_are_the_same_to_banks(tmp_pa
         rows = SimpleNamespace(
             domain="images", x_train=given, test_index=None, y_train=None, fit_rows=lambda _, x=given: x
         )
-        assert len(pictures(model, rows)["galleries"]) == 2
+        assert len(model.figures(rows).galleries) == 2
     DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
     made = generate_cache(dataset, tmp_path / "made", run=tmp_path / "run")
     assert bank.read_views().shape == made.read_views().shape == (24, 1, 16, 16, 1)

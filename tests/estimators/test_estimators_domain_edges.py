@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 
 import viewsmith
 from refusals import refusal
+from registered import ENCODERS, FRAMEWORKS, GENERATORS
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import estimators
-from viewsmith.estimators.build.resolve import ENCODERS, FRAMEWORKS, GENERATORS
 from viewsmith.estimators.options import check_options
 from viewsmith.training.callbacks import collapse_warnings
 

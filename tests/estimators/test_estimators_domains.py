@@ -6,9 +6,9 @@ import torch
 
 import viewsmith
 from refusals import refusal
+from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import estimators
-from viewsmith.estimators.build.resolve import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith.estimators.rows import block_size
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -6,10 +6,10 @@ import torch
 
 import viewsmith
 from refusals import refusal
+from registered import FRAMEWORKS
 from viewsmith import Contrastive, DiffAug, GenView
 from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimators.build.resolve import FRAMEWORKS
 from viewsmith.views.generated.noise_level import adaptive_levels, foreground_or_crowding
 from viewsmith.workflows.generate import generate_cache
 

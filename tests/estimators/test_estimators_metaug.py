@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from viewsmith.workflows.figures import pictures
 
 import viewsmith
 from refusals import refusal
@@ -175,7 +174,7 @@ def test_the_report_shows_similarities_of_features(domain, wine):
     x = images(30) if domain == "images" else wine
     data = Dataset(x, None, np.arange(len(x)), None, "none", domain, "rows", None, {}, None)
     model = MetAug(epochs=1, batch_size=16, random_state=0).fit(x)
-    shown = pictures(model, data)
+    shown = model.figures(data).by_kind()
     (histogram,) = shown["histograms"]
     kinds = ("same sample, augmented", "others, augmented", "same sample, original", "others, original")
     assert tuple(histogram.similarities) == kinds
@@ -189,4 +188,4 @@ def test_the_report_shows_similarities_of_features(domain, wine):
     html = render_report(ReportContent("t", "metaug", metrics=model.metrics_, **shown))
     assert "cosine similarity of features" in html and "Cosine of augmented features" in html
     none = MetAug(epochs=1, batch_size=16, random_state=0, meta="none").fit(x)
-    assert "histograms" not in pictures(none, data)
+    assert not none.figures(data).histograms

@@ -4,12 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from viewsmith.workflows.channel_figures import heat_maps
-from viewsmith.workflows.figures import pictures
 
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
+from viewsmith.estimators.figures.channel import heat_maps
 from viewsmith.reports import Choices, Gallery, ReportContent, SortedSimilarities, render_report
 from viewsmith.reports.choices import draw_choices
 from viewsmith.reports.curves import draw_curves
@@ -95,12 +94,12 @@ def test_pictures_of_every_domain(domain):
         "dna": np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (24, 30))],
     }[domain]
     model = CRLTAC(**TINY).fit(x)
-    shown = pictures(model, SimpleNamespace(test_index=None, x_train=x, y_train=None, domain=domain))
+    shown = model.figures(SimpleNamespace(x_test=None, x_train=x, y_train=None, domain=domain)).by_kind()
     titles = [gallery.title for gallery in shown["galleries"]]
     assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
     assert shown["galleries"][0].views.shape[2:] == x.shape[1:]
     assert list(shown["orders"][0].similarities) == ["trained", "before training"]
-    assert ("choices" in shown) == (domain != "images")
+    assert bool(shown["choices"]) == (domain != "images")
     if domain == "vectors":
         p, masks = model.distribution(x).mean(0), model.method_.channel.family.masks.numpy()
         np.testing.assert_allclose(shown["profiles"][0].values, (p - 1 / 64) @ masks, atol=1e-6)

@@ -4,45 +4,41 @@ import numpy as np
 import pytest
 import torch
 
+from registered import VIEWS
+from viewsmith.core.registry import find
+from viewsmith.domains import domain_of
 from viewsmith.frameworks import SimCLR
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
-from viewsmith.networks.inputs.nucleotides import kmer_frequencies, real_positions
+from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.noise_maps import LowResolutionMap, SequenceMap
 from viewsmith.views import (
-    AdversarialViews,
     ConditionalCorruption,
-    DNAMixup,
-    DNANoise,
-    GaussianNoise,
-    Identity,
-    Mixup,
-    NeighborMix,
-    Neighbors,
     Pair,
     PiNoise,
-    image_recipe,
 )
-from viewsmith.views.fixed.dna import DNA_VIEWS
+from viewsmith.views.base import ViewContext
 from viewsmith.views.neighbors import PrincipalSpace
 
-RECIPES = ("simclr", "moco", "byol", "multicrop")
+ROW_SHAPES = {"images": (12, 12, 3), "dna": (40,), "vectors": (6,)}
+STATS = {"images": {"pixel_mean": [0.0] * 3, "pixel_scale": [1.0] * 3}, "dna": {}, "vectors": {}}
+OPTIONS = {"noise_strength": 0.5, "mixup_minimum": 0.5, "n_neighbors": 3}
+
+
+def registered_maker(domain, name):
+    """The view maker of that name as an estimator builds it."""
+    entry, kind = find("view maker", name, domain), domain_of(domain)
+    space = None if domain == "vectors" else PrincipalSpace(kind.neighbor_features)
+    context = ViewContext(kind, ROW_SHAPES[domain], torch.nn.Identity(), STATS[domain], space, name=name)
+    return entry.build(context, **{name: value for name, value in OPTIONS.items() if name in entry.options})
+
+
+# Those of vectors have a battery of their own (test_views_contract.py), but for two.
+WANTED = [(d, n) for d in ("images", "dna") for n in VIEWS[d] if not find("view maker", n, d).trait("changes_shape")]
+WANTED += [("vectors", "adversarial")]
 MAKERS = {
-    **{("images", name): lambda name=name: image_recipe(name, size=12) for name in RECIPES},
-    ("images", "identity"): Identity,
-    ("images", "noise"): lambda: GaussianNoise(0.5),
-    ("images", "mixup"): lambda: Mixup(0.5),
-    ("images", "neighbors"): lambda: Neighbors(3, PrincipalSpace(lambda x: x.flatten(1))),
-    ("images", "neighbor-mix"): lambda: NeighborMix(3, space=PrincipalSpace(lambda x: x.flatten(1))),
-    ("images", "adversarial"): AdversarialViews,
+    **{key: lambda key=key: registered_maker(*key) for key in WANTED},
     ("images", "pi-noise"): lambda: PiNoise(LowResolutionMap(3), strength=0.5),
-    **{("dna", name): make for name, make in DNA_VIEWS.items()},
-    ("dna", "identity"): Identity,
-    ("dna", "noise"): lambda: DNANoise(0.5),
-    ("dna", "mixup"): lambda: DNAMixup(0.5),
-    ("dna", "neighbors"): lambda: Neighbors(3, PrincipalSpace(kmer_frequencies)),
-    ("dna", "adversarial"): AdversarialViews,
     ("dna", "pi-noise"): lambda: PiNoise(SequenceMap(4), strength=0.5),
-    ("vectors", "adversarial"): AdversarialViews,
     ("vectors", "conditional"): lambda: ConditionalCorruption(6, hidden=16, steps=20),
 }
 ENCODERS = {
@@ -50,7 +46,7 @@ ENCODERS = {
     "dna": lambda: SequenceCNN(n_components=8),
     "vectors": lambda: MLP(6, [8]),
 }
-ONE_HOT = {*DNA_VIEWS, "identity", "neighbors"}
+ONE_HOT = {*VIEWS["dna"]} - {"noise", "mixup", "adversarial"}
 every_maker = pytest.mark.parametrize(("domain", "name"), MAKERS, ids=lambda part: part)
 
 

@@ -1,0 +1,19 @@
+"""What is registered, for the contract batteries: a part that registers itself is tested without a word here."""
+
+import viewsmith.estimators  # noqa: F401, it registers parts
+from viewsmith.core.registry import find, registered
+from viewsmith.domains import domain_of
+
+DOMAINS = ("vectors", "images", "dna")
+assert {*registered("domain")} == {*DOMAINS}
+FRAMEWORKS = tuple(name for name in registered("framework") if find("framework", name).trait("general", True))
+VIEWS = {d: tuple(name for name in registered("view maker", d) if ":" not in name) for d in DOMAINS}
+ENCODERS = {
+    # The default first: where one is enough, it is that.
+    d: tuple(
+        sorted((n for n in registered("encoder", d) if ":" not in n), key=lambda n: n != domain_of(d).default_encoder)
+    )
+    for d in DOMAINS
+}
+GENERATORS = {d: tuple(registered("noise generator", d)) for d in DOMAINS}
+DEFAULT_VIEWS = {d: domain_of(d).default_views for d in DOMAINS}
