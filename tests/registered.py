@@ -17,3 +17,8 @@ ENCODERS = {
 }
 GENERATORS = {d: tuple(registered("noise generator", d)) for d in DOMAINS}
 DEFAULT_VIEWS = {d: domain_of(d).default_views for d in DOMAINS}
+
+
+def heads(framework, **wanted):
+    """Options of a framework, those of `wanted` that it has; the rest would be refused."""
+    return {"framework": framework} | {n: v for n, v in wanted.items() if n in find("framework", framework).options}

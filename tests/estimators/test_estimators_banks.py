@@ -211,9 +211,7 @@ def test_gray_images_with_and_without_their_channel_are_the_same_to_banks(tmp_pa
     for given in (x, x[..., None]):
         model = GenView(epochs=1, batch_size=8, view_cache=str(tmp_path / "bank"), random_state=0).fit(given)
         assert np.array_equal(model.generated_views(given)["views"], given[:, None, ::-1])
-        rows = SimpleNamespace(
-            domain="images", x_train=given, test_index=None, y_train=None, fit_rows=lambda _, x=given: x
-        )
+        rows = SimpleNamespace(domain="images", x_train=given, x_test=None, y_train=None, fit_rows=lambda _, x=given: x)
         assert len(model.figures(rows).galleries) == 2
     DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
     made = generate_cache(dataset, tmp_path / "made", run=tmp_path / "run")

@@ -16,7 +16,7 @@ JOINED = ("noise+neighbors", "neighbors+corruption+mixup")
 KERNELS = dict.fromkeys(estimators(), ("cauchy", "cosine")) | {
     "diffaug": ("paper",),
     "crl-tac": ("auto",),
-    "metaug": ("cosine",),
+    "metaug": ("auto",),
 }
 SIMPLE = ("identity", "noise", "corruption", "mixup", "neighbor-mix", "neighbors")
 MAKERS = dict.fromkeys(estimators(), SIMPLE + JOINED) | {"crl-tac": ("auto",)}

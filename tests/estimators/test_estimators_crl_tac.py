@@ -1,6 +1,5 @@
 """CRL-TAC as an estimator: what "auto" means, P(T|x), inference, and its channel as the view maker of others."""
 
-import re
 import shutil
 import warnings
 
@@ -12,6 +11,7 @@ from torch import nn
 
 import viewsmith
 from refusals import refusal
+from registered import FRAMEWORKS, heads
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.methods import CRLTACMethod
 from viewsmith.networks import CropCNN, MaskScores, PositionScores, SmallCNN
@@ -51,21 +51,6 @@ def test_as_many_steps_as_were_measured():
     with pytest.warns(UserWarning, match="training ended early"):
         auto = [CRLTAC(**tiny, minutes=1e-9).fit(rows).fitted_["epochs"] for rows in (x, x[:, 4:18, :16])]
     assert auto == [1400, 750]  # of two steps: 2,800 with "crl-cnn", 1,500 with the encoder of small images
-
-
-def test_a_run_of_before_the_heads_widths_were_written_down(tmp_path):
-    x, path = images(), tmp_path / "run"
-    model = CRLTAC(**TINY, projector_dims=(200, 50)).fit(x)
-    model.save(path)
-    config = path / "config.toml"
-    old = re.sub(r"projection = \[[^]]*\]", 'projection = "auto"', config.read_text())
-    assert 'projection = "auto"' in old
-    config.write_text(old)
-    np.testing.assert_array_equal(
-        viewsmith.load(path).transform(x, output="projection"), model.transform(x, output="projection")
-    )
-    CRLTAC(**TINY).fit(x).save(tmp_path / "new")
-    assert viewsmith.load(tmp_path / "new").transform(x, output="projection").shape == (len(x), 128)
 
 
 def test_no_limit_and_a_limit_on_the_effective_number():
@@ -336,8 +321,8 @@ def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path)
 
     own = shutil.copytree(runs / "vectors", tmp_path / "channel")
     config = (own / "config.toml").read_text()
-    (own / "config.toml").write_text(config.replace("mask_fraction", "mask_part"))
-    assert "is incomplete: it has no 'mask_fraction'" in said()
+    (own / "config.toml").write_text(config.replace("family_options", "options_of_family"))
+    assert "is incomplete: it has no 'family_options'" in said()
     (own / "config.toml").write_text(config.replace("masks = 64", "masks = 63"))
     assert "model.safetensors does not fit its configuration: masks has shape" in said() or "family.masks" in said()
     (own / "config.toml").write_text(config)
@@ -346,11 +331,11 @@ def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path)
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_trained_channel_serves_every_framework(framework, runs):
-    heads = {"projector_dims": (8, 6), "prototypes": 10, "queue_size": 16}
-    options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "encoder": "cnn", **heads}
-    model = Contrastive(**options, framework=framework, view_maker=f"channel:{runs / 'images'}").fit(images())
+    small = heads(framework, projector_dims=(8, 6), prototypes=10, queue_size=16)
+    options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "encoder": "cnn", **small}
+    model = Contrastive(**options, view_maker=f"channel:{runs / 'images'}").fit(images())
     assert np.isfinite(model.metrics_[-1]["loss"]) and model.views(images(), 2).shape == (16, 2, 20, 20)
 
 

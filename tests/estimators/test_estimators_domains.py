@@ -6,8 +6,9 @@ import torch
 
 import viewsmith
 from refusals import refusal
-from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS
+from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads
 from viewsmith import Contrastive, PiNDA
+from viewsmith.core.registry import find
 from viewsmith.estimators import estimators
 from viewsmith.estimators.rows import block_size
 
@@ -37,14 +38,8 @@ DATA = {
 }
 
 
-def heads(framework):
-    """Heads of a test's size: frameworks but SimCLR take (hidden, output)."""
-    alone = {"prediction": "auto"} if framework in ("simclr", "soft", "oucl") else {}
-    return {"framework": framework, **SMALL_HEADS, **alone}
-
-
 def possible(domain, framework, view):
-    return view != "multicrop" or framework in ("swav", "dino")
+    return view != "multicrop" or find("framework", framework).trait("local_views")
 
 
 PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
@@ -66,7 +61,7 @@ ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VI
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), ALLOWED)
 def test_every_allowed_combination_trains_two_steps(name, domain, framework, view):
     x = DATA[domain]()
-    model = estimators()[name](**TINY, **heads(framework), view_maker=view, local_crops=1).fit(x)
+    model = estimators()[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1).fit(x)
     phases = {row["phase"] for row in model.metrics_}
     assert model.fitted_["domain"] == domain and model.summary_["steps"] == 2 * len(phases)
     assert np.isfinite(model.metrics_[-1]["loss"])
@@ -80,7 +75,7 @@ def test_every_allowed_combination_trains_two_steps(name, domain, framework, vie
 
 @pytest.mark.parametrize(("domain", "framework", "view"), [p for p in PAIRS if not possible(*p)])
 def test_multicrop_is_refused_where_it_means_nothing(domain, framework, view):
-    said = refusal(Contrastive(**TINY, **heads(framework), view_maker=view).fit, DATA[domain]())
+    said = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), view_maker=view).fit, DATA[domain]())
     assert "swav and dino" in said and repr(framework) in said and "simclr, byol, moco" in said
 
 
@@ -93,7 +88,7 @@ def test_views_of_other_domains_are_refused_with_the_possible_ones(domain):
 
 @pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
 def test_the_cauchy_kernel_is_refused_elsewhere(framework):
-    said = refusal(Contrastive(**TINY, **heads(framework), kernel="cauchy").fit, DATA["vectors"]())
+    said = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), kernel="cauchy").fit, DATA["vectors"]())
     assert "Cauchy" in said and repr(framework) in said
 
 

@@ -22,7 +22,7 @@ REFUSED = [
     ("encoder", 3, "string"),
     ("encoder_weights", 3, "string"),
     ("stem", "large", "'auto', 'small' or 'standard'"),
-    ("prediction", 8, "tuple"),
+    ("predictor_dims", 8, "tuple"),
     ("representation_noise", -1, "greater than or equal to 0"),
     ("neighbor_space", "pixels", "'input' or 'encoder'"),
     ("adversarial_strength", 0, "greater than 0"),

@@ -22,7 +22,7 @@ from viewsmith.core.registry import register
 from viewsmith.networks.base import NoiseContext, find_stem
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.mlp import MLP
-from viewsmith.networks.resnet import BasicBlock, ResNet, Stem
+from viewsmith.networks.resnet import SMALLEST, BasicBlock, ResNet, Stem
 
 
 def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:
@@ -212,7 +212,9 @@ def _unet(context: NoiseContext) -> UNet:
     return UNet(context.channels, context.outputs)
 
 
-@register("noise generator", "resnet18", help="the trunk of a ResNet-18, as published", domains="images")
+@register(
+    "noise generator", "resnet18", help="the trunk of a ResNet-18, as published", domains="images", smallest=SMALLEST
+)
 def _resnet18(context: NoiseContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNetMap:
     return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape))
 

@@ -102,9 +102,9 @@ def _facts(options: Arguments, data: Any) -> dict[str, Any]:
     return {"channel": _specification(_run(str(options.view_maker).split("+")[-1]))}
 
 
-def _crop_size(row_shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
+def _crop_size(row_shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[str, tuple[int, ...]] | None:
     crop = facts["channel"]["options"].get("crop_size")
-    return "crops of the channel", row_shape[:2] if crop is None else (crop, crop)
+    return None if crop is None else ("crops of the channel", (crop, crop))
 
 
 @register(
@@ -113,6 +113,7 @@ def _crop_size(row_shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[st
     help="drawn from the augmentation channel of a run of crl-tac",
     source="Koyama et al. 2021",
     argument="RUN",
+    argument_help="the folder of a run of crl-tac",
     changes_shape=True,
     adapt=_adapt,
     facts=_facts,
@@ -150,5 +151,6 @@ def _specification(run: RunFolder) -> dict[str, Any]:
     known = {"learned": parameters.get("channel", "learned") == "learned", "options": fitted.get("family_options")}
     known |= {name: fitted.get(name) for name in ("domain", "row_shape", "seed", "scaling")}
     if missing := [name for name, value in known.items() if value is None]:
-        raise InputError(f"{run.config} is incomplete: it has no {missing[0]!r}; restore it or train again")
+        written = "family_options" if missing[0] == "options" else missing[0]
+        raise InputError(f"{run.config} is incomplete: it has no {written!r}; restore it or train again")
     return known

@@ -105,7 +105,8 @@ def view_entries(view_maker: str | nn.Module, domain: Domain) -> list[Entry]:
     found = [find("view maker", name, domain.name) for name in view_maker.split("+")]
     for name, entry in zip(view_maker.split("+"), found, strict=True):
         if entry.name[-1] == ":" and name == entry.name:
-            raise InputError(f"view_maker is {view_maker!r}, expected {entry.name}{entry.trait('argument')}")
+            written = f"{entry.name}{entry.trait('argument')}, {entry.trait('argument_help')}"
+            raise InputError(f"view_maker is {view_maker!r}, expected {written}")
     for entry in found[:-1]:
         if entry.trait("changes_shape"):
             raise InputError(
@@ -136,6 +137,10 @@ def part_options(
         theirs = f"options here are {', '.join(known)}" if known else "there are no options here"
         raise InputError(f"{argument} has {unknown[0]!r}, which nothing takes: {theirs}")
     return found
+
+
+def _no_size(row_shape: tuple[int, ...], facts: dict[str, Any]) -> None:
+    return None
 
 
 def _no_facts(options: Arguments, data: TrainingData) -> dict[str, Any]:
@@ -325,7 +330,8 @@ def _check_sample(
     data: TrainingData,
 ) -> None:
     """Refuse samples, and smaller views of them, that the encoder cannot take."""
-    smaller = [view.trait("smaller")(data.row_shape, facts) for view in views if view.trait("smaller")]
+    sizes = (view.trait("smaller", _no_size)(data.row_shape, facts) for view in views)
+    smaller = [size for size in sizes if size is not None]
     if entry is None:
         assert isinstance(options.encoder, nn.Module)
         for _, pixels in smaller:
