@@ -312,7 +312,7 @@ def test_the_run_of_a_channel_is_read_once(runs, monkeypatch):
         kept = getattr(RunFolder, name)
         monkeypatch.setattr(RunFolder, name, lambda self, kept=kept, name=name: (read.append(name), kept(self))[1])
     Contrastive(epochs=1, batch_size=8, hidden=(8,), view_maker=f"channel:{runs / 'vectors'}").fit(vectors())
-    assert read == ["read_config", "read_weights"]
+    assert read.count("read_weights") == 1 and set(read) == {"read_config", "read_weights"}
 
 
 def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path):

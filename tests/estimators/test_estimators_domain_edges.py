@@ -84,7 +84,8 @@ def test_a_queue_shorter_than_a_batch(tmp_path):
     said = refusal(moco.fit, dna(), run=tmp_path / "run")
     assert "queue_size is 7" in said and "8 rows of a batch" in said and not (tmp_path / "run").exists()
     moco.fit(dna(6))  # a batch is never larger than the data
-    moco.set_params(framework="byol").fit(dna())  # which has no queue
+    said = refusal(moco.set_params(framework="byol").fit, dna())
+    assert "queue_size is 7" in said and "'byol' does not have: its options are momentum" in said
 
 
 @pytest.mark.parametrize(("domain", "option", "given", "most"), [
