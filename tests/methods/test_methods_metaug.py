@@ -159,7 +159,7 @@ def test_each_update_moves_its_own(name):
 def test_the_loss_is_the_sum_of_its_parts():
     method = build(feature_weight=0.25).eval()
     given = batch()
-    losses, logs = method.phases()[0].updates[0].module(given)
+    losses, logs = method.phases()[0].updates[0].step(given)
     pair, views = method.views_of(given.x, given.index, torch.Generator().manual_seed(0))
     draw = method.terms.contrast.memory
     z = method.terms.embeddings(pair, views)
@@ -296,13 +296,13 @@ def test_statistics_of_several_gpus_are_refused():
         method = build()
         update(method, 0, batch())
         setattr(method, part, torch.nn.SyncBatchNorm.convert_sync_batchnorm(getattr(method, part)))
-        said = refusal(method.phases()[0].updates[1].module, batch())
+        said = refusal(method.phases()[0].updates[1].step, batch())
         assert "take meta='first-order', norm='none' (vectors), or one GPU" in said
 
 
 def test_what_cannot_be_is_refused():
     method = build()
-    said = refusal(method.phases()[0].updates[0].module, batch(slice(0, 1)))
+    said = refusal(method.phases()[0].updates[0].step, batch(slice(0, 1)))
     assert "the batch has 1 sample, expected at least 2" in said
     assert "meta is 'none': there are no generators" in refusal(build(meta="none").feature_views, X)
     assert "n_views is 3, expected 2 with another framework than oucl" in refusal(build, "simclr", views=3)

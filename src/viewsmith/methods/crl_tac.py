@@ -101,7 +101,7 @@ class CRLTACMethod(Method):
         self.encoder, self.head, self.channel = encoder, head, channel
         self.centered, self.draws = centered, draws
         self.beta, self.channel_beta = beta, channel_beta
-        self.encoder_step, self.channel_step = encoder_step, channel_step
+        self.exact_encoder, self.exact_channel = encoder_step == "exact", channel_step == "exact"
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
         self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
@@ -110,10 +110,54 @@ class CRLTACMethod(Method):
         self.register_buffer("chosen", torch.tensor(0.0))
 
     def phases(self) -> list[Phase]:
-        updates = [Update("encoder", _ThetaStep(self), optimizer=self.optimizer)]
+        updates = [Update("encoder", self.encoder_step, (self.encoder, self.head), self.optimizer)]
         if self.channel.scores is not None:
-            updates.append(Update("channel", _EtaStep(self), optimizer=self.channel_optimizer))
+            updates.append(Update("channel", self.channel_step, (self.channel,), self.channel_optimizer))
         return [Phase("train", self.epochs, updates)]
+
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """theta: T ~ P(T|x), m draws of it, or all T weighted by P(T|x); moves encoder and head."""
+        if self.exact_encoder:
+            with torch.no_grad():
+                p = self.channel.log_p(batch.x).exp()
+            z = self.every_embedding(batch.x)
+            gain = info_max_bound(z, p, self.beta, _gathered(z, p), distinct=self.distinct)
+        else:
+            t = self.channel.draw(batch.x, self.draws, batch.generator)
+            z = self.some_embeddings(batch.x, t)
+            gain = sampled_info_max(z, self.beta, keys=_gathered(z, torch.ones_like(z[..., 0])))
+        return -gain, {"information": gain.mean()}
+
+    def channel_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """eta: all T weighted by P(T|x), or T ~ Uniform with importance weights; moves the channel."""
+        x = batch.x[: self.channel_rows] if self.exact_channel else batch.x
+        log_p = self.channel.log_p(x)
+        gain = self._exact_gain(x, log_p) if self.exact_channel else self._sampled_gain(x, log_p, batch.generator)
+        h = entropy(log_p)
+        objective = gain + self.entropy_weight * h
+        if self.effective_target is not None:
+            objective = objective - HOLD / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
+        rest = len(batch.x) - len(x)
+        if rest:  # one value per sample: rows that were left out add nothing
+            objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
+        return -objective, {"entropy": h.mean()}
+
+    def _exact_gain(self, x: Tensor, log_p: Tensor) -> Tensor:
+        """The bound over all transformations, with projections that stay as they are: (B,)."""
+        with torch.no_grad(), evaluating(self.encoder, self.head):
+            z = self.every_embedding(x)
+        p, beta = log_p.exp(), self.channel_beta
+        order: Literal[2] | None = 2 if beta <= 1 else None
+        return info_max_bound(z, p, beta, _gathered(z, p), distinct=self.distinct, order=order)
+
+    def _sampled_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator) -> Tensor:
+        """The sampled bound over uniform draws, weighted by P(T|x), likewise: (B,)."""
+        size = self.channel.family.size
+        t = torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
+        with torch.no_grad(), evaluating(self.encoder, self.head):
+            z = self.some_embeddings(x, t)
+        w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
+        return sampled_info_max(z, self.channel_beta, w, _gathered(z, w))
 
     # ---- embeddings -------------------------------------------------------------------------------------------------
 
@@ -171,7 +215,7 @@ class CRLTACMethod(Method):
             found["nonempty_mass"] = float(self.channel.mass(x, self.nonempty).mean())
         return found
 
-    def warnings(self) -> list[str]:
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         learned = self.channel.scores is not None
         return verdict(self._state(float(self.chosen))) if learned and self.chosen else []
 
@@ -181,66 +225,6 @@ class CRLTACMethod(Method):
 
     def _state(self, chosen: float) -> ChannelState:
         return ChannelState(chosen, self.channel.family.size, self.effective_target)
-
-
-class _ThetaStep(nn.Module):
-    """The encoder's step: transformations drawn from P(T|x), or all of them, weighted by it."""
-
-    def __init__(self, method: CRLTACMethod) -> None:
-        super().__init__()
-        self.encoder, self.head = method.encoder, method.head
-        self.method = [method]  # in a list: the channel does not belong to this update
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        method = self.method[0]
-        if method.encoder_step == "exact":
-            with torch.no_grad():
-                p = method.channel.log_p(batch.x).exp()
-            z = method.every_embedding(batch.x)
-            gain = info_max_bound(z, p, method.beta, _gathered(z, p), distinct=method.distinct)
-        else:
-            t = method.channel.draw(batch.x, method.draws, batch.generator)
-            z = method.some_embeddings(batch.x, t)
-            gain = sampled_info_max(z, method.beta, keys=_gathered(z, torch.ones_like(z[..., 0])))
-        return -gain, {"information": gain.mean()}
-
-
-class _EtaStep(nn.Module):
-    """The channel's step, on embeddings that stay as they are."""
-
-    def __init__(self, method: CRLTACMethod) -> None:
-        super().__init__()
-        self.channel = method.channel
-        self.method = [method]
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        method, x = self.method[0], batch.x
-        beta = method.channel_beta
-        if method.channel_step == "exact":
-            x = x[: method.channel_rows]
-            with torch.no_grad(), evaluating(method.encoder, method.head):
-                z = method.every_embedding(x)
-            log_p = self.channel.log_p(x)
-            p = log_p.exp()
-            order: Literal[2] | None = 2 if beta <= 1 else None
-            gain = info_max_bound(z, p, beta, _gathered(z, p), distinct=method.distinct, order=order)
-        else:
-            size = self.channel.family.size
-            t = torch.randint(size, (len(x), method.draws), device=x.device, generator=batch.generator)
-            with torch.no_grad(), evaluating(method.encoder, method.head):
-                z = method.some_embeddings(x, t)
-            log_p = self.channel.log_p(x)
-            drawn = log_p.gather(1, t)
-            weights = importance_weights(drawn, size, normalized=method.weights == "normalized")
-            gain = sampled_info_max(z, beta, weights, _gathered(z, weights))
-        h = entropy(log_p)
-        objective = gain + method.entropy_weight * h
-        if method.effective_target is not None:
-            objective = objective - HOLD / 2 * (math.log(method.effective_target) - h).clamp_min(0).square()
-        rest = len(batch.x) - len(x)
-        if rest:  # one value a sample: those that were not looked at add nothing
-            objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
-        return -objective, {"entropy": h.mean()}
 
 
 def _gathered(z: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:

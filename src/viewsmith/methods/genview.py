@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
-from viewsmith.methods.diffaug import GeneratorStep
+from viewsmith.methods.generator_step import denoising_step
 from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.quality import Passes, ViewQuality
@@ -88,21 +88,35 @@ class GenViewMethod(Method):
         self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
         self.bank: list[Rows] = []
         self.rows: Rows | None = None
-        views.bind(framework)
 
     def phases(self) -> list[Phase]:
         later = self.generated is not None or (self.quality is not None and self.quality.waits)
         first = round(self.first_fraction * self.epochs) if later else 0
         phases = [self._encoder_phase("first", 0, first, self._begin_first)] if first else []
         if self.generated is not None:
-            step = Update("generator", GeneratorStep(self.generated), optimizer=self.generator_optimizer)
-            phases.append(Phase("generator", self.generator_epochs, [step], start=self._begin_generator))
+            update = Update("generator", self.generator_step, (self.generated.generator,), self.generator_optimizer)
+            phases.append(Phase("generator", self.generator_epochs, [update], start=self._begin_generator))
         return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training)]
 
     def _encoder_phase(self, name: str, begin: int, end: int, start: Start) -> Phase:
         span = begin / self.epochs, end / self.epochs
-        step = Update("encoder", _EncoderStep(self, span), optimizer=replace(self.optimizer, span=span))
-        return Phase(name, end - begin, [step], start=start)
+        update = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, span=span))
+        return Phase(name, end - begin, [update], start=start)
+
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The framework's losses of the pairs, each times its weight (equation 14); moves encoder and head."""
+        pair, sources = self.pair(batch)
+        losses, passes = self.losses(pair, batch.progress)
+        found = self.weights(batch, pair, sources, passes)
+        if found is None:
+            return losses, {}
+        weights, logs = found
+        return weights.to(losses.dtype) * losses, logs
+
+    def generator_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The denoising loss of the samples; moves the generator."""
+        assert self.generated is not None
+        return denoising_step(self.generated, batch), {}
 
     def _begin_first(self, seed: int) -> None:
         if self.quality is not None and not self.quality.waits:
@@ -127,12 +141,11 @@ class GenViewMethod(Method):
             self.quality.copy_encoder(self.framework.encoder, self.rows)
         self.quality.release()  # there may be views now that no maps are kept of
 
-    def pair(self, batch: Batch, progress: float) -> tuple[Pair, Sources | None]:
+    def pair(self, batch: Batch) -> tuple[Pair, Sources | None]:
         """Two views of each sample, one of them perhaps of a generated one (equation 6), and where both come from."""
-        views = partial(self.views, index=batch.index, generator=batch.generator, progress=progress)
         made = self.made()
         if not made or not self.alpha:
-            return views(batch.x), None
+            return self.views.for_batch(batch, self.framework), None
         draws = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device)
         number = torch.randint(len(made), draws.shape[1:], generator=batch.generator, device=batch.x.device)
         taken, side = draws[0] < self.alpha, draws[1] < 0.5
@@ -141,8 +154,9 @@ class GenViewMethod(Method):
         new = take(made, batch.index, number)
         here = [which.view(-1, *[1] * (batch.x.ndim - 1)) for which in (first, second)]
         if self.on_top:
-            return views(torch.where(here[0], new, batch.x), second=torch.where(here[1], new, batch.x)), sources
-        pair = views(batch.x)
+            shown = [torch.where(each, new, batch.x) for each in here]
+            return self.views.for_batch(replace(batch, x=shown[0]), self.framework, second=shown[1]), sources
+        pair = self.views.for_batch(batch, self.framework)
         ids = None
         if pair.ids is not None:
             ids = (torch.where(first, batch.index, pair.ids[0]), torch.where(second, batch.index, pair.ids[1]))
@@ -215,31 +229,11 @@ class GenViewMethod(Method):
             return self.generated.view(x, index, generator)
         if self.bank and index is not None:
             return self.bank[0][index]
-        return self.views.view(x, index=index, generator=generator)
+        return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
         """Of the generator's bank (`GeneratedViews.diagnose`)."""
         return {} if self.generated is None else self.generated.diagnose()
 
-    def warnings(self) -> list[str]:
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         return [] if self.generated is None else self.generated.warnings()
-
-
-class _EncoderStep(nn.Module):
-    """The framework's losses of a batch, each times its weight (equation 14)."""
-
-    def __init__(self, method: GenViewMethod, span: tuple[float, float]) -> None:
-        super().__init__()
-        self.framework, self.span = method.framework, span
-        self.method = [method]  # in a list: its other parts do not belong to this update
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        method = self.method[0]
-        progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
-        pair, sources = method.pair(batch, progress)
-        losses, passes = method.losses(pair, progress)
-        found = method.weights(batch, pair, sources, passes)
-        if found is None:
-            return losses, {}
-        weights, logs = found
-        return weights.to(losses.dtype) * losses, logs

@@ -183,7 +183,10 @@ class EarlyWarnings(Callback):
 
 
 def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
-    """Plain words about what the last diagnostics, of `n_samples` training samples, say; each also a warning."""
+    """What is wrong in the last diagnostics, made of `n_samples` training samples; each line is also warned.
+
+    Only what holds for any method; the rest is for `Method.warnings` to say.
+    """
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
     found = []
     # n samples span n - 1 dimensions at most.
@@ -192,23 +195,6 @@ def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[
             f"the representation has collapsed: its effective rank is {last['effective_rank']:.1f}; "
             "if the rows are not all alike, use stronger views, a larger batch or a lower learning rate"
         )
-    if last is not None and last.get("noise_spread", 0) > 1:
-        found.append(
-            f"the learned noise sits on few features: its spread over features is {last['noise_spread']:.1f} "
-            "(standard deviation over mean, above 1); raise penalty_weight or use penalty='log_barrier'"
-        )
-    if last is not None and "noise_level" in last:
-        first = next(row for row in rows if "noise_level" in row)
-        if last["noise_level"] < min(0.02, first["noise_level"] / 2):
-            found.append(
-                f"the learned noise has collapsed to {last['noise_level']:.3f} standard deviations: "
-                "views equal their samples; use level='fixed' or a larger penalty_weight"
-            )
-        elif last["noise_level"] > 3 * max(first["noise_level"], 1.0):
-            found.append(
-                f"the learned noise has grown to {last['noise_level']:.1f} standard deviations: "
-                "use level='fixed' or a smaller penalty_weight"
-            )
     for line in found:
         warnings.warn(line, UserWarning, stacklevel=2)
     return found
