@@ -172,3 +172,27 @@ def test_pinda_says_how_strong_its_noise_is_and_where_it_sits():
 def test_pindas_view_is_the_noise():
     method = pinda()
     assert torch.equal(method.view(X, generator=draw(2)), method.noise(X, generator=draw(2)))
+
+
+NOISE = {"noise_level": 1.0, "noise_spread": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ({"noise_spread": 3.9}, ["the learned noise sits on few features: its spread over features is 3.9"]),
+        ({"noise_level": 0.001}, ["the learned noise has collapsed to 0.001 standard deviations"]),
+        ({"noise_level": 4.0}, ["the learned noise has grown to 4.0 standard deviations"]),
+        ({"noise_level": 4.0, "noise_spread": 2.0}, ["the learned noise sits", "the learned noise has grown"]),
+        ({}, []),
+    ],
+)
+def test_pinda_warns_of_noise_gone_wrong(last, expected):
+    found = pinda().warnings([{"epoch": 1, **NOISE}, {"epoch": 2, **NOISE, **last}, {"epoch": 3, "loss": 1.0}])
+    assert len(found) == len(expected) and not any("\n" in line for line in found)
+    assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
+
+
+def test_pinda_warns_of_nothing_where_nothing_is_known_or_strong_noise_was_wanted():
+    assert pinda().warnings([]) == [] and pinda().warnings([{"epoch": 1, "loss": 1.0}]) == []
+    assert pinda().warnings([{**NOISE, "noise_level": 3.0}, {**NOISE, "noise_level": 3.1}]) == []
