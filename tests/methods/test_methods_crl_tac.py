@@ -177,9 +177,9 @@ def test_a_centered_empty_view_says_nothing(norm, training):
     method = crl_tac(norm=norm).train(training)
     views = samples(4)
     views[2] = 0
-    z = method.embed(views)
+    z = method.project(views)
     assert z[2].norm() < 1e-9 and (z[[0, 1, 3]].norm(dim=1) > 0.9).all()
-    assert crl_tac(norm=norm, centered=False).train(training).embed(views)[2].norm() > 0.9
+    assert crl_tac(norm=norm, centered=False).train(training).project(views)[2].norm() > 0.9
 
 
 def test_on_sphere_is_smooth_at_zero():
@@ -266,7 +266,7 @@ def test_of_a_crop_the_representation_is_the_encoders():
     view = method.view(squares(3), generator=stream(0, "x"))
     assert view.shape == (3, 1, 20, 20)
     torch.testing.assert_close(method.represent(view), method.encoder(view))
-    torch.testing.assert_close(method.represent(view, "projection"), method.embed(view))
+    torch.testing.assert_close(method.represent(view, "projection"), method.project(view))
 
 
 # ---- what is told -------------------------------------------------------------------------------------------------

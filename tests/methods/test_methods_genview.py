@@ -68,7 +68,7 @@ def batch(rows=20, seed=0):
 def with_bank(**options):
     """A method on views that are told from all samples: 100 and more, from 200 on in the second of two."""
     method = genview(generated=False, **options)
-    method.bank = [100 + X, 200 + X]
+    method.precomputed = [100 + X, 200 + X]
     method.prepare(X, 0)
     return method
 
@@ -234,7 +234,7 @@ def test_a_generator_that_diverges_is_named_and_left_out():
 def test_release_lets_go_of_all_rows():
     method = with_bank()
     method.release()
-    assert method.bank == [] and method.rows is None
+    assert method.precomputed == [] and method.rows is None
 
 
 def genview_of_images(**options):

@@ -86,7 +86,7 @@ def test_early_warnings_come_once_and_when_first_seen():
 
 def test_early_warnings_are_taken_back_at_the_end():
     said, *_ = told([BAD, WORSE, {}, BAD, BAD, BAD])
-    assert said == ["epoch 1 of 6: bad", "epoch 2 of 6: new", "no longer so when training ended: epoch 2 of 6: new"]
+    assert said == ["epoch 1 of 6: bad", "epoch 2 of 6: new", "no longer true when training ended: epoch 2 of 6: new"]
     assert told([{}, {}, {}, {}, {}, BAD])[0] == []  # what is wrong at the end is said by others
     assert told([{}] * 6)[0] == []
 
@@ -100,7 +100,7 @@ def test_early_warnings_are_not_said_again_after_a_stop():
     state = told([BAD] * 6)[2]
     assert json.loads(json.dumps(state)) == state
     assert told([BAD] * 6, start=state)[0] == []
-    assert told([{}] * 6, start=state)[0] == ["no longer so when training ended: epoch 1 of 6: bad"]
+    assert told([{}] * 6, start=state)[0] == ["no longer true when training ended: epoch 1 of 6: bad"]
 
 
 def test_methods_see_nothing_by_default():

@@ -1,11 +1,10 @@
 """DiffAug: an encoder and a conditional diffusion model train in turn (Zang et al. 2024, DiffAug: Enhance Unsupervised
 Contrastive Learning with Domain-Knowledge-Free Diffusion-based Data Augmentation).
 
-Symbols: x a sample, y = Enc(x) its representation, z its embedding, Gen the diffusion model, lambda the probability
+Symbols: x a sample, y = Enc(x) its representation, z its projection, Gen the diffusion model, lambda the probability
 that a positive is replaced by a generated one. Step A moves the encoder on the soft contrastive loss (equation 5), with
 positives from fixed views and, once there is a generator, x+ = Gen(y). Step B moves the generator on the denoising
-loss, conditioned on the encoder as it then is, which stays as it is (equation 6, with the gradient and the products
-that are missing there).
+loss, conditioned on a copy of the encoder (equation 6, with the gradient and the products that are missing there).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from viewsmith.methods.generator_step import denoising_step
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 
-STRAYED_OFTEN = 0.5
+MANY_OUTLIERS = 0.5
 
 
 class DiffAugMethod(Method):
@@ -40,15 +39,15 @@ class DiffAugMethod(Method):
         Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5). After a B
         at the end the generator is judged, in a phase of no epochs.
     epochs, generator_epochs : int
-        Of all A phases (of J) together, and of all B phases together; each is shared out evenly.
+        Of all A phases (of J) together, and of all B phases together; both are split evenly.
     optimizer, generator_optimizer : Optimizer
         The encoder's schedule runs once over all its phases, the generator's over each of its own.
     replacement : float
-        lambda, the share of second views that are generated.
+        lambda, the fraction of second views that are generated.
     refresh : int
-        Epochs after which the bank of generated views is made anew; 0: it is made once a phase.
+        Epochs after which the cache of generated views is made again; 0: it is made once in each phase.
     fresh : bool
-        Views are generated for every batch; there is no bank.
+        Views are generated for every batch; there is no cache.
     on_top : bool
         Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
     """
@@ -94,7 +93,7 @@ class DiffAugMethod(Method):
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:
                 phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
-        if self.schedule.endswith("B"):  # nothing follows in which the generator would be judged
+        if self.schedule.endswith("B"):  # no phase follows whose start would judge the generator
             idle = Update("encoder", self.encoder_step, (self.framework,), self.optimizer)
             phases.append(Phase("judgment", 0, [idle], start=self._begin_a))
         return phases
@@ -116,7 +115,7 @@ class DiffAugMethod(Method):
         self.generated.fit_scales(seed)
 
     def pair(self, batch: Batch) -> Pair:
-        """Two views of each sample, the second ones in part generated."""
+        """Two views of each sample; some of the second ones are generated."""
         generated = self.positives(batch)
         if generated is None:
             return self.views.for_batch(batch, self.framework)
@@ -129,7 +128,7 @@ class DiffAugMethod(Method):
         return replace(pair, second=torch.where(where, made, pair.second), ids=ids)
 
     def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
-        """Generated views of the batch, and which of them stand in for second views; None: there are none yet."""
+        """Generated views of the batch, and which of them replace second views; None: there are none yet."""
         joint = self.schedule == "J"
         if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
             self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
@@ -164,12 +163,12 @@ class DiffAugMethod(Method):
         return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the generator's bank (`GeneratedViews.diagnose`)."""
+        """Of the cache of generated views (`GeneratedViews.diagnose`)."""
         return self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         found = self.generated.warnings()
-        if float(self.generated.drift) > STRAYED_OFTEN:
+        if float(self.generated.drift) > MANY_OUTLIERS:
             found.append(
                 f"generated views drift from their samples: the nearest row of {float(self.generated.drift):.0%} of "
                 "them is not in the sample's neighborhood; use a smaller strength, or keep_outliers=False"

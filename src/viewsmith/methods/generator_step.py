@@ -1,4 +1,4 @@
-"""The step of a conditional generator between phases of an encoder: what DiffAug and GenView share."""
+"""The step that trains a conditional generator, in DiffAug and in GenView."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """MetAug: features augmented by generators that learn from how much they help the encoder (Li et al. 2022, MetAug:
 Contrastive Learning via Meta Feature Augmentation).
 
-Symbols: theta encoder and head (the paper's theta and vartheta), omega the generators (MAGs), z embeddings,
+Symbols: theta encoder and head (the paper's theta and vartheta), omega the generators (MAGs), z projections,
 a_omega(z) augmented features, L = L_ori + delta L_aug (equation 11), ell the rate of the inner step, R the margin
-regularization (equation 5). Algorithm 1, per batch: update theta on L with omega as it is; then update omega on
-L at theta' = theta - ell grad_theta L, plus alpha R, where theta is what the first update started from, so that its
-gradient is the inner one and need not be computed again.
+regularization (equation 5). Algorithm 1, per batch: update theta on L, omega fixed; then update omega on L at
+theta' = theta - ell grad_theta L, plus alpha R. Here theta is the value before the first update, whose gradient is
+therefore the inner one and is not computed again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from viewsmith.frameworks.unified import Views, check_batch
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
 from viewsmith.methods.meta_step import batch_statistics, check_statistics, inner_gradient, meta_losses
-from viewsmith.methods.meta_terms import Attraction, Embedder, Inner, Terms, Whole, state_of
+from viewsmith.methods.meta_terms import Attraction, Inner, Projector, Terms, Whole, state_of
 from viewsmith.networks.per_view import ViewEncoders
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 from viewsmith.views.pair import Pair, ViewPair
@@ -46,7 +46,7 @@ class MetAugMethod(Method):
     contrast : FeatureContrast, optional
         Of L_aug, where the framework is not `Unified`, which has its own.
     n_views : int
-        M, with a shared encoder; other frameworks than `Unified` take 2.
+        M, with a shared encoder; 2 with other frameworks than `Unified`.
     meta : {"second-order", "first-order", "frozen", "none"}
         How the generators learn: through the inner step, with its result taken as given, not at all.
     feature_weight : float
@@ -110,7 +110,7 @@ class MetAugMethod(Method):
         return [Phase("train", self.epochs, updates)]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """theta: L with omega as it is; moves encoder and head. The memory takes the batch last."""
+        """theta: L, omega fixed; moves encoder and head. The batch enters the memory last."""
         check_batch(len(batch.x))
         terms, logs = self.terms, dict[str, Tensor]()
         pair, views = self.views_of(batch.x, batch.index, batch.generator, batch.progress)
@@ -119,7 +119,7 @@ class MetAugMethod(Method):
         inner = self.learns and batch.step % self.every == 0
         state = state_of(self.framework) if inner else {}
         own, z = terms.own_losses(pair, views, batch.progress)
-        losses = terms.of_embeddings(draw, logs=logs)(z)
+        losses = terms.of_projections(draw, logs=logs)(z)
         if memory is not None:
             memory.write(z, views.ids)
         if inner:
@@ -136,15 +136,15 @@ class MetAugMethod(Method):
             check_statistics(self.framework, self.features)
         whole = Whole(terms, inner.state, inner.pair, inner.views, batch.progress)
         theta = {name: inner.state[name] for name in inner.theta}
-        first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularized=True, logs=logs)
+        first, second = terms.of_projections(inner.draw), terms.of_projections(inner.draw, regularized=True, logs=logs)
         with batch_statistics(self.framework, self.features):
             if self.optimizer.clip is None:
                 gradient = {name: p.grad for name, p in self.framework.named_parameters() if name in theta}
-            else:  # what the encoder's update leaves is cut, which is not linear in the generators
+            else:  # the gradient that the encoder's update leaves is clipped, which is not linear in omega
                 gradient = dict(inner_gradient(whole.at, first, theta, batch.weight))
             losses = meta_losses(
                 whole.at,
-                Embedder(terms, inner.pair, inner.views).at,
+                Projector(terms, inner.pair, inner.views).at,
                 first,
                 second,
                 omega=[p for p in self.features.parameters() if p.requires_grad],
@@ -166,7 +166,7 @@ class MetAugMethod(Method):
 
     @property
     def served(self) -> nn.Module:
-        """What views that look at the loss (adversarial ones) see: the framework; a contrast of pairs for OUCL."""
+        """The framework as the views see it: adversarial ones climb a contrast of pairs in place of OUCL."""
         return Attraction(self.framework) if isinstance(self.framework, Unified) else self.framework
 
     @property
@@ -200,7 +200,7 @@ class MetAugMethod(Method):
         self.inner = None
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        """h of all views side by side, ``view-1`` and so on for one of them, or their embeddings."""
+        """h of all views side by side, ``view-1`` and so on for one of them, or their projections."""
         h: Tensor = self.framework.encoder(x)
         if output.startswith("view-"):
             return h.chunk(self.n_views, dim=1)[int(output.removeprefix("view-")) - 1]
@@ -211,14 +211,14 @@ class MetAugMethod(Method):
         return self.views.needs_pool
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """One view of each sample before it is embedded; of augmented features see `feature_views`."""
+        """One view of each sample; for augmented features see `feature_views`."""
         return self.views.view(x, index=index, generator=generator, framework=self.served)
 
     @torch.no_grad()
     def feature_views(
         self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Directions of the embeddings of M views of scaled samples, and their augmented features; both (M, B, d).
+        """Projections of M views of scaled samples, on the sphere, and their augmented features; both (M, B, d).
 
         Raises
         ------
@@ -227,5 +227,5 @@ class MetAugMethod(Method):
         """
         if self.features is None:
             raise InputError("meta is 'none': there are no generators of features; fit with another one")
-        z = unit(full_precision(self.terms.embeddings(*self.views_of(x, index, generator))))
+        z = unit(full_precision(self.terms.projections(*self.views_of(x, index, generator))))
         return z, self.features(z)

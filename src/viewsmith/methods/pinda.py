@@ -2,7 +2,7 @@
 
 Symbols: x a sample, f the encoder with its head, a the framework's other augmentation (identity where there is
 none), psi the generator, eps = mu + sigma * e the noise, e ~ N(0, I). One joint update moves encoder and generator
-through the reparameterised noise (equation 17, Algorithms 1 and 2).
+through the reparameterized noise (equation 17, Algorithms 1 and 2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens beside training: progress on the terminal, metrics on disk, label-free diagnostics, warnings."""
+"""Callbacks: progress on the terminal, metrics on disk, label-free diagnostics, warnings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ProgressBar(Callback):
 
 
 class History(Callback):
-    """Keeps the metric rows and, with a path, appends each to a file of JSON lines as it comes."""
+    """Keeps the metric rows and, with a path, appends each to a file of JSON lines at once."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -83,7 +83,7 @@ class History(Callback):
     def start(self, trainer: Trainer) -> None:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Rows written after the checkpoint that training goes on from belong to epochs that come again.
+            # Rows written after the checkpoint that training resumes from belong to epochs that run again.
             self.path.write_text("".join(json_line(row) for row in self.rows), encoding="utf-8")
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
@@ -104,8 +104,8 @@ class History(Callback):
 class Diagnostics(Callback):
     """Label-free numbers of the representation of a fixed sample of rows, about `points` times in a training.
 
-    Feature standard deviation, effective rank, uniformity, alignment of each row with a view of it, and what the
-    method says of itself. Made with the weights and BatchNorm statistics of the moment; training is not touched.
+    Feature standard deviation, effective rank, uniformity, alignment of each row with a view of it, and what
+    `Method.diagnose` returns. Computed with the current weights and BatchNorm statistics; training is not changed.
     """
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
@@ -145,9 +145,10 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
 
 
 class EarlyWarnings(Callback):
-    """Names once what a method says goes wrong, when it says so first; at the end takes back what is no longer so.
+    """Warns of each thing that `Method.early_warnings` finds once; at the end withdraws what is no longer true.
 
-    Comes after `Diagnostics` and `History` among the callbacks; what is wrong at the end is told by others.
+    Place it after `Diagnostics` and `History` among the callbacks. What is wrong at the end is reported elsewhere
+    (`collapse_warnings`, `Method.warnings`).
     """
 
     def __init__(self, history: History) -> None:
@@ -168,7 +169,7 @@ class EarlyWarnings(Callback):
         still = trainer.method.early_warnings(self.history.rows, 1.0)
         for name, line in self.named.items():
             if name not in still:
-                self._say(f"no longer so when training ended: {line}")
+                self._say(f"no longer true when training ended: {line}")
 
     def state(self) -> dict[str, Any]:
         return {"named": self.named}
@@ -183,9 +184,9 @@ class EarlyWarnings(Callback):
 
 
 def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
-    """What is wrong in the last diagnostics, made of `n_samples` training samples; each line is also warned.
+    """What is wrong in the last diagnostics, of `n_samples` training samples; each line is also issued as a warning.
 
-    Only what holds for any method; the rest is for `Method.warnings` to say.
+    Only what holds for any method; `Method.warnings` returns the rest.
     """
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
     found = []

@@ -27,26 +27,26 @@ Status = Literal["finished", "interrupted", "time limit"]
 
 
 class Callback:
-    """What may happen beside training; every hook is optional."""
+    """Hooks that the engine calls during training; every one is optional."""
 
     def start(self, trainer: Trainer) -> None:
-        """Before the first step (also of a resumed run)."""
+        """Before the first step, also when a run is resumed."""
 
     def step(self, trainer: Trainer) -> None:
         """After every step; must be cheap and must not wait for the device."""
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
-        """After every epoch; `row` is what goes to the metrics and may be added to."""
+        """After every epoch; `row` becomes the line of metrics, and entries may be added to it."""
 
     def end(self, trainer: Trainer, status: Status) -> None:
-        """After the last step, whatever the reason."""
+        """After the last step, for whatever reason training ends."""
 
     def state(self) -> dict[str, Any]:
-        """Plain data to keep in checkpoints."""
+        """Plain data for checkpoints."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
 
 
 class Trainer:
@@ -56,7 +56,7 @@ class Trainer:
     ----------
     method : Method
     seed : int
-        Every draw is addressed by it; see `viewsmith.core.random`.
+        All random streams are derived from it; see `viewsmith.core.random`.
     batch_size : int
         Samples per step over all processes; cut to the number of rows.
     device : torch.device or str
@@ -64,13 +64,13 @@ class Trainer:
         Forward passes under bfloat16 autocast, or not.
     callbacks : sequence of Callback
     minutes : float, optional
-        Stop at this age of the run, a resumed run's earlier time included.
+        Stop after this time; of a resumed run, the time before counts, too.
     checkpoint : CheckpointFolder, optional
-        Where to keep the state: every `checkpoint_every` seconds, after each phase, and when stopped. On a CPU a
-        resumed training equals an uninterrupted one bit for bit, with any number of threads as long as it stays the
-        same: torch's batch norm adds up its rows in one part per thread, which changes the last digits.
+        Where the state is saved: every `checkpoint_every` seconds, after each phase, and when stopped. On a CPU a
+        resumed training equals an uninterrupted one bit for bit, if the number of threads is the same: torch's
+        BatchNorm sums its rows in one part per thread, which changes the last digits.
     interruptible : bool
-        On SIGINT or SIGTERM finish the step, keep the state and return, instead of raising.
+        On SIGINT or SIGTERM finish the step, save the state and return, instead of raising.
     """
 
     def __init__(
