@@ -100,7 +100,7 @@ def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, columns: 
         block = torch.from_numpy(model.scaled(x[start : start + 128]))
         with torch.no_grad():
             f = family.embed(method.encoder, block)
-            z = method.every_embedding(block, f)
+            z = method.every_projection(block, f)
             shares = {name: method.channel.shares(block, *HOW[name]) for name in columns if name != "oracle"}
             if truth is not None and "oracle" in columns:
                 shares["oracle"] = truth[start : start + 128]

@@ -37,8 +37,8 @@ from viewsmith.frameworks import FeatureContrast, FeatureMemory, Unified
 from viewsmith.losses.oucl import Logits, oucl
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, resnet18
-from viewsmith.training.optimizers import make_optimizer
 from viewsmith.training.run import environment
+from viewsmith.training.updates import begin, freeze
 from viewsmith.views import GaussianNoise, MetaFeatures, ViewPair
 
 Work = Callable[[], object]
@@ -92,28 +92,20 @@ def method(network: str, *, meta: str) -> tuple[MetAugMethod, Tensor]:
 def update_work(network: str, *, meta: str, number: int) -> Work:
     """Forward, backward and step of an update; before that of the generators an encoder's update is made once."""
     made, x = method(network, meta=meta)
-    updates = made.phases()[0].updates
     batch = Batch(x, torch.arange(len(x)), torch.Generator().manual_seed(0))
-    steps = []
-    for update in updates:
-        moving = list(update.module.parameters()) if update.parameters is None else list(update.parameters)
-        steps.append((update, moving, make_optimizer(update.optimizer, moving)))
+    steps = [begin(update, made) for update in made.phases()[0].updates]
     left: list[Any] = []
 
     def work() -> None:
         if number == 1:
             made.inner = left[0]
-        update, moving, optimizer = steps[number]
-        moves = {id(p) for p in moving}
-        still = [p for p in update.module.parameters() if p.requires_grad and id(p) not in moves]
-        for p in still:
-            p.requires_grad_(False)
-        losses, _ = update.module(batch)
-        optimizer.zero_grad()
+        update = steps[number]
+        freeze(update.frozen, True)
+        losses, _ = update.step(batch)
+        update.optimizer.zero_grad()
         losses.mean().backward()
-        optimizer.step()
-        for p in still:
-            p.requires_grad_(True)
+        update.optimizer.step()
+        freeze(update.frozen, False)
 
     if number == 1:
         number = 0

@@ -57,6 +57,7 @@ def measure(device: str, views: str, batch: int, rounds: int, bf16: bool) -> dic
         **{name: pinda(generator, views) for name, generator in GENERATORS.items()},
     }
     optimizers = {name: make_optimizer(Optimizer(), list(m.to(device).parameters())) for name, m in methods.items()}
+    steps = {name: method.phases()[0].updates[0].step for name, method in methods.items()}
     generator = torch.Generator(device).manual_seed(0)
     x = 4 * torch.rand(batch, 3, SIDE, SIDE, device=device, generator=generator) - 2
     index = torch.arange(batch, device=device)
@@ -64,7 +65,7 @@ def measure(device: str, views: str, batch: int, rounds: int, bf16: bool) -> dic
     def seconds(name: str) -> float:
         started = now(device)
         with torch.autocast(device, torch.bfloat16, enabled=bf16):
-            losses, _ = methods[name](Batch(x, index, generator))
+            losses, _ = steps[name](Batch(x, index, generator))
         optimizers[name].zero_grad(set_to_none=True)
         losses.mean().backward()
         optimizers[name].step()

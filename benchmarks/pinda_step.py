@@ -55,14 +55,15 @@ def main() -> None:
         "pinda, default generator, noise on both views": pinda([64], two_sided=True),
         "pinda, published generator (1024, 1024)": pinda([1024, 1024], two_sided=False),
     }
+    steps = {name: method.phases()[0].updates[0].step for name, method in methods.items()}
     optimizers = {name: torch.optim.Adam(m.parameters(), 1e-3, fused=True) for name, m in methods.items()}
     x = torch.randn(BATCH, FEATURES, generator=torch.Generator().manual_seed(0))
     index, generator = torch.arange(BATCH), torch.Generator().manual_seed(0)
     seconds: dict[str, list[float]] = {name: [] for name in methods}
     for round_ in range(ROUNDS + 5):
-        for name, method in methods.items():
+        for name, step in steps.items():
             started = time.process_time()
-            losses, _ = method(Batch(x, index, generator))
+            losses, _ = step(Batch(x, index, generator))
             optimizers[name].zero_grad(set_to_none=True)
             losses.mean().backward()
             optimizers[name].step()

@@ -80,7 +80,7 @@ def measure(device: str, views: str, batch: int, rounds: int, bf16: bool) -> dic
     for _ in range(WARM + rounds):
         started = now(device)
         with torch.autocast(device, torch.bfloat16, enabled=bf16):
-            losses, _ = method(Batch(x, index, generator))
+            losses, _ = method.encoder_step(Batch(x, index, generator))
         optimizer.zero_grad(set_to_none=True)
         losses.mean().backward()
         backward_ends = now(device)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from viewsmith.core import Batch, InputError, Method, MissingExtra, Optimizer, Phase, Update, distributed
+from viewsmith.core import Batch, InputError, Method, MissingExtra, Phase, Update, distributed
 
 
 def test_one_process_gathers_nothing():
@@ -24,8 +24,8 @@ def test_a_missing_extra_is_bad_input_that_says_what_to_install():
 def test_defaults_of_the_parts_of_a_method():
     batch = Batch(torch.zeros(2, 1), torch.arange(2), torch.Generator())
     assert batch.weight is None and (batch.epoch, batch.step) == (0, 0)
-    update = Update("a", nn.Identity())
-    assert update.optimizer == Optimizer() and update.every == 1 and update.parameters is None
+    update = Update("a", lambda given: (given.x, {}), (nn.Linear(1, 1),))
+    assert update.optimizer is None and update.every == 1
     assert Phase("p", 1, [update]).start is None
 
 
@@ -36,3 +36,4 @@ def test_a_bare_method_promises_nothing(call):
         getattr(method, call)(*([] if call == "phases" else [torch.zeros(1)]))
     assert method.diagnose(torch.zeros(1), torch.Generator()) == {}
     assert method.prepare(torch.zeros(1), 0) is None
+    assert method.warnings([]) == [] and method.early_warnings([], 0.5) == {}

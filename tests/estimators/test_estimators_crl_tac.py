@@ -225,11 +225,11 @@ def test_a_collapse_is_named_once_while_it_comes_and_at_the_end():
     [
         (
             [9, 1.2, 1.1, 5, 7, 8],
-            ["epoch 2 of 6: the channel is collapsing", "no longer so when training ended: epoch"],
+            ["epoch 2 of 6: the channel is collapsing", "no longer true when training ended: epoch"],
         ),
         (
             [64, 64, 64, 64, 20, 9],
-            ["epoch 3 of 6: the channel has not left", "no longer so when training ended: epoch"],
+            ["epoch 3 of 6: the channel has not left", "no longer true when training ended: epoch"],
         ),
         ([64, 40, 20, 10, 8, 8], []),
         (

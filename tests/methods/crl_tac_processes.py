@@ -8,6 +8,7 @@ from torch import nn
 from viewsmith.core import Batch, Optimizer
 from viewsmith.methods import CRLTACMethod
 from viewsmith.networks import MLP, MaskScores
+from viewsmith.training.updates import begin, freeze
 from viewsmith.views import AugmentationChannel, Masks
 
 B, D, M = 8, 6, 5
@@ -69,16 +70,16 @@ def gradients(name, rows=None, weights=None):
     method = crl_tac(**CASES[name])
     found = {}
     for update in method.phases()[0].updates:
-        module = update.module
-        if rows is not None:
-            module = torch.nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
+        run = begin(update, method)
         x = samples() if rows is None else samples()[rows]
         drawn = torch.randint(M, (B, 3), generator=torch.Generator().manual_seed(3))
         part = drawn if rows is None else drawn[rows]
+        freeze(run.frozen, True)
         with fixed_draws(method, part):
-            module(batch(x))[0].mean().backward()
-        for key, p in update.module.named_parameters():
-            found[f"{update.name}: {key}"] = p.grad.clone()
+            run.step(batch(x))[0].mean().backward()
+        freeze(run.frozen, False)
+        for number, p in enumerate(run.parameters):
+            found[f"{update.name}: {number}"] = p.grad.clone()
     return found
 
 

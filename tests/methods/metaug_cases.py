@@ -9,6 +9,7 @@ from viewsmith.frameworks import DINO, FeatureContrast, FeatureMemory, MoCo, Sim
 from viewsmith.losses.oucl import Logits
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, SmallCNN, ViewEncoders, ViewHeads
+from viewsmith.training.updates import begin, freeze
 from viewsmith.views import GaussianNoise, Identity, MetaFeatures, ViewPair
 
 N, D, H, Z = 24, 4, 6, 3
@@ -72,21 +73,16 @@ def batch(rows=slice(0, 12), step=0, weight=None, x=X):
 
 def update(method, number, given):
     """One update as the engine makes it: the rest frozen, the loss weighted, gradients left where they fall."""
-    spec = method.phases()[0].updates[number]
-    return run(spec, spec.module, given)
+    return run(begin(method.phases()[0].updates[number], method), given)
 
 
-def run(spec, module, given):
-    moving = list(module.parameters()) if spec.parameters is None else list(spec.parameters)
-    frozen = [p for p in module.parameters() if p.requires_grad and not any(p is q for q in moving)]
-    for p in frozen:
-        p.requires_grad_(False)
-    losses, logs = module(given)
-    for p in moving:
+def run(update, given):
+    freeze(update.frozen, True)
+    losses, logs = update.step(given)
+    for p in update.parameters:
         p.grad = None
     (losses if given.weight is None else given.weight * losses).mean().backward()
-    for p in frozen:
-        p.requires_grad_(True)
+    freeze(update.frozen, False)
     return losses.detach(), logs
 
 
@@ -105,31 +101,18 @@ def two_steps(name, world=1, rank=0):
     Without BatchNorm, whose statistics are a process's own on the CPU, and with views that draw nothing.
     """
     method = build(name, norm="none", makers=[Identity()], views=3 if name == "per-view" else 2)
-    specs = method.phases()[0].updates
-    modules = []
-    for spec in specs:
-        module = spec.module
-        if world > 1:
-            moving = list(module.parameters()) if spec.parameters is None else list(spec.parameters)
-            still = [p for p in module.parameters() if p.requires_grad and not any(p is q for q in moving)]
-            for p in still:
-                p.requires_grad_(False)
-            module = torch.nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
-            for p in still:
-                p.requires_grad_(True)
-        modules.append(module)
+    updates = [begin(update, method) for update in method.phases()[0].updates]
     found = {}
     for step in range(2):
         size = 12 // world
         start = 12 * step + rank * size
         given = batch(slice(start, start + size), step=2 * step)
-        for spec, module in zip(specs, modules, strict=True):
-            run(spec, module, given)
-            for key, p in spec.module.named_parameters():
-                if p.grad is not None:
-                    found[f"step {step}, {spec.name}: gradient of {key}"] = p.grad.clone()
+        for update in updates:
+            run(update, given)
+            for number, p in enumerate(update.parameters):
+                found[f"step {step}, {update.name}: gradient of {number}"] = p.grad.clone()
             with torch.no_grad():
-                for p in list(spec.module.parameters() if spec.parameters is None else spec.parameters):
+                for p in update.parameters:
                     p -= 0.1 * p.grad
     return found | {f"state {key}": value.clone() for key, value in method.state_dict().items()}
 

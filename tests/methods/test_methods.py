@@ -46,7 +46,7 @@ def embed(method, x):
 
 def test_contrastive_is_the_framework_on_the_views():
     method = ContrastiveMethod(framework(), ViewPair([GaussianNoise(0.5)]), epochs=3, optimizer=Optimizer(name="sgd"))
-    losses, logs = method(batch())
+    losses, logs = method.encoder_step(batch())
     generator = draw()
     first = X[INDEX] + 0.5 * torch.randn(B, D, dtype=torch.float64, generator=generator)
     second = X[INDEX] + 0.5 * torch.randn(B, D, dtype=torch.float64, generator=generator)
@@ -58,7 +58,7 @@ def test_contrastive_is_the_framework_on_the_views():
 def test_contrastive_with_neighbors_knows_whose_rows_are_shown():
     method = ContrastiveMethod(framework(), ViewPair([Neighbors(3)]), epochs=3, optimizer=Optimizer())
     method.prepare(X, 0)
-    losses, _ = method(batch())
+    losses, _ = method.encoder_step(batch())
     shown = method.views.makers[0].partners(X[INDEX], INDEX, draw())
     expected = nt_xent(embed(method, X[INDEX]), embed(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
     torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
@@ -71,7 +71,8 @@ def test_one_joint_update(make):
     method = make()
     (phase,) = method.phases()
     (update,) = phase.updates
-    assert phase.epochs == 4 and update.module is method and update.parameters is None and update.every == 1
+    assert phase.epochs == 4 and update.every == 1
+    assert all(one is other for one, other in zip(update.parameters(), method.parameters(), strict=True))
     h, z = method.represent(X), method.represent(X, "projection")
     assert torch.equal(h, method.framework.encoder(X)) and torch.equal(z, method.framework.head(h))
     assert method.view(X, index=torch.arange(20), generator=draw()).shape == X.shape
@@ -95,7 +96,7 @@ def slow_penalty(kind, eps, sigma, strength):
 @pytest.mark.parametrize("two_sided", [True, False])
 def test_pinda_is_its_equation(two_sided, penalty):
     method = pinda(two_sided=two_sided, penalty=penalty)
-    losses, logs = method(batch())
+    losses, logs = method.joint_step(batch())
 
     x, sides = X[INDEX], 2 if two_sided else 1
     sigma = method.noise.parameters_of_noise(x)[0].expand(sides, B, D)
@@ -121,7 +122,7 @@ def test_pinda_is_its_equation(two_sided, penalty):
 
 def test_pinda_adds_its_noise_to_the_views():
     method = pinda([Neighbors(3)], two_sided=False, penalty="none")
-    losses, _ = method(batch())
+    losses, _ = method.joint_step(batch())
     generator = draw()
     shown = method.views.makers[0].partners(X[INDEX], INDEX, generator)
     first = method.noise(X[INDEX], generator=generator)
@@ -131,7 +132,7 @@ def test_pinda_adds_its_noise_to_the_views():
 
 def test_pinda_on_two_sides_asks_the_generator_about_each_view():
     method = pinda([GaussianNoise(0.5)], penalty="log_barrier", penalty_weight=1.0)
-    losses, _logs = method(batch())
+    losses, _logs = method.joint_step(batch())
     generator = draw()
     pair = method.views(X[INDEX], index=INDEX, generator=generator)
     both = torch.cat([pair.first, pair.second])
@@ -143,7 +144,7 @@ def test_pinda_on_two_sides_asks_the_generator_about_each_view():
 
 
 def generator_gradient(method, which):
-    losses, logs = method(batch())
+    losses, logs = method.joint_step(batch())
     return torch.cat([g.flatten() for g in torch.autograd.grad(which(losses, logs), list(method.noise.parameters()))])
 
 
@@ -171,3 +172,27 @@ def test_pinda_says_how_strong_its_noise_is_and_where_it_sits():
 def test_pindas_view_is_the_noise():
     method = pinda()
     assert torch.equal(method.view(X, generator=draw(2)), method.noise(X, generator=draw(2)))
+
+
+NOISE = {"noise_level": 1.0, "noise_spread": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ({"noise_spread": 3.9}, ["the learned noise sits on few features: its spread over features is 3.9"]),
+        ({"noise_level": 0.001}, ["the learned noise has collapsed to 0.001 standard deviations"]),
+        ({"noise_level": 4.0}, ["the learned noise has grown to 4.0 standard deviations"]),
+        ({"noise_level": 4.0, "noise_spread": 2.0}, ["the learned noise sits", "the learned noise has grown"]),
+        ({}, []),
+    ],
+)
+def test_pinda_warns_of_noise_gone_wrong(last, expected):
+    found = pinda().warnings([{"epoch": 1, **NOISE}, {"epoch": 2, **NOISE, **last}, {"epoch": 3, "loss": 1.0}])
+    assert len(found) == len(expected) and not any("\n" in line for line in found)
+    assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
+
+
+def test_pinda_warns_of_nothing_where_nothing_is_known_or_strong_noise_was_wanted():
+    assert pinda().warnings([]) == [] and pinda().warnings([{"epoch": 1, "loss": 1.0}]) == []
+    assert pinda().warnings([{**NOISE, "noise_level": 3.0}, {**NOISE, "noise_level": 3.1}]) == []

@@ -17,7 +17,7 @@ from viewsmith.views import AugmentationChannel, Crops
 
 
 def steps(method):
-    return {update.name: update.module for update in method.phases()[0].updates}
+    return {update.name: update for update in method.phases()[0].updates}
 
 
 def slow_embeddings(method, x):
@@ -39,11 +39,11 @@ def slow_gain(method, name, x, t):
     z, p = slow_embeddings(method, x), method.channel.log_p(x).exp()
     drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
     if name == "encoder":
-        if method.encoder_step == "exact":
+        if method.exact_encoder:
             return slow_bound(z, p.detach(), 3.0, distinct=method.distinct)
         return slow_sampled(drawn, torch.ones_like(drawn[..., 0]), 3.0)
     beta = method.channel_beta
-    if method.channel_step == "exact":
+    if method.exact_channel:
         gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=series if beta <= 1 else torch.exp)
     else:
         w = torch.stack([torch.stack([M * row[k] for k in draws]) for row, draws in zip(p, t, strict=True)])
@@ -61,18 +61,17 @@ def slow_gain(method, name, x, t):
 def test_both_steps_are_the_slow_sums_in_value_and_gradient(name):
     x, t = samples(), torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(3))
     fast, slow = crl_tac(**CASES[name]), crl_tac(**CASES[name])
-    for step, module in steps(fast).items():
+    for step, update in steps(fast).items():
         with fixed_draws(fast, t):
-            loss, _ = module(batch(x))
+            loss, _ = update.step(batch(x))
         gain = slow_gain(slow, step, x, t)
         torch.testing.assert_close(loss, -gain, atol=1e-10, rtol=1e-10)
         weight = torch.arange(1.0, 9, dtype=torch.float64)
-        moved = dict(module.named_parameters())
-        found = torch.autograd.grad((weight * loss).sum(), list(moved.values()))
-        due = torch.autograd.grad(-(weight * gain).sum(), list(dict(steps(slow)[step].named_parameters()).values()))
+        found = torch.autograd.grad((weight * loss).sum(), update.parameters())
+        due = torch.autograd.grad(-(weight * gain).sum(), steps(slow)[step].parameters())
         assert max(each.abs().max() for each in due) > 1e-3
-        for key, one, other in zip(moved, found, due, strict=True):
-            torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-8, msg=lambda m, k=key: f"{k}: {m}")
+        for number, (one, other) in enumerate(zip(found, due, strict=True)):
+            torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-8, msg=lambda m, n=number: f"{n}: {m}")
 
 
 # ---- the encoder's step -------------------------------------------------------------------------------------------
@@ -82,7 +81,7 @@ def test_both_steps_are_the_slow_sums_in_value_and_gradient(name):
 def test_exact_encoder_step_is_the_bound_over_all_views(distinct):
     method = crl_tac(encoder_step="exact", distinct=distinct)
     x = samples()
-    loss, logs = steps(method)["encoder"](batch(x))
+    loss, logs = steps(method)["encoder"].step(batch(x))
     expected = info_max_bound(slow_embeddings(method, x), method.channel.log_p(x).exp(), 3.0, distinct=distinct)
     torch.testing.assert_close(loss, -expected)
     assert loss.shape == (8,) and logs["information"].item() == pytest.approx(expected.mean().item())
@@ -92,8 +91,8 @@ def test_sampled_encoder_step_is_the_sampled_form_of_what_was_drawn():
     method, x = crl_tac(), samples()
     t = method.channel.draw(x, 3, batch().generator)
     z = slow_embeddings(method, x).gather(1, t[..., None].expand(-1, -1, 4))
-    torch.testing.assert_close(steps(method)["encoder"](batch(x))[0], -sampled_info_max(z, 3.0))
-    other = steps(method)["encoder"](batch(x, seed=5))[0]
+    torch.testing.assert_close(steps(method)["encoder"].step(batch(x))[0], -sampled_info_max(z, 3.0))
+    other = steps(method)["encoder"].step(batch(x, seed=5))[0]
     assert not torch.allclose(other, -sampled_info_max(z, 3.0))
 
 
@@ -101,14 +100,14 @@ def test_sampled_encoder_step_is_the_sampled_form_of_what_was_drawn():
 def test_each_step_moves_its_own_part(step):
     method = crl_tac(encoder_step=step, channel_step=step)
     parts = {"encoder": (method.encoder, method.head), "channel": (method.channel,)}
-    for name, module in steps(method).items():
+    for name, update in steps(method).items():
         method.zero_grad()
-        module(batch())[0].sum().backward()
+        update.step(batch())[0].sum().backward()
         for part, modules in parts.items():
             moves = [w.grad is not None and bool(w.grad.any()) for m in modules for w in m.parameters()]
             # The last bias of the head is taken away with the empty view.
             assert all(moves[:-1]) and moves[:-1] if part == name else not any(moves), (name, part)
-        moved = {id(w) for w in module.parameters()}
+        moved = {id(w) for w in update.parameters()}
         assert moved == {id(w) for m in parts[name] for w in m.parameters()}
 
 
@@ -121,7 +120,7 @@ def test_exact_channel_step_is_the_bound_with_the_entropy(beta, order):
     log_p = method.channel.log_p(x)
     z = slow_embeddings(method, x)
     expected = info_max_bound(z, log_p.exp(), beta, distinct=True, order=order) + 0.1 * entropy(log_p)
-    loss, logs = steps(method)["channel"](batch(x))
+    loss, logs = steps(method)["channel"].step(batch(x))
     torch.testing.assert_close(loss, -expected)
     assert logs["entropy"].item() == pytest.approx(entropy(log_p).mean().item())
 
@@ -131,7 +130,7 @@ def test_sampled_channel_step_weighs_uniform_draws(weights):
     method, x = crl_tac(channel_step="sampled", weights=weights), samples()
     t = torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(9))
     with fixed_draws(method, t):
-        loss, _ = steps(method)["channel"](batch(x))
+        loss, _ = steps(method)["channel"].step(batch(x))
     log_p = method.channel.log_p(x)
     p = log_p.exp().gather(1, t)
     w = M * p if weights == "plain" else 3 * p / p.sum(1, keepdim=True)
@@ -141,8 +140,8 @@ def test_sampled_channel_step_weighs_uniform_draws(weights):
 
 def test_rows_that_the_channel_step_leaves_out_change_nothing():
     method, x = crl_tac(channel_rows=3, effective_target=4.0), samples()
-    loss, _ = steps(method)["channel"](batch(x))
-    few, _ = steps(method)["channel"](batch(x[:3]))
+    loss, _ = steps(method)["channel"].step(batch(x))
+    few, _ = steps(method)["channel"].step(batch(x[:3]))
     assert loss.shape == (8,) and not loss[3:].any()
     torch.testing.assert_close(loss.mean(), few.mean())
 
@@ -153,7 +152,7 @@ def test_entropy_is_held_at_its_target_from_below_alone():
     h = entropy(free.channel.log_p(x))
     below = (math.log(4) - h).clamp_min(0)
     assert 0 < (below > 0).sum() < len(x)  # some samples are below, some are not
-    loss, plain = (steps(m)["channel"](batch(x))[0] for m in (held, free))
+    loss, plain = (steps(m)["channel"].step(batch(x))[0] for m in (held, free))
     torch.testing.assert_close(loss - plain, below.square() / 2)
 
 
@@ -162,10 +161,10 @@ def test_channel_step_leaves_batch_norm_alone(step):
     method = crl_tac(norm="batch", channel_step=step)
     method.train()
     before = copy.deepcopy(method.encoder.state_dict())
-    steps(method)["channel"](batch())
+    steps(method)["channel"].step(batch())
     assert all(torch.equal(before[key], value) for key, value in method.encoder.state_dict().items())
     assert method.encoder.training and method.head.training
-    steps(method)["encoder"](batch())
+    steps(method)["encoder"].step(batch())
     assert any(not torch.equal(before[key], value) for key, value in method.encoder.state_dict().items())
 
 
@@ -178,9 +177,9 @@ def test_a_centered_empty_view_says_nothing(norm, training):
     method = crl_tac(norm=norm).train(training)
     views = samples(4)
     views[2] = 0
-    z = method.embed(views)
+    z = method.project(views)
     assert z[2].norm() < 1e-9 and (z[[0, 1, 3]].norm(dim=1) > 0.9).all()
-    assert crl_tac(norm=norm, centered=False).train(training).embed(views)[2].norm() > 0.9
+    assert crl_tac(norm=norm, centered=False).train(training).project(views)[2].norm() > 0.9
 
 
 def test_on_sphere_is_smooth_at_zero():
@@ -243,7 +242,7 @@ def test_the_channel_starts_where_empty_crops_say_nothing(bias, centered, starts
     mass = float((p * seen).sum(1).mean())
     assert 0.1 < uniform < 0.3
     assert (mass > 0.8) == starts, mass
-    assert not (starts and method.warnings())
+    assert not (starts and method.warnings([]))
 
 
 # ---- inference ----------------------------------------------------------------------------------------------------
@@ -267,7 +266,7 @@ def test_of_a_crop_the_representation_is_the_encoders():
     view = method.view(squares(3), generator=stream(0, "x"))
     assert view.shape == (3, 1, 20, 20)
     torch.testing.assert_close(method.represent(view), method.encoder(view))
-    torch.testing.assert_close(method.represent(view, "projection"), method.embed(view))
+    torch.testing.assert_close(method.represent(view, "projection"), method.project(view))
 
 
 # ---- what is told -------------------------------------------------------------------------------------------------
@@ -295,12 +294,12 @@ def test_diagnostics_are_of_the_channel():
 )
 def test_warnings_of_a_channel_that_did_not_start_or_has_collapsed(scale, target, said):
     method = crl_tac(effective_target=target)
-    assert not method.warnings()
+    assert not method.warnings([])
     with torch.no_grad():
         method.channel.scores.outer.weight.mul_(scale)
         method.channel.scores.outer.bias.zero_()
     method.diagnose(samples(), stream(0, "x"))
-    assert [said in line for line in method.warnings()] == ([] if said is None else [True])
+    assert [said in line for line in method.warnings([])] == ([] if said is None else [True])
 
 
 @pytest.mark.parametrize(
@@ -338,13 +337,13 @@ def test_a_uniform_channel_has_one_update_and_no_warning():
     method = crl_tac(learned=False)
     assert list(steps(method)) == ["encoder"]
     method.diagnose(samples(), stream(0, "x"))
-    assert not method.warnings()
+    assert not method.warnings([])
 
 
 def test_marginals_are_over_the_whole_batch():
     """A check on the tests above: leaving a sample out changes the others' loss."""
     method, x = crl_tac(encoder_step="exact"), samples()
-    whole, part = (steps(method)["encoder"](batch(part))[0][:4] for part in (x, x[:4]))
+    whole, part = (steps(method)["encoder"].step(batch(part))[0][:4] for part in (x, x[:4]))
     assert (whole - part).abs().min() > 1e-6
     p = method.channel.log_p(x).exp()
     assert log_marginal(slow_embeddings(method, x), p, 0.5).shape == (8, M) and x.shape[1] == D

@@ -119,7 +119,7 @@ def test_each_phase_moves_its_own_network():
     method = diffaug()
     method.prepare(X, 0)
     method.train()
-    step_a, step_b = (phase.updates[0].module for phase in method.phases()[:2])
+    step_a, step_b = (phase.updates[0].step for phase in method.phases()[:2])
     method._begin_b(0)
     for step, moves, stays in ((step_a, "framework", "generated"), (step_b, "generated", "framework")):
         losses, _ = step(batch())
@@ -150,7 +150,7 @@ def test_a_generated_positive_stands_in_for_the_second_view(monkeypatch):
     method.prepare(X, 0)
     seen = []
     monkeypatch.setattr(method.framework, "forward", lambda pair, progress: seen.append(pair) or pair.first.sum(1))
-    step = method.phases()[2].updates[0].module
+    step = method.phases()[2].updates[0].step
     step(batch())
     (pair,) = seen
     made = method.generated._filled(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
@@ -168,7 +168,7 @@ def test_fixed_views_on_top_of_generated_samples(monkeypatch):
     method.prepare(X, 0)
     seen = []
     monkeypatch.setattr(method.framework, "forward", lambda pair, progress: seen.append(pair) or pair.first.sum(1))
-    method.phases()[2].updates[0].module(batch())
+    method.phases()[2].updates[0].step(batch())
     made = method.generated._filled(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
     assert torch.equal(seen[0].second, made + 10) and torch.equal(seen[0].first, X[:20] + 10)
 
@@ -249,7 +249,7 @@ def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
         warnings.simplefilter("ignore")
         assert Trainer(method, seed=1, batch_size=20).fit(X) == "finished"
     assert not method.generated.trained and method.positives(batch()) is None
-    (line,) = method.warnings()
+    (line,) = method.warnings([])
     assert "the generator diverged" in line and "fixed views" in line
     assert torch.isfinite(method.eval().represent(X)).all()
 
@@ -258,9 +258,9 @@ def test_drift_is_told():
     method = trained(condition="random")
     assert set(method.diagnose(X, torch.Generator())) == {"drift", "generated_similarity"}
     assert float(method.generated.drift) > 0.5
-    (line,) = method.warnings()
+    (line,) = method.warnings([])
     assert line.startswith("generated views drift from their samples: the nearest row of ")
-    assert trained("A").warnings() == [] and trained("A").diagnose(X, torch.Generator()) == {}
+    assert trained("A").warnings([]) == [] and trained("A").diagnose(X, torch.Generator()) == {}
 
 
 def test_same_seed_same_weights():

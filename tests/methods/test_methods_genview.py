@@ -68,7 +68,7 @@ def batch(rows=20, seed=0):
 def with_bank(**options):
     """A method on views that are told from all samples: 100 and more, from 200 on in the second of two."""
     method = genview(generated=False, **options)
-    method.bank = [100 + X, 200 + X]
+    method.precomputed = [100 + X, 200 + X]
     method.prepare(X, 0)
     return method
 
@@ -95,7 +95,7 @@ def test_each_phase_moves_its_own_network():
     first, generator, train = method.phases()
 
     def names(phase):
-        moving = {id(p) for p in phase.updates[0].module.parameters() if p.requires_grad}
+        moving = {id(p) for p in phase.updates[0].parameters()}
         return {name.split(".")[0] for name, p in method.named_parameters() if id(p) in moving}
 
     assert names(first) == names(train) == {"framework"} and names(generator) == {"generated"}
@@ -104,7 +104,7 @@ def test_each_phase_moves_its_own_network():
 @pytest.mark.parametrize("on_top", [False, True])
 def test_one_of_the_two_sources_is_generated(on_top):
     method = with_bank(on_top=on_top)
-    pair, sources = method.pair(batch(60), 0.0)
+    pair, sources = method.pair(batch(60))
     made = [(view > 50).all(1) for view in (pair.first, pair.second)]
     assert torch.equal(made[0], ~made[1])  # alpha 1: one of them, never both
     assert 15 < int(made[0].sum()) < 45
@@ -124,14 +124,14 @@ def test_alpha_is_the_share_of_pairs():
 
 
 def _rows(method, rows):
-    pair, _ = method.pair(batch(rows), 0.0)
+    pair, _ = method.pair(batch(rows))
     return torch.cat([pair.first, pair.second], 1)
 
 
 def test_fixed_views_are_applied_on_top_or_not():
     noise = GaussianNoise(1.0)
-    on_top = with_bank(on_top=True, maker=noise).pair(batch(60), 0.0)[0]
-    instead = with_bank(on_top=False, maker=noise).pair(batch(60), 0.0)[0]
+    on_top = with_bank(on_top=True, maker=noise).pair(batch(60))[0]
+    instead = with_bank(on_top=False, maker=noise).pair(batch(60))[0]
     for pair, moved in ((on_top, True), (instead, False)):
         made = (pair.second > 50).all(1)
         whole = ((pair.second - X)[made] % 100).abs()
@@ -155,14 +155,13 @@ def test_alpha_zero_without_quality_is_the_framework_alone():
 
 def test_losses_are_weighted_by_quality():
     method = with_bank(gamma=4.0)
-    step = method.phases()[-1].updates[0].module
+    step = method.phases()[-1].updates[0].step
     plain, logs = step(batch())
     assert logs == {}  # not before the encoder was copied
     method.phases()[-1].start(0)
     method.eval()
-    step.eval()
     weighted, logs = step(batch())
-    pair, _ = method.pair(batch(), 0.0)
+    pair, _ = method.pair(batch())
     q = method.quality(pair.first, pair.second)
     torch.testing.assert_close(weighted, quality_weights(q, 4.0) * method.framework(pair, 0.0))
     torch.testing.assert_close(logs["quality"], q.mean())
@@ -171,7 +170,7 @@ def test_losses_are_weighted_by_quality():
 
 def test_with_equal_quality_nothing_changes(monkeypatch):
     method = with_bank()
-    step = method.phases()[-1].updates[0].module.eval()
+    step = method.eval().phases()[-1].updates[0].step
     expected, _ = step(batch())
     method.phases()[-1].start(0)
     monkeypatch.setattr(ViewQuality, "forward", lambda self, first, second: torch.full((len(first),), 0.3))
@@ -183,7 +182,7 @@ def test_weights_are_taken_among_all_processes(monkeypatch):
     method.quality.ready.fill_(1)
     others = torch.tensor([2.0, -1.0])
     monkeypatch.setattr("viewsmith.methods.genview.gather", lambda q: torch.cat([others, q]))
-    pair, _ = method.pair(batch(), 0.0)
+    pair, _ = method.pair(batch())
     q = method.quality(pair.first, pair.second)
     weights, _ = method.weights(batch(), pair, None)
     torch.testing.assert_close(weights, quality_weights(q, everywhere=torch.cat([others, q])))
@@ -201,7 +200,7 @@ def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
         return sample(self, x, condition, generator, strength=strength)
 
     monkeypatch.setattr(ConditionalDiffusion, "sample", spy)
-    method.pair(batch(), 0.0)
+    method.pair(batch())
     expected = strength_of(adaptive_levels(foreground_or_crowding(method.generated.encoder, X)[0]))
     assert torch.equal(seen[0], expected) and len(expected.unique()) == 5
     for noise, strengths in (("constant:300", {0.7}), ("random", {0.1, 0.3, 0.5, 0.7, 0.9})):
@@ -218,7 +217,7 @@ def test_training_learns_to_generate_and_tells():
             rows.append(row)
 
     Trainer(method, batch_size=20, callbacks=[Keep()]).fit(X)
-    assert method.generates and method.quality.ready and method.warnings() == []
+    assert method.generates and method.quality.ready and method.warnings([]) == []
     assert {"quality", "largest_weight"} <= rows[-1].keys() and "quality" not in rows[0]
     assert method.view(X[:3], generator=torch.Generator().manual_seed(0)).shape == (3, D)
     assert method.represent(X).shape == (N, M) and method.represent(X, "projection").shape == (N, 3)
@@ -227,15 +226,15 @@ def test_training_learns_to_generate_and_tells():
 def test_a_generator_that_diverges_is_named_and_left_out():
     method = genview(generator_optimizer=Optimizer(name="sgd", learning_rate=1e18))
     Trainer(method, batch_size=20).fit(X)
-    assert not method.generates and "diverged" in method.warnings()[0]
+    assert not method.generates and "diverged" in method.warnings([])[0]
     method.prepare(X, 0)
-    assert torch.equal(method.pair(batch(), 0.0)[0].second, X[:20])
+    assert torch.equal(method.pair(batch())[0].second, X[:20])
 
 
 def test_release_lets_go_of_all_rows():
     method = with_bank()
     method.release()
-    assert method.bank == [] and method.rows is None
+    assert method.precomputed == [] and method.rows is None
 
 
 def genview_of_images(**options):

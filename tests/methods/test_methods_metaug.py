@@ -53,7 +53,7 @@ def plain(method, inner, given):
     terms = method.terms
     whole = Whole(terms, inner.state, inner.pair, inner.views, given.progress)
     theta = {name: inner.state[name] for name in inner.theta}
-    first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularized=True)
+    first, second = terms.of_projections(inner.draw), terms.of_projections(inner.draw, regularized=True)
     with batch_statistics(method.framework, method.features):
         losses = plain_meta_losses(whole.at, first, second, weights=theta, rate=method.inner_rate, weight=given.weight)
     losses = losses / terms.feature_weight
@@ -97,7 +97,7 @@ def test_the_cheap_meta_gradient_is_the_plain_one(name, options, weighted, monke
         whole = Whole(method.terms, inner.state, inner.pair, inner.views, 0.0)
         theta = {name: inner.state[name] for name in inner.theta}
         with batch_statistics(method.framework, method.features):
-            slopes = inner_gradient(whole.at, method.terms.of_embeddings(inner.draw), theta, weight)
+            slopes = inner_gradient(whole.at, method.terms.of_projections(inner.draw), theta, weight)
         for key, p in method.framework.named_parameters():
             if key in slopes and p.grad is not None:
                 torch.testing.assert_close(p.grad, slopes[key], rtol=1e-9, atol=1e-12)
@@ -159,10 +159,10 @@ def test_each_update_moves_its_own(name):
 def test_the_loss_is_the_sum_of_its_parts():
     method = build(feature_weight=0.25).eval()
     given = batch()
-    losses, logs = method.phases()[0].updates[0].module(given)
+    losses, logs = method.phases()[0].updates[0].step(given)
     pair, views = method.views_of(given.x, given.index, torch.Generator().manual_seed(0))
     draw = method.terms.contrast.memory
-    z = method.terms.embeddings(pair, views)
+    z = method.terms.projections(pair, views)
     fresh = build(feature_weight=0.25).terms.contrast.memory.draw(12, views.ids)
     contrast = method.terms.contrast
     original, added = contrast.losses(contrast.log_sums(z, fresh, method.features(z)))
@@ -251,7 +251,7 @@ def test_color_views_come_from_one_sample():
     )
     pair, views = method.views_of(IMAGES, torch.arange(N), torch.Generator().manual_seed(0))
     assert len(views.x) == 1 and views.ids.shape == (3, N)
-    assert method.terms.embeddings(pair, views).shape == (3, N, Z)
+    assert method.terms.projections(pair, views).shape == (3, N, Z)
     losses, _ = update(method, 0, batch(x=IMAGES))
     update(method, 1, batch(x=IMAGES))
     assert torch.isfinite(losses).all() and gradients(method.features)
@@ -296,13 +296,13 @@ def test_statistics_of_several_gpus_are_refused():
         method = build()
         update(method, 0, batch())
         setattr(method, part, torch.nn.SyncBatchNorm.convert_sync_batchnorm(getattr(method, part)))
-        said = refusal(method.phases()[0].updates[1].module, batch())
+        said = refusal(method.phases()[0].updates[1].step, batch())
         assert "take meta='first-order', norm='none' (vectors), or one GPU" in said
 
 
 def test_what_cannot_be_is_refused():
     method = build()
-    said = refusal(method.phases()[0].updates[0].module, batch(slice(0, 1)))
+    said = refusal(method.phases()[0].updates[0].step, batch(slice(0, 1)))
     assert "the batch has 1 sample, expected at least 2" in said
     assert "meta is 'none': there are no generators" in refusal(build(meta="none").feature_views, X)
     assert "n_views is 3, expected 2 with another framework than oucl" in refusal(build, "simclr", views=3)

@@ -98,13 +98,14 @@ class Watched(nn.Module):
 @both_domains
 def test_one_step_with_every_framework(domain, framework, two_sided):
     method = pinda(domain, framework, two_sided=two_sided)
-    losses, logs = method(batch(domain))
+    losses, logs = method.joint_step(batch(domain))
     assert losses.shape == (B,) and losses.isfinite().all() and set(logs) == {"contrast", "penalty"}
     gradients = torch.autograd.grad(losses.sum(), list(method.noise.parameters()))
     assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)
     weights = [p for p in method.framework.encoder.parameters() if p.requires_grad]
     assert any(
-        g is not None and g.abs().max() > 0 for g in torch.autograd.grad(method(batch(domain))[0].sum(), weights)
+        g is not None and g.abs().max() > 0
+        for g in torch.autograd.grad(method.joint_step(batch(domain))[0].sum(), weights)
     )
 
 
@@ -112,7 +113,7 @@ def test_one_step_with_every_framework(domain, framework, two_sided):
 @both_domains
 def test_pinda_is_its_equation_on_every_domain(domain, two_sided):
     method, x = pinda(domain, two_sided=two_sided), samples(domain)
-    losses, logs = method(batch(domain))
+    losses, logs = method.joint_step(batch(domain))
     sigma, _ = method.noise.parameters_of_noise(x)
     sides = 2 if two_sided else 1
     eps = sigma.repeat(sides, *[1] * (x.ndim - 1))
@@ -136,7 +137,7 @@ def test_pinda_is_its_equation_on_every_domain(domain, two_sided):
 def test_noise_is_on_the_full_views_and_progress_is_passed_on():
     method = pinda("images", "swav", [GaussianNoise(0.1), Crops()], two_sided=True)
     method.framework = Watched(method.framework)
-    assert method(batch("images", progress=0.75))[0].shape == (B,)
+    assert method.joint_step(batch("images", progress=0.75))[0].shape == (B,)
     (seen, progress), generator = method.framework.seen[0], draw(2)
     made = method.views(samples("images"), index=torch.arange(B), generator=generator)
     both = torch.cat([made.first, made.second])
@@ -154,12 +155,14 @@ def test_a_copy_of_a_method_stands_alone(domain, shared):
     if shared:
         assert other.noise.network.stem.__self__ is other.framework.encoder is not method.framework.encoder
         assert not any("stem" in name for name in method.noise.state_dict())
-    before = method(batch(domain))[0]
-    assert torch.equal(other(batch(domain))[0], before)
+    before = method.joint_step(batch(domain))[0]
+    assert torch.equal(other.joint_step(batch(domain))[0], before)
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw(7), dtype=torch.float64))
-    assert torch.equal(method(batch(domain))[0], before) and not torch.equal(other(batch(domain))[0], before)
+    assert torch.equal(method.joint_step(batch(domain))[0], before) and not torch.equal(
+        other.joint_step(batch(domain))[0], before
+    )
 
 
 @both_domains
@@ -170,12 +173,12 @@ def test_a_shared_generator_is_saved_and_loaded_with_its_method(domain):
     assert len(addresses) == len(set(addresses))
     method.load_state_dict(saved)
     other.load_state_dict(saved)
-    assert torch.equal(method(batch(domain))[0], other(batch(domain))[0])
+    assert torch.equal(method.joint_step(batch(domain))[0], other.joint_step(batch(domain))[0])
 
 
 def test_the_generator_on_the_encoders_stem_trains_no_trunk():
     method = pinda("images", shared=True, penalty="log_barrier", penalty_weight=1.0)
-    _, logs = method(batch("images"))
+    _, logs = method.joint_step(batch("images"))
     trunk = torch.autograd.grad(logs["penalty"], list(method.framework.parameters()), allow_unused=True)
     assert all(g is None for g in trunk)
 
@@ -220,7 +223,7 @@ def test_a_step_of_resnet18_with_a_shared_trunk():
         optimizer=Optimizer(),
     )
     x = torch.randn(3, 1, 9, 11, generator=draw())
-    losses, _ = method(Batch(x, torch.arange(3), draw()))
+    losses, _ = method.joint_step(Batch(x, torch.arange(3), draw()))
     losses.mean().backward()
     assert noise.network.last.weight.grad.abs().max() > 0
     assert encoder.bn1.num_batches_tracked == 1  # the generator's look at the stem is not counted

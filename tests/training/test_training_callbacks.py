@@ -86,7 +86,7 @@ def test_early_warnings_come_once_and_when_first_seen():
 
 def test_early_warnings_are_taken_back_at_the_end():
     said, *_ = told([BAD, WORSE, {}, BAD, BAD, BAD])
-    assert said == ["epoch 1 of 6: bad", "epoch 2 of 6: new", "no longer so when training ended: epoch 2 of 6: new"]
+    assert said == ["epoch 1 of 6: bad", "epoch 2 of 6: new", "no longer true when training ended: epoch 2 of 6: new"]
     assert told([{}, {}, {}, {}, {}, BAD])[0] == []  # what is wrong at the end is said by others
     assert told([{}] * 6)[0] == []
 
@@ -100,7 +100,7 @@ def test_early_warnings_are_not_said_again_after_a_stop():
     state = told([BAD] * 6)[2]
     assert json.loads(json.dumps(state)) == state
     assert told([BAD] * 6, start=state)[0] == []
-    assert told([{}] * 6, start=state)[0] == ["no longer so when training ended: epoch 1 of 6: bad"]
+    assert told([{}] * 6, start=state)[0] == ["no longer true when training ended: epoch 1 of 6: bad"]
 
 
 def test_methods_see_nothing_by_default():
@@ -148,24 +148,16 @@ def test_the_bar_shows_phase_and_loss_on_a_terminal(capfd, monkeypatch):
     assert out == "" and "train" in err and "loss" in err and "samples/s" in err
 
 
-HEALTHY = {"effective_rank": 10.0, "noise_level": 1.0, "noise_spread": 0.2}
+HEALTHY = {"effective_rank": 10.0}
 
 
-@pytest.mark.parametrize(
-    ("last", "expected"),
-    [
-        ({"effective_rank": 1.2}, "the representation has collapsed: its effective rank is 1.2"),
-        ({"noise_spread": 3.9}, "the learned noise sits on few features: its spread over features is 3.9"),
-        ({"noise_level": 0.001}, "the learned noise has collapsed to 0.001 standard deviations"),
-        ({"noise_level": 4.0}, "the learned noise has grown to 4.0 standard deviations"),
-    ],
-)
-def test_collapses_are_told_in_one_line_and_warned_of(last, expected):
-    rows = [{"epoch": 1, **HEALTHY}, {"epoch": 2, **HEALTHY, **last}, {"epoch": 3, "loss": 1.0}]
+def test_a_collapse_is_told_in_one_line_and_warned_of():
+    rows = [{"epoch": 1, **HEALTHY}, {"epoch": 2, "effective_rank": 1.2}, {"epoch": 3, "loss": 1.0}]
     with pytest.warns(UserWarning) as caught:
         found = collapse_warnings(rows)
     assert found == [str(warning.message) for warning in caught]
-    assert len(found) == 1 and found[0].startswith(expected) and "\n" not in found[0]
+    assert len(found) == 1 and found[0].startswith("the representation has collapsed: its effective rank is 1.2")
+    assert "\n" not in found[0]
 
 
 @pytest.mark.filterwarnings("error")
@@ -173,5 +165,5 @@ def test_a_healthy_training_warns_of_nothing():
     assert collapse_warnings([{"epoch": 1, **HEALTHY}]) == []
     assert collapse_warnings([{"epoch": 1, "loss": 1.0}]) == []
     assert collapse_warnings([]) == []
-    # Strong noise from the start is wanted noise.
-    assert collapse_warnings([{**HEALTHY, "noise_level": 3.0}, {**HEALTHY, "noise_level": 3.1}]) == []
+    # What a method's own numbers mean is for the method to say.
+    assert collapse_warnings([{"epoch": 1, **HEALTHY, "noise_level": 0.0, "noise_spread": 9.0}]) == []

@@ -45,13 +45,13 @@ def test_each_update_moves_its_own_parameters_and_no_other():
     trained(players)
     watch("end", players, type("batch", (), {"step": 0}))
     names = [(name, step) for name, step, *_ in watch.turns[:-1]]
-    play = [(name, step) for step in range(12) for name in ("EncoderStep", "ChannelStep")]
-    every_other = [turn for turn in play if turn[0] == "EncoderStep" or turn[1] % 2 == 0]
-    assert names == [("EncoderStep", step) for step in range(8)] + every_other
+    play = [(name, step) for step in range(12) for name in ("encoder", "channel")]
+    every_other = [turn for turn in play if turn[0] == "encoder" or turn[1] % 2 == 0]
+    assert names == [("encoder", step) for step in range(8)] + every_other
 
     keys = set(dict(players.named_parameters()))
     for (name, _, before, free, stale), (_, _, after, _, fresh) in zip(watch.turns, watch.turns[1:], strict=False):
-        own = of("encoder" if name == "EncoderStep" else "channel", keys)
+        own = of(name, keys)
         assert free == own
         assert {key for key in keys if not torch.equal(before[key], after[key])} == own
         # Frozen parameters get no gradient either: what is there is what their own update left.
@@ -79,9 +79,10 @@ def test_batches_are_epochs_of_distinct_rows_with_streams_of_their_own():
             self.weight = nn.Parameter(torch.zeros(()))
 
         def phases(self):
-            return [Phase("one", 2, [Update("a", self), Update("b", self)]), Phase("two", 1, [Update("a", self)])]
+            a, b = (Update(name, self.note, (self,)) for name in "ab")
+            return [Phase("one", 2, [a, b]), Phase("two", 1, [a])]
 
-        def forward(self, batch):
+        def note(self, batch):
             assert torch.equal(batch.x, x[batch.index])
             draw = torch.rand((), generator=batch.generator)
             seen.append((batch.epoch, batch.step, batch.index.tolist(), float(draw)))
@@ -174,9 +175,9 @@ class Weighted(Method):
 
     def phases(self):
         spec = Optimizer("sgd", learning_rate=1.0, momentum=0.0, schedule="constant")
-        return [Phase("one", 1, [Update("a", self, optimizer=spec)])]
+        return [Phase("one", 1, [Update("a", self.descend, (self.values,), spec)])]
 
-    def forward(self, batch):
+    def descend(self, batch):
         if self.weight is not None:
             batch.weight = torch.tensor(self.weight, dtype=torch.float64)[batch.index]
         return -self.values[batch.index], {}
@@ -213,7 +214,7 @@ def test_clipping_bounds_the_gradient():
     class Steep(Weighted):
         def phases(self):
             spec = Optimizer("sgd", learning_rate=1.0, momentum=0.0, schedule="constant", clip=0.1)
-            return [Phase("one", 1, [Update("a", self, optimizer=spec)])]
+            return [Phase("one", 1, [Update("a", self.descend, (self.values,), spec)])]
 
     moved = trained(Steep([300.0, 400.0, 0.0, 0.0]), rows(4), batch_size=4).method.values.detach()
     torch.testing.assert_close(moved, torch.tensor([0.06, 0.08, 0, 0], dtype=torch.float64), rtol=1e-4, atol=0)

@@ -25,29 +25,6 @@ def rows(n=N):
     return torch.randn(n, D, generator=torch.Generator().manual_seed(0))
 
 
-class EncoderStep(nn.Module):
-    """Encoder follows the samples as the channel hands them on."""
-
-    def __init__(self, players):
-        super().__init__()
-        self.players = players
-
-    def forward(self, batch):
-        if self.players.watch is not None:
-            self.players.watch(type(self).__name__, self.players, batch)
-        h = self.players.encoder(self.players.channel(batch.x) + self.players.offset)
-        losses = (h - batch.x[:, :2]).square().mean(1)
-        return losses, {"size": h.square().mean()}
-
-
-class ChannelStep(EncoderStep):
-    """Channel does the opposite, held by its own weights."""
-
-    def forward(self, batch):
-        losses, logs = super().forward(batch)
-        return sum(p.square().mean() for p in self.players.channel.parameters()) - 0.1 * losses, {"play": logs["size"]}
-
-
 class TwoPlayers(Method):
     """A phase for the encoder alone, then one of two alternating updates, with dropout from the global stream."""
 
@@ -61,19 +38,34 @@ class TwoPlayers(Method):
     def phases(self):
         momentum = Optimizer("sgd", learning_rate=0.05, momentum=0.9, schedule="constant")
         adam = Optimizer("adam", learning_rate=0.01, clip=1.0)
-        moves = {"encoder": self.encoder.parameters, "channel": self.channel.parameters}
         return [
-            Phase("warm up", 2, [Update("encoder", EncoderStep(self), moves["encoder"](), momentum)]),
+            Phase("warm up", 2, [Update("encoder", self.encoder_step, (self.encoder,), momentum)]),
             Phase(
                 "play",
                 3,
                 [
-                    Update("encoder", EncoderStep(self), moves["encoder"](), adam),
-                    Update("channel", ChannelStep(self), moves["channel"](), momentum, every=2),
+                    Update("encoder", self.encoder_step, (self.encoder,), adam),
+                    Update("channel", self.channel_step, (self.channel,), momentum, every=2),
                 ],
                 start=self.draw_offset,
             ),
         ]
+
+    def encoder_step(self, batch):
+        """Encoder follows the samples as the channel hands them on."""
+        return self.follow(batch, "encoder")
+
+    def channel_step(self, batch):
+        """Channel does the opposite, held by its own weights."""
+        losses, logs = self.follow(batch, "channel")
+        return sum(p.square().mean() for p in self.channel.parameters()) - 0.1 * losses, {"play": logs["size"]}
+
+    def follow(self, batch, name):
+        if self.watch is not None:
+            self.watch(name, self, batch)
+        h = self.encoder(self.channel(batch.x) + self.offset)
+        losses = (h - batch.x[:, :2]).square().mean(1)
+        return losses, {"size": h.square().mean()}
 
     def draw_offset(self, seed):
         # Half addressed, half from the global stream: both must come back after a resume.
@@ -140,11 +132,10 @@ def die():
 
 def die_in_write(number, when):
     """End the process at the `number`-th file that takes its place, or half-way through its tensors."""
-    from viewsmith.core import files
-    from viewsmith.training import checkpoint
+    from viewsmith.core import files, tensors
 
     count = 0
-    replace, save_file = os.replace, checkpoint.save_file
+    replace, save_file = os.replace, tensors.save_file
 
     def dying_replace(source, target):
         nonlocal count
@@ -155,13 +146,13 @@ def die_in_write(number, when):
         if count == number and when == "after":
             die()
 
-    def dying_save(tensors, path, **options):
-        save_file(tensors, path, **options)
+    def dying_save(given, path, **options):
+        save_file(given, path, **options)
         if count + 1 == number and when == "half":
             os.truncate(path, os.path.getsize(path) // 2)
             die()
 
-    files.os.replace, checkpoint.save_file = dying_replace, dying_save
+    files.os.replace, tensors.save_file = dying_replace, dying_save
 
 
 def train(folder, which, *, kill=None, write=None, resume=False, every=0.0):

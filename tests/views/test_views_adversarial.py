@@ -28,12 +28,6 @@ def framework(dtype=torch.float32, norm="batch"):
     return SimCLR(MLP(D, [16, 8], norm=norm), MLP(8, [4]), temperature=0.2).to(dtype)
 
 
-def maker(strength=0.1, step="sign", both=False, bound=None):
-    made = AdversarialViews(strength, step, both=both)
-    made.bind(framework() if bound is None else bound)
-    return made
-
-
 def pair(rows=9, dtype=torch.float32):
     ids = torch.arange(rows)
     return Pair(draw(rows, D, dtype=dtype), draw(rows, D, seed=1, dtype=dtype), (ids, ids))
@@ -53,18 +47,18 @@ class Linear(nn.Module):
 def test_the_step_by_hand():
     direction = torch.tensor([3.0, -1.0, 0.0, 0.0, 0.0, 0.0])
     given = pair()
-    moved = maker(0.5, both=True, bound=Linear(direction)).pair(given)
+    moved = AdversarialViews(0.5, both=True).pair(given, loss=Linear(direction))
     step = torch.tensor([0.5, -0.5, 0, 0, 0, 0])
     torch.testing.assert_close(moved.first, given.first + step)
     torch.testing.assert_close(moved.second, given.second - step)
-    moved = maker(0.5, "length", both=True, bound=Linear(direction)).pair(given)
+    moved = AdversarialViews(0.5, "length", both=True).pair(given, loss=Linear(direction))
     # Root mean square 0.5 over six features, along (3, -1) / sqrt(10).
     torch.testing.assert_close(moved.first - given.first, (0.5 * (6 / 10) ** 0.5 * direction).expand(9, D))
 
 
 def test_the_second_view_alone_moves_by_default():
     given = pair()
-    moved = maker().pair(given)
+    moved = AdversarialViews().pair(given, loss=framework())
     assert moved.first is given.first
     torch.testing.assert_close((moved.second - given.second).abs(), torch.full((9, D), 0.1))
     assert moved.ids is given.ids
@@ -74,7 +68,7 @@ def test_the_second_view_alone_moves_by_default():
 def test_the_move_raises_the_loss_more_than_noise_does(step):
     bound, given = framework().eval().requires_grad_(False), pair(40)
     clean = bound(given).mean()
-    moved = bound(maker(0.1, step, bound=bound).pair(given)).mean()
+    moved = bound(AdversarialViews(0.1, step).pair(given, loss=bound)).mean()
     noisy = [bound(Pair(given.first, given.second + 0.1 * draw(40, D, seed=s).sign())).mean() for s in range(5)]
     assert moved > clean + 3 * max(float(n - clean) for n in noisy)
 
@@ -84,7 +78,7 @@ def test_the_move_is_along_the_gradient(step):
     # Finite differences of the whole batch's loss, feature by feature.
     bound = framework(torch.float64).eval()
     given = pair(4, torch.float64)
-    moved = maker(0.1, step, bound=bound).pair(given).second - given.second
+    moved = AdversarialViews(0.1, step).pair(given, loss=bound).second - given.second
     slopes = torch.zeros(4, D, dtype=torch.float64)
     for i in range(4):
         for j in range(D):
@@ -117,7 +111,7 @@ def test_nothing_of_the_framework_changes():
     bound.head.eval()  # a part that its owner keeps in eval mode
     before, modes = copy.deepcopy(bound.state_dict()), [part.training for part in bound.modules()]
     state = torch.get_rng_state()
-    maker(bound=bound).pair(pair())
+    AdversarialViews().pair(pair(), loss=bound)
     assert [part.training for part in bound.modules()] == modes
     assert all(torch.equal(bound.state_dict()[key], value) for key, value in before.items())
     assert all(parameter.grad is None for parameter in bound.parameters())
@@ -127,13 +121,13 @@ def test_nothing_of_the_framework_changes():
 def test_modes_come_back_after_a_failure():
     bound = framework()
     with pytest.raises(RuntimeError):
-        maker(bound=bound).pair(Pair(draw(9, D + 1), draw(9, D + 1)))
+        AdversarialViews().pair(Pair(draw(9, D + 1), draw(9, D + 1)), loss=bound)
     assert all(part.training for part in bound.modules())
 
 
 def test_no_gradient_runs_through_the_step():
     first, second = (x.requires_grad_() for x in (draw(9, D), draw(9, D, seed=1)))
-    moved = maker(both=True).pair(Pair(first, second))
+    moved = AdversarialViews(both=True).pair(Pair(first, second), loss=framework())
     (moved.first.sum() + moved.second.sum()).backward()
     torch.testing.assert_close(first.grad, torch.ones(9, D))
     torch.testing.assert_close(second.grad, torch.ones(9, D))
@@ -141,24 +135,24 @@ def test_no_gradient_runs_through_the_step():
 
 def test_without_gradients_and_under_autocast_the_step_is_the_same():
     bound, given = framework(), pair()
-    expected = maker(bound=bound).pair(given).second
+    expected = AdversarialViews().pair(given, loss=bound).second
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        found = maker(bound=bound).pair(given).second
+        found = AdversarialViews().pair(given, loss=bound).second
     assert torch.equal(found, expected) and not found.requires_grad
 
 
-def test_the_framework_is_not_saved_with_the_views():
-    made = maker()
-    assert not made.state_dict() and not list(made.parameters()) and not made.needs_pool
-    views = ViewPair([made])
-    assert views(draw(9, D)).second.shape == (9, D)
-    assert list(copy.deepcopy(made).children()) == []
+def test_the_framework_is_an_argument_and_no_part_of_the_views():
+    views, climbed = ViewPair([AdversarialViews()]), framework()
+    pair = views(draw(9, D), framework=climbed)
+    assert pair.second.shape == (9, D) and torch.equal(pair.first, draw(9, D))
+    assert torch.equal(views.view(draw(9, D), framework=climbed), pair.second)
+    assert not views.state_dict() and [type(part) for part in views.makers.modules()][1:] == [AdversarialViews]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_view_without_a_partner_climbs_away_from_a_noisy_copy(dtype):
-    made, x = maker(0.2, bound=framework(dtype)), draw(9, D, dtype=dtype)
-    one, again, other = (made(x, generator=generator(seed)) for seed in (0, 0, 1))
+    made, x, loss = AdversarialViews(0.2), draw(9, D, dtype=dtype), framework(dtype)
+    one, again, other = (made(x, generator=generator(seed), loss=loss) for seed in (0, 0, 1))
     assert torch.equal(one, again) and not torch.equal(one, other)
     assert one.shape == x.shape and one.dtype == dtype
     torch.testing.assert_close((one - x).abs(), torch.full_like(x, 0.2))
@@ -169,16 +163,17 @@ def test_padding_of_sequences_stays_zero():
     x[:, :, :8] = torch.softmax(draw(5, 4, 8), 1)
     bound = SimCLR(nn.Sequential(nn.Conv1d(4, 8, 5), nn.Flatten()), nn.Linear(64, 4))
     for step in ("sign", "length"):
-        made = maker(0.1, step, both=True, bound=bound)
-        moved = made.pair(Pair(x, x.clone()))
-        for view in (moved.second, made(x, generator=generator())):
+        made = AdversarialViews(0.1, step, both=True)
+        moved = made.pair(Pair(x, x.clone()), loss=bound)
+        for view in (moved.second, made(x, generator=generator(), loss=bound)):
             assert (view[:, :, 8:] == 0).all()
             assert (view[:, :, :8] != x[:, :, :8]).all()
 
 
-def test_an_unbound_maker_says_what_to_do():
-    with pytest.raises(RuntimeError, match=r"call bind\(framework\) first"):
-        AdversarialViews().pair(pair())
+def test_without_a_loss_it_says_what_to_do():
+    for call in (lambda: AdversarialViews().pair(pair()), lambda: ViewPair([AdversarialViews()])(draw(9, D))):
+        with pytest.raises(RuntimeError, match="give the framework, as loss=framework"):
+            call()
 
 
 # --- noise on representations

@@ -66,8 +66,21 @@ def made(domain, name, dtype=torch.float32):
     pool = samples(domain, 20, 1, dtype)
     maker = MAKERS[domain, name]().to(dtype)
     maker.prepare(pool)
-    maker.bind(SimCLR(ENCODERS[domain](), MLP(8, [4])).to(dtype).eval())
+    assert maker.needs_loss == (name == "adversarial")
+    if maker.needs_loss:
+        maker = Climbing(SimCLR(ENCODERS[domain](), MLP(8, [4])).to(dtype).eval())
     return maker, samples(domain, 5, 2, dtype)
+
+
+class Climbing(AdversarialViews):
+    """Adversarial views with the loss they serve, so that they are called like all others."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+
+    def pair(self, pair, *, generator=None, loss=None):
+        return super().pair(pair, generator=generator, loss=self.loss)
 
 
 def draw(seed):

@@ -1,9 +1,9 @@
 """From view makers to pairs: order, sides, and whose row is shown."""
 
-import copy
-
+import pytest
 import torch
 
+from viewsmith.core import Batch
 from viewsmith.views import GaussianNoise, Identity, Neighbors, PiNoise, ViewMaker, ViewPair, nearest_neighbors
 
 
@@ -109,24 +109,25 @@ def test_prepare_reaches_every_maker_and_parameters_are_found():
 def test_neighbors_are_sought_anew_at_each_quarter_in_the_encoders_space():
     x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
     encoder = torch.nn.Linear(6, 2)
+    framework = torch.nn.ModuleDict({"encoder": encoder})
     maker = Neighbors(3, refreshed=True)
-    views = ViewPair([maker], encoder=encoder)
+    views = ViewPair([maker], refreshed=True)
     views.prepare(x)
     before, index = maker.edges.clone(), torch.arange(30)
-    views(x, index=index, progress=0.24)
+    views(x, index=index, progress=0.24, framework=framework)
     assert torch.equal(maker.edges, before)
-    views(x, index=index, progress=0.25)
+    with pytest.raises(RuntimeError, match="give the framework"):
+        views(x, index=index, progress=0.25)
+    views(x, index=index, progress=0.25, framework=framework)
     expected = nearest_neighbors(encoder(x).detach(), 3)
     assert torch.equal(maker.edges, expected) and not torch.equal(before, expected)
     with torch.no_grad():
         encoder.weight.mul_(torch.tensor([[1.0, -3, 1, 2, 0.1, 1]]))
-    views(x, index=index, progress=0.4)
+    views(x, index=index, progress=0.4, framework=framework)
     assert torch.equal(maker.edges, expected)
     assert {"quarter", "makers.0.edges"} == set(views.state_dict())
-    views(x, index=index, progress=0.75)
+    views.for_batch(Batch(x, index, draw(), progress=0.75), framework)
     assert torch.equal(maker.edges, nearest_neighbors(encoder(x).detach(), 3)) and int(views.quarter) == 3
     assert not any(p is q for p in views.parameters() for q in encoder.parameters())
-    copied, other = copy.deepcopy((views, encoder))
-    assert copied.followed[0] is other
     views.release()
     assert set(views.state_dict()) == {"quarter"} and maker.pool is None

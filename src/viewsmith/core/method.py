@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 
 
 @dataclass
 class Batch:
-    """One step's samples, as handed to every update's module.
+    """The samples of one step, as every update gets them.
 
     Attributes
     ----------
@@ -29,7 +30,8 @@ class Batch:
     epoch, step : int
         Position in the phase, from 0.
     progress : float
-        Share of the phase's steps that are done, from 0 to less than 1.
+        Fraction of the training that is done, from 0 to less than 1: of the phase, or of all the phases that share one
+        learning-rate curve (see `Optimizer`).
     """
 
     x: Tensor
@@ -41,13 +43,17 @@ class Batch:
     progress: float = 0.0
 
 
+#: What an update calls with each batch: returns the pair losses, (B,), and scalar tensors to log, by name.
+Step = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
+
+
 @dataclass(frozen=True)
 class Optimizer:
     """Optimizer and learning-rate schedule of one update.
 
-    The rate rises linearly over `warmup` (a share of the phase's steps) and falls by half a cosine
-    to ``final * learning_rate``; ``schedule="constant"`` keeps it after the warm-up. `span` is the stretch of that
-    schedule which the phase goes through: phases that share a training follow one curve, as (0, 0.5) and (0.5, 1).
+    The rate rises linearly during `warmup` (a fraction of the steps) and then follows half a cosine down to
+    ``final * learning_rate``; ``schedule="constant"`` keeps it after the warm-up. `span` is the part of that curve
+    that the phase covers: two phases with the spans (0, 0.5) and (0.5, 1) follow one curve together.
     """
 
     name: Literal["adamw", "adam", "sgd"] = "adamw"
@@ -63,72 +69,118 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Update:
-    """One optimizer step inside a phase.
+    """One optimizer step inside a phase: what is computed, and what it trains.
 
     Attributes
     ----------
     name : str
         Used in metrics and checkpoints; unique in its phase.
-    module : nn.Module
-        ``module(batch)`` returns the pair losses, shape (B,), and a dict of scalars to log. The whole loss is in
-        this forward, because only what happens inside it is kept in step across processes.
-    parameters : iterable of Parameter, optional
-        Those that move; by default all of the module's that require a gradient.
+    step : callable
+        A bound method of the `Method`: ``step(batch)`` returns the pair losses, shape (B,), and a dict of scalar
+        tensors to log. The whole loss is computed in this call, because the engine wraps it for several processes.
+    trains : sequence of nn.Module or nn.Parameter
+        Their parameters move, those that require a gradient. All other parameters of the method are frozen during the
+        step; buffers (BatchNorm statistics, queues) change as the step changes them.
     optimizer : Optimizer, optional
+        None: ``Optimizer()``.
     every : int
         The update runs on steps that are multiples of it.
+
+    Raises
+    ------
+    InputError
+        `trains` is a module or parameter instead of a sequence of them, or `every` is less than 1.
     """
 
     name: str
-    module: nn.Module
-    parameters: Iterable[nn.Parameter] | None = None
-    optimizer: Optimizer = Optimizer()
+    step: Step
+    trains: Sequence[nn.Module | nn.Parameter]
+    optimizer: Optimizer | None = None
     every: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.trains, list | tuple):
+            given = type(self.trains).__name__
+            raise InputError(f"trains of update {self.name!r} is a {given}, expected a tuple: write trains=(part,)")
+        if self.every < 1:
+            raise InputError(f"every of update {self.name!r} is {self.every}, expected at least 1")
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Parameters that the update moves, each once, in the order of `trains`."""
+        found = [p for part in self.trains for p in ([part] if isinstance(part, nn.Parameter) else part.parameters())]
+        return [p for p in dict.fromkeys(found) if p.requires_grad]
 
 
 @dataclass(frozen=True)
 class Phase:
     """A stretch of epochs with the same updates.
 
-    `start` runs once when the phase is entered (not when it is resumed): what it makes must live in buffers or
-    parameters of the method, so that checkpoints hold it.
+    `start` runs once when the phase begins (not when it is resumed): what it makes must live in buffers or parameters
+    of the method, so that checkpoints hold it.
+
+    Raises
+    ------
+    InputError
+        There is no update, or two have the same name.
     """
 
     name: str
     epochs: int
-    updates: list[Update]
+    updates: Sequence[Update]
     start: Callable[[int], None] | None = None
+
+    def __post_init__(self) -> None:
+        names = [update.name for update in self.updates]
+        if not names or len(set(names)) < len(names):
+            given = ", ".join(map(repr, names)) or "no updates"
+            raise InputError(f"phase {self.name!r} has {given}, expected at least one update, each with its own name")
 
 
 class Method(nn.Module):
-    """Encoder, head, framework, view maker and a training schedule: one paper. Subclasses say what happens when."""
+    """Encoder, head, framework, view maker and a training schedule: one paper. Subclasses say what happens when.
+
+    The steps of its updates are bound methods, so that a method reads like its paper's algorithm::
+
+        def phases(self):
+            train = [
+                Update("encoder", self.encoder_step, trains=(self.encoder, self.head)),
+                Update("channel", self.channel_step, trains=(self.channel,)),
+            ]
+            return [Phase("train", self.epochs, train)]
+    """
 
     def phases(self) -> list[Phase]:
         """The schedule, in order."""
         raise NotImplementedError
 
     def prepare(self, x: Rows, seed: int) -> None:
-        """Look at the (scaled) training rows before training or resuming: pools and neighbor graphs.
+        """Look at the (scaled) training rows before training starts or resumes: pools and neighbor graphs.
 
-        What it makes is a function of `x` and `seed` alone and is not saved.
+        What it makes depends on `x` and `seed` alone and is not saved.
         """
 
     def release(self) -> None:
         """Let go of what `prepare` made and of the training rows, after training."""
 
-    def warnings(self) -> list[str]:
-        """What went otherwise than a user would expect, in plain words, one line each; asked for after training."""
-        return []
-
-    def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
-        """What seems to go wrong while it trains, in plain words by a short name; asked for after each diagnosis.
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
+        """What a user should know after training: what went wrong and what to do, one line each.
 
         Parameters
         ----------
         rows : list of dict
-            Metrics so far, with what `diagnose` found.
+            Metrics of all epochs, with what `diagnose` returned.
+        """
+        return []
+
+    def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
+        """What seems to go wrong during training, one line by a short name; asked for after each `diagnose`.
+
+        Parameters
+        ----------
+        rows : list of dict
+            Metrics so far, with what `diagnose` returned.
         progress : float
-            Share of the training that is done; 1: what holds at its end.
+            Fraction of the training that is done; 1: what is still wrong at its end.
         """
         return {}
 
@@ -138,7 +190,7 @@ class Method(nn.Module):
 
     @property
     def needs_pool(self) -> bool:
-        """Whether `view` takes something from other rows, so that `prepare` must be called first."""
+        """Whether `view` uses other rows, so that `prepare` must be called first."""
         return False
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -146,5 +198,5 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Label-free numbers of this method alone (the noise level, for instance), from scaled samples."""
+        """Label-free numbers that only this method has (the noise level, for instance), from scaled samples."""
         return {}

@@ -85,7 +85,7 @@ def train(
     data.layer.to(data.device)  # which scales batches of images and DNA
     status = trainer.fit(data.x, resume=resume)
     method.release()
-    found = method.warnings()
+    found = method.warnings(history.rows)
     for line in found:
         warnings.warn(line, UserWarning, stacklevel=3)
     if status != "finished":

@@ -247,7 +247,7 @@ class GenView(ViewsmithEstimator):
             optimizer=make_optimizer(plan),
             generator_optimizer=make_generator_optimizer(plan, resolved),
         )
-        method.bank = [] if inputs is None else inputs.views
+        method.precomputed = [] if inputs is None else inputs.views
         return method
 
     def figures(self, dataset: Dataset) -> Figures:

@@ -1,4 +1,4 @@
-"""How an augmentation channel fares, in plain words: collapsed, not started, or well."""
+"""The state of an augmentation channel, for warnings: collapsed, not started, or neither."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ChannelState:
-    """Of a channel that learns.
+    """What is known of a channel that learns.
 
     Attributes
     ----------
@@ -16,7 +16,7 @@ class ChannelState:
     size : int
         M.
     target : float, optional
-        Where the effective number is held from below.
+        Lower bound that is wanted for the effective number.
     """
 
     chosen: float
@@ -25,12 +25,12 @@ class ChannelState:
 
     @property
     def collapsed(self) -> bool:
-        """Hardly more than one transformation of each sample is left, and more were wanted."""
+        """Almost all probability of each sample is on one transformation, and more were wanted."""
         return self.chosen < 1.5 and (self.target is None or self.target > 3)
 
     @property
     def idle(self) -> bool:
-        """All transformations are drawn alike, and fewer were wanted."""
+        """All transformations are equally probable, and fewer were wanted."""
         return self.chosen > 0.95 * self.size and (self.target or 0) < 0.8 * self.size
 
     @property
@@ -52,9 +52,9 @@ def verdict(state: ChannelState) -> list[str]:
 
 
 def early_signs(states: list[ChannelState], progress: float) -> dict[str, str]:
-    """What is wrong in the last of a training's states: collapse that goes on, or no start half-way.
+    """What is wrong in the last state: the channel is collapsing, or has not started after half of the training.
 
-    With `progress` 1, the end, a channel that is on its way back counts as collapsed, too.
+    At the end (`progress` 1) a collapsed channel that is recovering counts, too.
     """
     now = states[-1]
     before = states[-2].chosen if len(states) > 1 else now.size  # it begins with all

@@ -27,14 +27,14 @@ class ContrastiveMethod(Method):
         super().__init__()
         self.framework, self.views = framework, views
         self.epochs, self.optimizer = epochs, optimizer
-        views.bind(framework)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.epochs, [Update("encoder", self, optimizer=self.optimizer)])]
+        update = Update("encoder", self.encoder_step, (self.framework, self.views), self.optimizer)
+        return [Phase("train", self.epochs, [update])]
 
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        pair = self.views(batch.x, index=batch.index, generator=batch.generator, progress=batch.progress)
-        return self.framework(pair, batch.progress), {}
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The framework's losses of two views of each sample."""
+        return self.framework(self.views.for_batch(batch, self.framework), batch.progress), {}
 
     def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
@@ -51,4 +51,4 @@ class ContrastiveMethod(Method):
         return self.views.needs_pool
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        return self.views.view(x, index=index, generator=generator)
+        return self.views.view(x, index=index, generator=generator, framework=self.framework)

@@ -1,28 +1,28 @@
 """DiffAug: an encoder and a conditional diffusion model train in turn (Zang et al. 2024, DiffAug: Enhance Unsupervised
 Contrastive Learning with Domain-Knowledge-Free Diffusion-based Data Augmentation).
 
-Symbols: x a sample, y = Enc(x) its representation, z its embedding, Gen the diffusion model, lambda the probability
+Symbols: x a sample, y = Enc(x) its representation, z its projection, Gen the diffusion model, lambda the probability
 that a positive is replaced by a generated one. Step A moves the encoder on the soft contrastive loss (equation 5), with
 positives from fixed views and, once there is a generator, x+ = Gen(y). Step B moves the generator on the denoising
-loss, conditioned on the encoder as it then is, which stays as it is (equation 6, with the gradient and the products
-that are missing there).
+loss, conditioned on a copy of the encoder (equation 6, with the gradient and the products that are missing there).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks.soft import SoftContrastive
+from viewsmith.methods.generator_step import denoising_step
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import Pair, ViewPair
 
-STRAYED_OFTEN = 0.5
+MANY_OUTLIERS = 0.5
 
 
 class DiffAugMethod(Method):
@@ -39,15 +39,15 @@ class DiffAugMethod(Method):
         Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5). After a B
         at the end the generator is judged, in a phase of no epochs.
     epochs, generator_epochs : int
-        Of all A phases (of J) together, and of all B phases together; each is shared out evenly.
+        Of all A phases (of J) together, and of all B phases together; both are split evenly.
     optimizer, generator_optimizer : Optimizer
         The encoder's schedule runs once over all its phases, the generator's over each of its own.
     replacement : float
-        lambda, the share of second views that are generated.
+        lambda, the fraction of second views that are generated.
     refresh : int
-        Epochs after which the bank of generated views is made anew; 0: it is made once a phase.
+        Epochs after which the cache of generated views is made again; 0: it is made once in each phase.
     fresh : bool
-        Views are generated for every batch; there is no bank.
+        Views are generated for every batch; there is no cache.
     on_top : bool
         Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
     """
@@ -73,7 +73,6 @@ class DiffAugMethod(Method):
         self.schedule, self.epochs, self.generator_epochs = schedule, epochs, generator_epochs
         self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
         self.replacement, self.refresh, self.fresh, self.on_top = replacement, refresh, fresh, on_top
-        views.bind(framework)
 
     def phases(self) -> list[Phase]:
         learn = iter(_shared(self.epochs, len(self.schedule) - self.schedule.count("B")))
@@ -82,22 +81,30 @@ class DiffAugMethod(Method):
         done = 0
         for position, letter in enumerate(self.schedule):
             name = f"{letter}{self.schedule[: position + 1].count(letter)}"
-            step_b = Update("generator", GeneratorStep(self.generated), optimizer=self.generator_optimizer)
+            step_b = Update("generator", self.generator_step, (self.generated.generator,), self.generator_optimizer)
             if letter == "B":
                 phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
                 continue
             epochs = next(learn)
             span = done / self.epochs, (done + epochs) / self.epochs
             done += epochs
-            step_a = Update("encoder", _StepA(self, span), optimizer=replace(self.optimizer, span=span))
+            step_a = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, span=span))
             if letter == "J":
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:
                 phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
-        if self.schedule.endswith("B"):  # nothing follows in which the generator would be judged
-            idle = Update("encoder", _StepA(self, (1.0, 1.0)), optimizer=self.optimizer)
+        if self.schedule.endswith("B"):  # no phase follows whose start would judge the generator
+            idle = Update("encoder", self.encoder_step, (self.framework,), self.optimizer)
             phases.append(Phase("judgment", 0, [idle], start=self._begin_a))
         return phases
+
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """A: the soft contrastive loss, where x+ = Gen(y) with probability lambda (equation 5); moves the encoder."""
+        return self.framework(self.pair(batch), batch.progress), {}
+
+    def generator_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """B: the denoising loss, conditioned on y of the copied encoder (equation 6); moves the generator."""
+        return denoising_step(self.generated, batch), {}
 
     def _begin_a(self, seed: int) -> None:
         self.generated.clear_cache()
@@ -107,8 +114,21 @@ class DiffAugMethod(Method):
         self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
         self.generated.fit_scales(seed)
 
+    def pair(self, batch: Batch) -> Pair:
+        """Two views of each sample; some of the second ones are generated."""
+        generated = self.positives(batch)
+        if generated is None:
+            return self.views.for_batch(batch, self.framework)
+        made, taken = generated
+        where = taken.view(-1, *[1] * (batch.x.ndim - 1))
+        if self.on_top:
+            return self.views.for_batch(batch, self.framework, second=torch.where(where, made, batch.x))
+        pair = self.views.for_batch(batch, self.framework)
+        ids = None if pair.ids is None else (pair.ids[0], torch.where(taken, batch.index, pair.ids[1]))
+        return replace(pair, second=torch.where(where, made, pair.second), ids=ids)
+
     def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
-        """Generated views of the batch, and which of them stand in for second views; None: there are none yet."""
+        """Generated views of the batch, and which of them replace second views; None: there are none yet."""
         joint = self.schedule == "J"
         if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
             self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
@@ -140,63 +160,20 @@ class DiffAugMethod(Method):
         """A generated view of each sample; a fixed one while there is no generator."""
         if self.generated.trained:
             return self.generated.view(x, index, generator)
-        return self.views.view(x, index=index, generator=generator)
+        return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the generator's bank (`GeneratedViews.diagnose`)."""
+        """Of the cache of generated views (`GeneratedViews.diagnose`)."""
         return self.generated.diagnose()
 
-    def warnings(self) -> list[str]:
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         found = self.generated.warnings()
-        if float(self.generated.drift) > STRAYED_OFTEN:
+        if float(self.generated.drift) > MANY_OUTLIERS:
             found.append(
                 f"generated views drift from their samples: the nearest row of {float(self.generated.drift):.0%} of "
                 "them is not in the sample's neighborhood; use a smaller strength, or keep_outliers=False"
             )
         return found
-
-
-class _StepA(nn.Module):
-    """The soft contrastive loss of a batch, with generated positives among the others (equation 5)."""
-
-    def __init__(self, method: DiffAugMethod, span: tuple[float, float]) -> None:
-        super().__init__()
-        self.framework, self.span = method.framework, span
-        self.method = [method]  # in a list: its other parts do not belong to this update
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        method = self.method[0]
-        progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
-        views = partial(method.views, batch.x, index=batch.index, generator=batch.generator, progress=progress)
-        generated = method.positives(batch)
-        if generated is None:
-            return self.framework(views(), progress), {}
-        made, taken = generated
-        where = taken.view(-1, *[1] * (batch.x.ndim - 1))
-        if method.on_top:
-            return self.framework(views(second=torch.where(where, made, batch.x)), progress), {}
-        pair = views()
-        ids = None if pair.ids is None else (pair.ids[0], torch.where(taken, batch.index, pair.ids[1]))
-        pair = replace(pair, second=torch.where(where, made, pair.second), ids=ids)
-        return self.framework(pair, progress), {}
-
-
-class GeneratorStep(nn.Module):
-    """The denoising loss of a batch, conditioned on what the copied encoder makes of it (equation 6)."""
-
-    def __init__(self, generated: GeneratedViews) -> None:
-        super().__init__()
-        self.generator = generated.generator
-        self.generated = [generated]  # in a list: its encoder does not belong to this update
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        self.generator.update_average()
-        loss = self.generated[0].loss(batch)
-        if torch.isfinite(loss).all():
-            return loss, {}
-        # A diverged generator must not end the training of the encoder; the next A phase finds it out.
-        idle = [(weights.nan_to_num() * 0).sum() for weights in self.generator.parameters() if weights.requires_grad]
-        return torch.zeros_like(loss) + sum(idle), {}
 
 
 def _shared(total: int, parts: int) -> list[int]:

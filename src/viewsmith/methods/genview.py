@@ -3,25 +3,25 @@ GenView: Enhancing View Quality with Pretrained Generative Model for Self-Superv
 
 Symbols: X a sample, X+ its generated view, t and t+ fixed augmentations, P = t(X) and P+ = t+(X+) a pair of views, q
 its quality, w its weight, L the loss of any framework. One of the two sources of a pair is X+ with probability alpha,
-the other stays X (equation 6); the loss is the mean of w L (equations 10 to 14). X+ comes from a bank made beforehand
-(equation 9), or from a generator that is trained in between.
+the other stays X (equation 6); the loss is the mean of w L (equations 10 to 14). X+ is precomputed (equation 9), or
+comes from a generator that is trained between two phases of the encoder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
-from viewsmith.methods.diffaug import GeneratorStep
+from viewsmith.methods.generator_step import denoising_step
 from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.quality import Passes, ViewQuality
@@ -42,7 +42,7 @@ class GenViewMethod(Method):
     views : ViewPair
         The fixed augmentations t and t+.
     generated : GeneratedViews, optional
-        A generator to train in between, and the views it makes. Without it, views come from `bank`.
+        A generator to train between two phases, and the views it makes. Without it, views come from `precomputed`.
     quality : ViewQuality, optional
         Weighs pairs; without it all weights are 1.
     alpha : float
@@ -52,16 +52,16 @@ class GenViewMethod(Method):
     on_top : bool
         Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
     first_fraction : float
-        Share of the epochs before anything is made of the encoder: the copy that sees quality, the generator. A
-        network of its own sees quality from the first step on.
+        Fraction of the epochs before the encoder is copied for the quality of pairs and for the generator. Where a
+        pretrained network measures the quality, pairs are weighted from the first step on.
     epochs, generator_epochs : int
     optimizer, generator_optimizer : Optimizer
         The encoder's schedule runs once over all its phases.
 
     Attributes
     ----------
-    bank : sequence of Tensor or Samples
-        One view of each training row in each, scaled; to be set before training where there is no generator.
+    precomputed : sequence of Tensor or Samples
+        Each holds one view of each training row, scaled; to be set before training where there is no generator.
     """
 
     def __init__(
@@ -86,27 +86,41 @@ class GenViewMethod(Method):
         self.alpha, self.gamma, self.on_top, self.first_fraction = alpha, gamma, on_top, first_fraction
         self.epochs, self.generator_epochs = epochs, generator_epochs
         self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
-        self.bank: list[Rows] = []
+        self.precomputed: list[Rows] = []
         self.rows: Rows | None = None
-        views.bind(framework)
 
     def phases(self) -> list[Phase]:
         later = self.generated is not None or (self.quality is not None and self.quality.waits)
         first = round(self.first_fraction * self.epochs) if later else 0
         phases = [self._encoder_phase("first", 0, first, self._begin_first)] if first else []
         if self.generated is not None:
-            step = Update("generator", GeneratorStep(self.generated), optimizer=self.generator_optimizer)
-            phases.append(Phase("generator", self.generator_epochs, [step], start=self._begin_generator))
+            update = Update("generator", self.generator_step, (self.generated.generator,), self.generator_optimizer)
+            phases.append(Phase("generator", self.generator_epochs, [update], start=self._begin_generator))
         return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training)]
 
     def _encoder_phase(self, name: str, begin: int, end: int, start: Start) -> Phase:
         span = begin / self.epochs, end / self.epochs
-        step = Update("encoder", _EncoderStep(self, span), optimizer=replace(self.optimizer, span=span))
-        return Phase(name, end - begin, [step], start=start)
+        update = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, span=span))
+        return Phase(name, end - begin, [update], start=start)
+
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The framework's losses of the pairs, each times its weight (equation 14); moves encoder and head."""
+        pair, sources = self.pair(batch)
+        losses, passes = self.losses(pair, batch.progress)
+        found = self.weights(batch, pair, sources, passes)
+        if found is None:
+            return losses, {}
+        weights, logs = found
+        return weights.to(losses.dtype) * losses, logs
+
+    def generator_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The denoising loss of the samples; moves the generator."""
+        assert self.generated is not None
+        return denoising_step(self.generated, batch), {}
 
     def _begin_first(self, seed: int) -> None:
         if self.quality is not None and not self.quality.waits:
-            self._see()
+            self._start_quality()
 
     def _begin_generator(self, seed: int) -> None:
         assert self.generated is not None
@@ -118,21 +132,20 @@ class GenViewMethod(Method):
             self.generated.clear_cache()
             self.generated.check_learning()
         if self.quality is not None:
-            self._see()
+            self._start_quality()
 
-    def _see(self) -> None:
-        """Let quality be seen: by the encoder as it is now, or by a network that stays as it is."""
+    def _start_quality(self) -> None:
+        """Measure quality from now on: by the encoder as it is now, or by a pretrained network."""
         assert self.quality is not None and self.rows is not None
         if self.quality.waits or not self.quality.ready:
             self.quality.copy_encoder(self.framework.encoder, self.rows)
-        self.quality.release()  # there may be views now that no maps are kept of
+        self.quality.release()  # its maps may lack views that were made since
 
-    def pair(self, batch: Batch, progress: float) -> tuple[Pair, Sources | None]:
+    def pair(self, batch: Batch) -> tuple[Pair, Sources | None]:
         """Two views of each sample, one of them perhaps of a generated one (equation 6), and where both come from."""
-        views = partial(self.views, index=batch.index, generator=batch.generator, progress=progress)
         made = self.made()
         if not made or not self.alpha:
-            return views(batch.x), None
+            return self.views.for_batch(batch, self.framework), None
         draws = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device)
         number = torch.randint(len(made), draws.shape[1:], generator=batch.generator, device=batch.x.device)
         taken, side = draws[0] < self.alpha, draws[1] < 0.5
@@ -141,8 +154,9 @@ class GenViewMethod(Method):
         new = take(made, batch.index, number)
         here = [which.view(-1, *[1] * (batch.x.ndim - 1)) for which in (first, second)]
         if self.on_top:
-            return views(torch.where(here[0], new, batch.x), second=torch.where(here[1], new, batch.x)), sources
-        pair = views(batch.x)
+            shown = [torch.where(each, new, batch.x) for each in here]
+            return self.views.for_batch(replace(batch, x=shown[0]), self.framework, second=shown[1]), sources
+        pair = self.views.for_batch(batch, self.framework)
         ids = None
         if pair.ids is not None:
             ids = (torch.where(first, batch.index, pair.ids[0]), torch.where(second, batch.index, pair.ids[1]))
@@ -150,11 +164,11 @@ class GenViewMethod(Method):
         return replace(pair, first=shown[0], second=shown[1], ids=ids, crops=None), sources
 
     def made(self) -> list[Rows]:
-        """Generated views of the training rows; none where there is no bank and no generator (yet)."""
-        return self.bank if self.generated is None else self.generated.bank()
+        """Generated views of the training rows; an empty list where there are none (yet)."""
+        return self.precomputed if self.generated is None else self.generated.cached()
 
     def losses(self, pair: Pair, progress: float) -> tuple[Tensor, Passes | None]:
-        """Losses of the pairs by the framework, (B,), and the maps its pass made where quality is seen in them."""
+        """The framework's losses, (B,), and the feature maps of its pass where quality is computed from them."""
         if self.quality is None or not self.quality.ready or self.quality.source != "encoder":
             return self.framework(pair, progress), None
         with self.quality.watch(self.framework) as passes:
@@ -163,7 +177,7 @@ class GenViewMethod(Method):
     def weights(
         self, batch: Batch, pair: Pair, sources: Sources | None, passes: Passes | None = None
     ) -> tuple[Tensor, dict[str, Tensor]] | None:
-        """Weights of the pairs by their quality among those of all processes, and what to log; None: all are 1."""
+        """Weights of the pairs by their quality, over the pairs of all processes, and what to log; None: all are 1."""
         if self.quality is None or not self.quality.ready:
             return None
         if passes is not None:
@@ -183,13 +197,13 @@ class GenViewMethod(Method):
 
     def prepare(self, x: Rows, seed: int) -> None:
         self.rows = x
-        self.bank = [kept.to(x.device) for kept in self.bank]
+        self.precomputed = [views.to(x.device) for views in self.precomputed]
         self.views.prepare(x)
         if self.generated is not None:
             self.generated.prepare(x, seed)
 
     def release(self) -> None:
-        self.rows, self.bank = None, []
+        self.rows, self.precomputed = None, []
         self.views.release()
         if self.quality is not None:
             self.quality.release()
@@ -213,33 +227,13 @@ class GenViewMethod(Method):
         """A generated view of each sample; a fixed one where there is no generator."""
         if self.generated is not None and self.generates:
             return self.generated.view(x, index, generator)
-        if self.bank and index is not None:
-            return self.bank[0][index]
-        return self.views.view(x, index=index, generator=generator)
+        if self.precomputed and index is not None:
+            return self.precomputed[0][index]
+        return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the generator's bank (`GeneratedViews.diagnose`)."""
+        """Of the cache of generated views (`GeneratedViews.diagnose`)."""
         return {} if self.generated is None else self.generated.diagnose()
 
-    def warnings(self) -> list[str]:
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         return [] if self.generated is None else self.generated.warnings()
-
-
-class _EncoderStep(nn.Module):
-    """The framework's losses of a batch, each times its weight (equation 14)."""
-
-    def __init__(self, method: GenViewMethod, span: tuple[float, float]) -> None:
-        super().__init__()
-        self.framework, self.span = method.framework, span
-        self.method = [method]  # in a list: its other parts do not belong to this update
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        method = self.method[0]
-        progress = self.span[0] + batch.progress * (self.span[1] - self.span[0])
-        pair, sources = method.pair(batch, progress)
-        losses, passes = method.losses(pair, progress)
-        found = method.weights(batch, pair, sources, passes)
-        if found is None:
-            return losses, {}
-        weights, logs = found
-        return weights.to(losses.dtype) * losses, logs

@@ -1,11 +1,11 @@
 """The second derivative through one step of an encoder, at the price of first ones.
 
-Symbols: theta the weights of encoder and head, z(theta) their embeddings, omega what makes augmented features of them,
+Symbols: theta the weights of encoder and head, z(theta) the projections, omega what makes augmented features of them,
 L1 the loss of the inner step, theta' = theta - ell grad_theta L1, L2 the loss at theta'. Wanted is the gradient of
 L2(theta'(omega), omega) in omega. By the chain rule it is dL2/domega - ell d/domega <grad_theta L1, v> with
-v = grad_theta' L2, taken as given. omega enters L1 through the embeddings alone, so with u = dz/dtheta v, a product in
-forward mode, <grad_theta L1, v> = const + <dL1/dz, u>: second derivatives are those of a loss of embeddings, not of an
-encoder.
+v = grad_theta' L2, a constant. The terms of L1 that depend on omega depend on theta through z alone, so with
+u = dz/dtheta v, a product in forward mode, <grad_theta L1, v> = const + <dL1/dz, u>: second derivatives are those of a
+loss of projections, not of an encoder.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from viewsmith.core.distributed import is_distributed, world_size
 from viewsmith.core.errors import InputError
 
 Weights = dict[str, Tensor]
-#: From weights to the encoder's losses that know no augmented features, (B,) or None, and the embeddings (M, B, d).
+#: From weights to the losses without augmented features, (B,) or None, and the projections (M, B, d).
 Forward = Callable[[Weights], tuple[Tensor | None, Tensor]]
-#: From embeddings (M, B, d) to losses (B,).
+#: From projections (M, B, d) to losses (B,).
 Loss = Callable[[Tensor], Tensor]
 
 
 @contextmanager
 def batch_statistics(*modules: nn.Module) -> Iterator[None]:
-    """BatchNorm of modules in train mode takes the batch's statistics and leaves its running ones as they are."""
+    """BatchNorm in training mode uses the batch's statistics and does not change its running ones."""
     norms = [m for module in modules for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     before = [norm.track_running_stats for norm in norms]
     for norm in norms:
@@ -95,24 +95,24 @@ def meta_losses(
     """L2 of each sample at theta', whose gradient in omega is that of the whole meta objective (equation 2).
 
     One forward and one backward pass at theta', one forward-mode product at theta, and second derivatives of `inner`
-    alone. Without `second_order` it takes theta' as given: one pass of `embed`, and only what `outer` gives.
+    alone. Without `second_order`, theta' is a constant: one pass of `embed`, and `outer` alone.
 
     Parameters
     ----------
     forward : callable
         See `Forward`; the losses it gives are the same in L1 and L2.
     embed : callable
-        From those of `weights` that matter to the embeddings `forward` gives, differentiable in forward mode.
+        From `weights` to the projections that `forward` returns, differentiable in forward mode.
     inner, outer : callable
-        What L1 and L2 are of the embeddings, augmented features included, besides the losses of `forward`.
+        The parts of L1 and L2 that depend on augmented features, from projections.
     omega : sequence of Tensor
-        What the gradient is wanted in; `outer` depends on all of them.
+        The generators' parameters, in which the gradient is wanted; `outer` depends on all of them.
     weights : dict of Tensor
         theta.
     gradient : dict of Tensor or None
-        grad_theta L1, mean over processes; None: 0. It belongs to what `inner` gives at `z`.
+        grad_theta L1 at `z`, mean over processes; None: 0.
     z : Tensor, shape (M, B, d)
-        Embeddings at theta.
+        Projections at theta.
     rate : float
         ell.
     weight : Tensor, shape (B,), optional
@@ -131,7 +131,7 @@ def meta_losses(
     own, ahead = forward(theta)
     leaf = ahead.detach().requires_grad_()
     losses = outer(leaf)
-    # Gradients are taken here, where it is known in what: a backward pass from the losses would go to z, too.
+    # Gradients in omega alone, which are taken here: a backward pass from the losses would reach z, too.
     pull, *slopes = torch.autograd.grad(mean(losses, weight), [leaf, *omega])
     losses = losses.detach()
     outputs, pulls = [ahead], [pull]
@@ -146,7 +146,7 @@ def meta_losses(
     mixed = torch.autograd.grad((pull * u).sum(), omega)
     parts = [((g - rate * m) * p).sum() for g, m, p in zip(slopes, mixed, omega, strict=True)]
     surrogate = torch.stack(parts).sum()
-    # The training scalar counts what is added to every sample mean(weight) times.
+    # A constant added to every sample counts mean(weight) times in the training scalar.
     return losses + (surrogate - surrogate.detach()) / (1 if weight is None else weight.mean())
 
 

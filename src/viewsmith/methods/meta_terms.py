@@ -1,4 +1,4 @@
-"""What MetAug's two updates share: the terms of its loss, and the same at weights other than the encoder's own."""
+"""Terms of MetAug's loss, used by both of its updates, and the same terms at other weights than the encoder's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from viewsmith.views.pair import Pair
 
 
 def state_of(framework: Framework) -> Weights:
-    """Weights and buffers of a framework as they are, without the memory of `Unified`, which a draw stands for."""
+    """Copies of a framework's weights and buffers; without the memory of `Unified`, whose draw is kept instead."""
     kept = framework.state_dict().items()
     return {name: value.detach().clone() for name, value in kept if not name.startswith("contrast.")}
 
@@ -33,7 +33,7 @@ class Terms:
     Attributes
     ----------
     framework : Framework
-        L_ori: `Unified`, or any other whose encoder and head embed views.
+        L_ori: `Unified`, or any other with an encoder and a head.
     contrast : FeatureContrast or None
         Memory and loss of L_aug; None: there is no such term.
     features : MetaFeatures or None
@@ -55,7 +55,7 @@ class Terms:
     margin_weight: float
     margin_each: bool
 
-    def embeddings(self, pair: Pair, views: Views) -> Tensor:
+    def projections(self, pair: Pair, views: Views) -> Tensor:
         """z, (M, B, d)."""
         if pair.local is None:
             return embed(self.framework.encoder, self.framework.head, views.x)
@@ -63,9 +63,9 @@ class Terms:
         return z.unflatten(0, (-1, len(pair.first)))[:2]
 
     def own_losses(self, pair: Pair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
-        """L_ori (B,) of another framework than `Unified`, and z, from one pass where it embeds both views in one."""
+        """L_ori (B,) of another framework than `Unified`, and z; one forward pass where it takes both views at once."""
         if isinstance(self.framework, Unified):
-            return None, self.embeddings(pair, views)
+            return None, self.projections(pair, views)
         if self.contrast is None:
             losses = self.framework(pair, progress)
             return losses, losses.new_zeros(0)
@@ -78,14 +78,14 @@ class Terms:
         batch = len(pair.first)
         if len(seen) == 1 and len(seen[0]) >= 2 * batch:
             return losses, seen[0].unflatten(0, (-1, batch))[:2]
-        return losses, self.embeddings(pair, views)
+        return losses, self.projections(pair, views)
 
-    def of_embeddings(
+    def of_projections(
         self, draw: Draw | None, *, regularized: bool = False, logs: dict[str, Tensor] | None = None
     ) -> Callable[[Tensor], Tensor]:
-        """From z to what `own_losses` leaves out, (B,): L_ori of `Unified`, delta L_aug and, where asked for, alpha R.
+        """A function from z to the terms that `own_losses` leaves out, (B,).
 
-        What there is to log of a call is put into `logs`.
+        These are L_ori of `Unified`, delta L_aug and, if `regularized`, alpha R. Each call adds to `logs`.
         """
 
         def losses(z: Tensor) -> Tensor:
@@ -99,14 +99,14 @@ class Terms:
                 if augmented is None or added is None:
                     return total
                 total = total + self.feature_weight * added
-                told = {"augmented": added}
+                found = {"augmented": added}
                 if regularized and self.margin_weight:
                     margin = self.contrast.regularization(z, draw, augmented, self.margin, each=self.margin_each)
                     total = total + self.feature_weight * self.margin_weight * margin
-                    told["margin"] = margin
+                    found["margin"] = margin
                 if logs is not None:
-                    told["feature_cosine"] = torch.cosine_similarity(augmented, z, dim=-1)
-                    logs.update({name: value.detach().mean() for name, value in told.items()})
+                    found["feature_cosine"] = torch.cosine_similarity(augmented, z, dim=-1)
+                    logs.update({name: value.detach().mean() for name, value in found.items()})
                 return total
 
         return losses
@@ -114,8 +114,8 @@ class Terms:
 
 @dataclass
 class Inner:
-    """What the encoder's update leaves for that of the generators: the framework's state before it, theta among it,
-    views, draw and embeddings."""
+    """What the generators' update needs of the encoder's: the framework's state before it (theta included), views, draw
+    and projections."""
 
     state: Weights
     theta: list[str]
@@ -128,7 +128,7 @@ class Inner:
 class Whole(nn.Module):
     """`Terms.own_losses` of a batch as a function of the framework's weights, everything else as in `state`.
 
-    Copies, queues and centers of the framework move in clones, which are thrown away.
+    Momentum copies, queues and centers of the framework change only in clones, which are discarded.
     """
 
     def __init__(self, terms: Terms, state: Weights, pair: Pair, views: Views, progress: float) -> None:
@@ -147,26 +147,26 @@ class Whole(nn.Module):
         return found
 
 
-class Embedder(nn.Module):
-    """`Terms.embeddings` likewise; without the loss it can be differentiated in forward mode."""
+class Projector(nn.Module):
+    """`Terms.projections` of a batch likewise; without the loss it can be differentiated in forward mode."""
 
     def __init__(self, terms: Terms, pair: Pair, views: Views) -> None:
         super().__init__()
         self.encoder, self.head = terms.framework.encoder, terms.framework.head
-        self.embeddings = lambda: terms.embeddings(pair, views)
+        self.projections = lambda: terms.projections(pair, views)
 
     def forward(self) -> Tensor:
-        return self.embeddings()
+        return self.projections()
 
     def at(self, weights: Weights) -> Tensor:
-        """z; of other weights than the encoder's and the head's nothing is used."""
+        """z; only the weights of encoder and head are used."""
         given = {name: value for name, value in weights.items() if name.startswith(("encoder.", "head."))}
         found: Tensor = functional_call(self, given, ())
         return found
 
 
 class Attraction(nn.Module):
-    """What views that look at the loss (adversarial ones) see in place of OUCL: a contrast of pairs, without memory."""
+    """The loss that adversarial views climb in place of OUCL: a contrast of pairs, without memory."""
 
     def __init__(self, framework: Framework) -> None:
         super().__init__()

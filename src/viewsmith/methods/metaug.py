@@ -1,11 +1,11 @@
 """MetAug: features augmented by generators that learn from how much they help the encoder (Li et al. 2022, MetAug:
 Contrastive Learning via Meta Feature Augmentation).
 
-Symbols: theta encoder and head (the paper's theta and vartheta), omega the generators (MAGs), z embeddings,
+Symbols: theta encoder and head (the paper's theta and vartheta), omega the generators (MAGs), z projections,
 a_omega(z) augmented features, L = L_ori + delta L_aug (equation 11), ell the rate of the inner step, R the margin
-regularization (equation 5). Algorithm 1, per batch: update theta on L with omega as it is; then update omega on
-L at theta' = theta - ell grad_theta L, plus alpha R, where theta is what the first update started from, so that its
-gradient is the inner one and need not be computed again.
+regularization (equation 5). Algorithm 1, per batch: update theta on L, omega fixed; then update omega on L at
+theta' = theta - ell grad_theta L, plus alpha R. Here theta is the value before the first update, whose gradient is
+therefore the inner one and is not computed again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from viewsmith.frameworks.unified import Views, check_batch
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
 from viewsmith.methods.meta_step import batch_statistics, check_statistics, inner_gradient, meta_losses
-from viewsmith.methods.meta_terms import Attraction, Embedder, Inner, Terms, Whole, state_of
+from viewsmith.methods.meta_terms import Attraction, Inner, Projector, Terms, Whole, state_of
 from viewsmith.networks.per_view import ViewEncoders
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 from viewsmith.views.pair import Pair, ViewPair
@@ -46,7 +46,7 @@ class MetAugMethod(Method):
     contrast : FeatureContrast, optional
         Of L_aug, where the framework is not `Unified`, which has its own.
     n_views : int
-        M, with a shared encoder; other frameworks than `Unified` take 2.
+        M, with a shared encoder; 2 with other frameworks than `Unified`.
     meta : {"second-order", "first-order", "frozen", "none"}
         How the generators learn: through the inner step, with its result taken as given, not at all.
     feature_weight : float
@@ -95,22 +95,79 @@ class MetAugMethod(Method):
             raise InputError(f"n_views is {n_views}, expected 2 with another framework than oucl")
         self.framework, self.views, self.features = framework, views, features
         self.added = None if isinstance(framework, Unified) else contrast
-        found = framework.contrast if isinstance(framework, Unified) else contrast
-        self.terms = Terms(framework, found, features, feature_weight, margin, margin_weight, margin_each)
+        self.feature_weight, self.margin_weight, self.margin_each = feature_weight, margin_weight, margin_each
+        self.margin: Margin = margin
         self.n_views, self.meta, self.inner_rate, self.every = n_views, meta, inner_rate, every
         self.epochs, self.optimizer, self.feature_optimizer = epochs, optimizer, feature_optimizer
         self.inner: Inner | None = None
         if features is not None and meta == "frozen":
             features.requires_grad_(False)
-        views.bind(Attraction(framework) if isinstance(framework, Unified) else framework)
 
     def phases(self) -> list[Phase]:
-        theta = [p for p in self.framework.parameters() if p.requires_grad]
-        updates = [Update("encoder", EncoderStep(self), theta, self.optimizer)]
-        if self.learns:
-            step = FeatureStep(self)
-            updates.append(Update("features", step, optimizer=self.feature_optimizer, every=self.every))
+        updates = [Update("encoder", self.encoder_step, (self.framework,), self.optimizer)]
+        if self.features is not None and self.learns:
+            updates.append(Update("features", self.feature_step, (self.features,), self.feature_optimizer, self.every))
         return [Phase("train", self.epochs, updates)]
+
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """theta: L, omega fixed; moves encoder and head. The batch enters the memory last."""
+        check_batch(len(batch.x))
+        terms, logs = self.terms, dict[str, Tensor]()
+        pair, views = self.views_of(batch.x, batch.index, batch.generator, batch.progress)
+        memory = None if terms.contrast is None else terms.contrast.memory
+        draw = None if memory is None else memory.draw(len(batch.x), views.ids, batch.generator)
+        inner = self.learns and batch.step % self.every == 0
+        state = state_of(self.framework) if inner else {}
+        own, z = terms.own_losses(pair, views, batch.progress)
+        losses = terms.of_projections(draw, logs=logs)(z)
+        if memory is not None:
+            memory.write(z, views.ids)
+        if inner:
+            theta = [name for name, p in self.framework.named_parameters() if p.requires_grad]
+            self.inner = Inner(state, theta, pair, views, draw, z.detach())
+        return losses if own is None else own + losses, logs
+
+    def feature_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """omega: (L + alpha R) / delta at theta' = theta - ell grad_theta L; moves the generators."""
+        terms, logs = self.terms, dict[str, Tensor]()
+        inner, self.inner = self.inner, None
+        assert inner is not None and self.features is not None
+        if self.meta == "second-order":
+            check_statistics(self.framework, self.features)
+        whole = Whole(terms, inner.state, inner.pair, inner.views, batch.progress)
+        theta = {name: inner.state[name] for name in inner.theta}
+        first, second = terms.of_projections(inner.draw), terms.of_projections(inner.draw, regularized=True, logs=logs)
+        with batch_statistics(self.framework, self.features):
+            if self.optimizer.clip is None:
+                gradient = {name: p.grad for name, p in self.framework.named_parameters() if name in theta}
+            else:  # the gradient that the encoder's update leaves is clipped, which is not linear in omega
+                gradient = dict(inner_gradient(whole.at, first, theta, batch.weight))
+            losses = meta_losses(
+                whole.at,
+                Projector(terms, inner.pair, inner.views).at,
+                first,
+                second,
+                omega=[p for p in self.features.parameters() if p.requires_grad],
+                weights=theta,
+                gradient=gradient,
+                z=inner.z,
+                rate=self.inner_rate,
+                second_order=self.meta == "second-order",
+                weight=batch.weight,
+            )
+        return losses / terms.feature_weight, {name: logs[name] for name in ("margin",) if name in logs}
+
+    @property
+    def terms(self) -> Terms:
+        """The terms of L, and R, on this method's parts."""
+        contrast = self.framework.contrast if isinstance(self.framework, Unified) else self.added
+        weights = self.feature_weight, self.margin, self.margin_weight, self.margin_each
+        return Terms(self.framework, contrast, self.features, *weights)
+
+    @property
+    def served(self) -> nn.Module:
+        """The framework as the views see it: adversarial ones climb a contrast of pairs in place of OUCL."""
+        return Attraction(self.framework) if isinstance(self.framework, Unified) else self.framework
 
     @property
     def learns(self) -> bool:
@@ -124,7 +181,7 @@ class MetAugMethod(Method):
         encoder = self.framework.encoder
         split = isinstance(encoder, ViewEncoders) and encoder.split is not None
         made = [
-            self.views(x, index=index, generator=generator, progress=progress)
+            self.views(x, index=index, generator=generator, progress=progress, framework=self.served)
             for _ in range(1 if split else self.n_views - 1)
         ]
         pair, shown = made[0], [p.ids[1] for p in made if p.ids is not None]
@@ -143,7 +200,7 @@ class MetAugMethod(Method):
         self.inner = None
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        """h of all views side by side, ``view-1`` and so on for one of them, or their embeddings."""
+        """h of all views side by side, ``view-1`` and so on for one of them, or their projections."""
         h: Tensor = self.framework.encoder(x)
         if output.startswith("view-"):
             return h.chunk(self.n_views, dim=1)[int(output.removeprefix("view-")) - 1]
@@ -154,14 +211,14 @@ class MetAugMethod(Method):
         return self.views.needs_pool
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """One view of each sample before it is embedded; of augmented features see `feature_views`."""
-        return self.views.view(x, index=index, generator=generator)
+        """One view of each sample; for augmented features see `feature_views`."""
+        return self.views.view(x, index=index, generator=generator, framework=self.served)
 
     @torch.no_grad()
     def feature_views(
         self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Directions of the embeddings of M views of scaled samples, and their augmented features; both (M, B, d).
+        """Projections of M views of scaled samples, on the sphere, and their augmented features; both (M, B, d).
 
         Raises
         ------
@@ -170,69 +227,5 @@ class MetAugMethod(Method):
         """
         if self.features is None:
             raise InputError("meta is 'none': there are no generators of features; fit with another one")
-        z = unit(full_precision(self.terms.embeddings(*self.views_of(x, index, generator))))
+        z = unit(full_precision(self.terms.projections(*self.views_of(x, index, generator))))
         return z, self.features(z)
-
-
-class EncoderStep(nn.Module):
-    """L of a batch for encoder and head, with the generators as they are; the memory takes the batch last."""
-
-    def __init__(self, method: MetAugMethod) -> None:
-        super().__init__()
-        self.framework, self.features, self.added = method.framework, method.features, method.added
-        self.method = [method]  # in a list: its other parts do not belong to this update
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        method, terms, logs = self.method[0], self.method[0].terms, dict[str, Tensor]()
-        check_batch(len(batch.x))
-        pair, views = method.views_of(batch.x, batch.index, batch.generator, batch.progress)
-        memory = None if terms.contrast is None else terms.contrast.memory
-        draw = None if memory is None else memory.draw(len(batch.x), views.ids, batch.generator)
-        inner = method.learns and batch.step % method.every == 0
-        state = state_of(self.framework) if inner else {}
-        own, z = terms.own_losses(pair, views, batch.progress)
-        losses = terms.of_embeddings(draw, logs=logs)(z)
-        if memory is not None:
-            memory.write(z, views.ids)
-        if inner:
-            theta = [name for name, p in self.framework.named_parameters() if p.requires_grad]
-            method.inner = Inner(state, theta, pair, views, draw, z.detach())
-        return losses if own is None else own + losses, logs
-
-
-class FeatureStep(nn.Module):
-    """(L + alpha R) / delta at theta', for the generators alone; nothing of the encoder's is touched."""
-
-    def __init__(self, method: MetAugMethod) -> None:
-        super().__init__()
-        self.features = method.features
-        self.method = [method]
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        method, terms, logs = self.method[0], self.method[0].terms, dict[str, Tensor]()
-        inner, method.inner = method.inner, None
-        assert inner is not None and method.features is not None
-        if method.meta == "second-order":
-            check_statistics(method.framework, method.features)
-        whole = Whole(terms, inner.state, inner.pair, inner.views, batch.progress)
-        theta = {name: inner.state[name] for name in inner.theta}
-        first, second = terms.of_embeddings(inner.draw), terms.of_embeddings(inner.draw, regularized=True, logs=logs)
-        with batch_statistics(method.framework, method.features):
-            if method.optimizer.clip is None:
-                gradient = {name: p.grad for name, p in method.framework.named_parameters() if name in theta}
-            else:  # what the encoder's update leaves is cut, which is not linear in the generators
-                gradient = dict(inner_gradient(whole.at, first, theta, batch.weight))
-            losses = meta_losses(
-                whole.at,
-                Embedder(terms, inner.pair, inner.views).at,
-                first,
-                second,
-                omega=[p for p in method.features.parameters() if p.requires_grad],
-                weights=theta,
-                gradient=gradient,
-                z=inner.z,
-                rate=method.inner_rate,
-                second_order=method.meta == "second-order",
-                weight=batch.weight,
-            )
-        return losses / terms.feature_weight, {name: logs[name] for name in ("margin",) if name in logs}

@@ -2,13 +2,13 @@
 
 Symbols: x a sample, f the encoder with its head, a the framework's other augmentation (identity where there is
 none), psi the generator, eps = mu + sigma * e the noise, e ~ N(0, I). One joint update moves encoder and generator
-through the reparameterised noise (equation 17, Algorithms 1 and 2).
+through the reparameterized noise (equation 17, Algorithms 1 and 2).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -59,13 +59,14 @@ class PiNDAMethod(Method):
         self.penalty: Penalty = penalty
         self.penalty_weight = penalty_weight
         self.epochs, self.optimizer = epochs, optimizer
-        views.bind(framework)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.epochs, [Update("encoder and noise", self, optimizer=self.optimizer)])]
+        trains = (self.framework, self.views, self.noise)
+        return [Phase("train", self.epochs, [Update("encoder and noise", self.joint_step, trains, self.optimizer)])]
 
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        pair = self.views(batch.x, index=batch.index, generator=batch.generator, progress=batch.progress)
+    def joint_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The framework's losses of noisy views, and the penalty on the noise; moves encoder and generator."""
+        pair = self.views.for_batch(batch, self.framework)
         # One pass of the generator: of the sample where both views start from it, else of both together.
         same = pair.first is pair.second
         inputs = pair.first if same or not self.two_sided else torch.cat([pair.first, pair.second])
@@ -101,6 +102,11 @@ class PiNDAMethod(Method):
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.noise(x, index=index, generator=generator)
 
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
+        """Noise that sits on few features, has collapsed, or has grown."""
+        diagnosed = [row for row in rows if "noise_level" in row]
+        return noise_warnings(diagnosed[0], diagnosed[-1]) if diagnosed else []
+
     @torch.no_grad()
     def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         """``sigma`` (predicted deviation), ``noise`` (a draw of it) and ``view`` (x + noise), of the shape of `x`."""
@@ -122,3 +128,24 @@ class PiNDAMethod(Method):
         spread = profile.std(correction=0) / profile.mean()
         level = (sigma.square().sum() / counted.sum()).sqrt()
         return {"noise_level": float(level), "noise_spread": float(spread)}
+
+
+def noise_warnings(first: dict[str, Any], last: dict[str, Any]) -> list[str]:
+    """What is wrong with learned noise, and what to do, from the first and the last diagnosis of a training."""
+    found = []
+    if last["noise_spread"] > 1:
+        found.append(
+            f"the learned noise sits on few features: its spread over features is {last['noise_spread']:.1f} "
+            "(standard deviation over mean, above 1); raise penalty_weight or use penalty='log_barrier'"
+        )
+    if last["noise_level"] < min(0.02, first["noise_level"] / 2):
+        found.append(
+            f"the learned noise has collapsed to {last['noise_level']:.3f} standard deviations: "
+            "views equal their samples; use level='fixed' or a larger penalty_weight"
+        )
+    elif last["noise_level"] > 3 * max(first["noise_level"], 1.0):
+        found.append(
+            f"the learned noise has grown to {last['noise_level']:.1f} standard deviations: "
+            "use level='fixed' or a smaller penalty_weight"
+        )
+    return found

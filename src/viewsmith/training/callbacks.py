@@ -1,4 +1,4 @@
-"""What happens beside training: progress on the terminal, metrics on disk, label-free diagnostics, warnings."""
+"""Callbacks: progress on the terminal, metrics on disk, label-free diagnostics, warnings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ProgressBar(Callback):
 
 
 class History(Callback):
-    """Keeps the metric rows and, with a path, appends each to a file of JSON lines as it comes."""
+    """Keeps the metric rows and, with a path, appends each to a file of JSON lines at once."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -83,7 +83,7 @@ class History(Callback):
     def start(self, trainer: Trainer) -> None:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Rows written after the checkpoint that training goes on from belong to epochs that come again.
+            # Rows written after the checkpoint that training resumes from belong to epochs that run again.
             self.path.write_text("".join(json_line(row) for row in self.rows), encoding="utf-8")
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
@@ -104,8 +104,8 @@ class History(Callback):
 class Diagnostics(Callback):
     """Label-free numbers of the representation of a fixed sample of rows, about `points` times in a training.
 
-    Feature standard deviation, effective rank, uniformity, alignment of each row with a view of it, and what the
-    method says of itself. Made with the weights and BatchNorm statistics of the moment; training is not touched.
+    Feature standard deviation, effective rank, uniformity, alignment of each row with a view of it, and what
+    `Method.diagnose` returns. Computed with the current weights and BatchNorm statistics; training is not changed.
     """
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
@@ -145,9 +145,10 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
 
 
 class EarlyWarnings(Callback):
-    """Names once what a method says goes wrong, when it says so first; at the end takes back what is no longer so.
+    """Warns of each thing that `Method.early_warnings` finds once; at the end withdraws what is no longer true.
 
-    Comes after `Diagnostics` and `History` among the callbacks; what is wrong at the end is told by others.
+    Place it after `Diagnostics` and `History` among the callbacks. What is wrong at the end is reported elsewhere
+    (`collapse_warnings`, `Method.warnings`).
     """
 
     def __init__(self, history: History) -> None:
@@ -168,7 +169,7 @@ class EarlyWarnings(Callback):
         still = trainer.method.early_warnings(self.history.rows, 1.0)
         for name, line in self.named.items():
             if name not in still:
-                self._say(f"no longer so when training ended: {line}")
+                self._say(f"no longer true when training ended: {line}")
 
     def state(self) -> dict[str, Any]:
         return {"named": self.named}
@@ -183,7 +184,10 @@ class EarlyWarnings(Callback):
 
 
 def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
-    """Plain words about what the last diagnostics, of `n_samples` training samples, say; each also a warning."""
+    """What is wrong in the last diagnostics, of `n_samples` training samples; each line is also issued as a warning.
+
+    Only what holds for any method; `Method.warnings` returns the rest.
+    """
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
     found = []
     # n samples span n - 1 dimensions at most.
@@ -192,23 +196,6 @@ def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[
             f"the representation has collapsed: its effective rank is {last['effective_rank']:.1f}; "
             "if the rows are not all alike, use stronger views, a larger batch or a lower learning rate"
         )
-    if last is not None and last.get("noise_spread", 0) > 1:
-        found.append(
-            f"the learned noise sits on few features: its spread over features is {last['noise_spread']:.1f} "
-            "(standard deviation over mean, above 1); raise penalty_weight or use penalty='log_barrier'"
-        )
-    if last is not None and "noise_level" in last:
-        first = next(row for row in rows if "noise_level" in row)
-        if last["noise_level"] < min(0.02, first["noise_level"] / 2):
-            found.append(
-                f"the learned noise has collapsed to {last['noise_level']:.3f} standard deviations: "
-                "views equal their samples; use level='fixed' or a larger penalty_weight"
-            )
-        elif last["noise_level"] > 3 * max(first["noise_level"], 1.0):
-            found.append(
-                f"the learned noise has grown to {last['noise_level']:.1f} standard deviations: "
-                "use level='fixed' or a smaller penalty_weight"
-            )
     for line in found:
         warnings.warn(line, UserWarning, stacklevel=2)
     return found

@@ -21,8 +21,8 @@ POINTER = "latest.json"
 class CheckpointFolder:
     """The last state of a training, in a folder of its own.
 
-    ``latest.json`` names the tensor file that belongs to it, and is replaced last: a process killed at any moment
-    leaves the previous checkpoint or the new one, never a mixture.
+    ``latest.json`` names the tensor file and is replaced last: a process killed at any moment leaves the previous
+    checkpoint or the new one, never a mixture.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class CheckpointFolder:
         target = self.path / f"state-{record['steps']}-{uuid.uuid4().hex[:8]}.safetensors"
         save_tensors(target, tensors)
         write_json_atomic(self.path / POINTER, {"file": target.name, "record": dict(record)})
-        # Earlier states, and what writers that were killed left half-way.
+        # Earlier states, and partial files of writers that were killed.
         for old in self.path.glob("*state-*.safetensors"):
             if old != target:
                 old.unlink(missing_ok=True)
@@ -66,7 +66,7 @@ class CheckpointFolder:
 
 def _damaged(path: Path, reason: str) -> InputError:
     return InputError(
-        f"the checkpoint file {path} is damaged: {reason}; delete the folder {path.parent} to start afresh"
+        f"the checkpoint file {path} is damaged: {reason}; delete the folder {path.parent} to start again"
     )
 
 

@@ -1,4 +1,4 @@
-"""The engine: runs any method's phases and updates, in one process or several, and can stop and go on anywhere."""
+"""The engine: runs any method's phases and updates, in one process or several; can stop and resume at any step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -16,51 +15,38 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.core.method import Batch, Method, Phase, Update
+from viewsmith.core.method import Batch, Method, Phase
 from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
-from viewsmith.training.optimizers import learning_rate, make_optimizer
+from viewsmith.training.optimizers import learning_rate, training_progress
+from viewsmith.training.updates import RunningUpdate, begin, check_result, freeze
 
 Status = Literal["finished", "interrupted", "time limit"]
 
 
 class Callback:
-    """What may happen beside training; every hook is optional."""
+    """Hooks that the engine calls during training; every one is optional."""
 
     def start(self, trainer: Trainer) -> None:
-        """Before the first step (also of a resumed run)."""
+        """Before the first step, also when a run is resumed."""
 
     def step(self, trainer: Trainer) -> None:
         """After every step; must be cheap and must not wait for the device."""
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
-        """After every epoch; `row` is what goes to the metrics and may be added to."""
+        """After every epoch; `row` becomes the line of metrics, and entries may be added to it."""
 
     def end(self, trainer: Trainer, status: Status) -> None:
-        """After the last step, whatever the reason."""
+        """After the last step, for whatever reason training ends."""
 
     def state(self) -> dict[str, Any]:
-        """Plain data to keep in checkpoints."""
+        """Plain data for checkpoints."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
-
-
-@dataclass
-class _Running:
-    """An update at work: its module as wrapped for several processes, its optimizer, its part of the epoch's sums."""
-
-    update: Update
-    module: nn.Module
-    parameters: list[nn.Parameter]
-    frozen: list[nn.Parameter]
-    optimizer: torch.optim.Optimizer
-    loss: Tensor | None = None
-    logs: dict[str, Tensor] = field(default_factory=dict)
-    count: int = 0
+        """Restore what `state` returned."""
 
 
 class Trainer:
@@ -70,7 +56,7 @@ class Trainer:
     ----------
     method : Method
     seed : int
-        Every draw is addressed by it; see `viewsmith.core.random`.
+        All random streams are derived from it; see `viewsmith.core.random`.
     batch_size : int
         Samples per step over all processes; cut to the number of rows.
     device : torch.device or str
@@ -78,13 +64,13 @@ class Trainer:
         Forward passes under bfloat16 autocast, or not.
     callbacks : sequence of Callback
     minutes : float, optional
-        Stop at this age of the run, a resumed run's earlier time included.
+        Stop after this time; of a resumed run, the time before counts, too.
     checkpoint : CheckpointFolder, optional
-        Where to keep the state: every `checkpoint_every` seconds, after each phase, and when stopped. On a CPU a
-        resumed training equals an uninterrupted one bit for bit, with any number of threads as long as it stays the
-        same: torch's batch norm adds up its rows in one part per thread, which changes the last digits.
+        Where the state is saved: every `checkpoint_every` seconds, after each phase, and when stopped. On a CPU a
+        resumed training equals an uninterrupted one bit for bit, if the number of threads is the same: torch's
+        BatchNorm sums its rows in one part per thread, which changes the last digits.
     interruptible : bool
-        On SIGINT or SIGTERM finish the step, keep the state and return, instead of raising.
+        On SIGINT or SIGTERM finish the step, save the state and return, instead of raising.
     """
 
     def __init__(
@@ -110,7 +96,7 @@ class Trainer:
         self.phase_index = self.epoch = self.step = self.steps = 0
         self.seconds = 0.0
         self.loss = float("nan")
-        self.running: list[_Running] = []
+        self.running: list[RunningUpdate] = []
         self._stop = False
 
     @property
@@ -134,11 +120,14 @@ class Trainer:
         Raises
         ------
         TrainingError
-            The loss is not finite.
+            The loss is not finite, or a step returns something else than pair losses and what to log.
         InputError
-            A checkpoint to resume from is damaged, or of a training on another number of rows.
+            A checkpoint to resume from is damaged, or of a training on another number of rows; or an update trains
+            nothing.
         """
         self.method.to(self.device)
+        if distributed.is_distributed() and self.device.type == "cuda":
+            nn.SyncBatchNorm.convert_sync_batchnorm(self.method)
         self.x: Rows = x.to(self.device)
         world = distributed.world_size()
         self.local_batch = max(1, min(self.batch_size, len(x)) // world)
@@ -163,10 +152,10 @@ class Trainer:
             phase = self.phase
             if self.epoch == 0 and self.step == 0 and phase.start is not None:
                 phase.start(derive_seed(self.seed, "phase", self.phase_index))
-            self.running = [self._begin(update) for update in phase.updates]
+            self.running = [begin(update, self.method) for update in phase.updates]
             if self._restored is not None:
                 for run in self.running:
-                    unpack_optimizer(f"optimizer/{run.update.name}", run.optimizer, self._restored)
+                    unpack_optimizer(f"optimizer/{run.name}", run.optimizer, self._restored)
                     self._restore_sums(run, self._restored)
                 self._restored = None
             self.method.train()
@@ -189,13 +178,16 @@ class Trainer:
             samples = self.x[index]
             done = self.epoch * self.steps_per_epoch + self.step
             for number, run in enumerate(self.running):
-                if done % run.update.every:
+                if done % run.every:
                     continue
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
-                _freeze(run.frozen, True)
-                batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done, progress=done / total)
-                self._update(run, batch)
-                _freeze(run.frozen, False)
+                progress = training_progress(run.spec, done / total)
+                batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done, progress=progress)
+                freeze(run.frozen, True)
+                try:
+                    self._update(run, batch)
+                finally:
+                    freeze(run.frozen, False)
             self.step += 1
             self.steps += 1
             for callback in self.callbacks:
@@ -210,24 +202,21 @@ class Trainer:
                 break
         return None
 
-    def _update(self, run: _Running, batch: Batch) -> None:
-        spec = run.update.optimizer
-        rate = learning_rate(spec, batch.progress)
+    def _update(self, run: RunningUpdate, batch: Batch) -> None:
+        rate = learning_rate(run.spec, batch.progress)
         for group in run.optimizer.param_groups:
             group["lr"] = rate
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
-            losses, logs = run.module(batch)
+            found = run.step(batch)
+        check_result(found, run, batch, self.method)
+        losses, logs = found
         loss = (losses if batch.weight is None else batch.weight * losses).mean()
         run.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        if spec.clip is not None:
-            nn.utils.clip_grad_norm_(run.parameters, spec.clip)
+        if run.spec.clip is not None:
+            nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)
         run.optimizer.step()
-        # Sums stay on the device: nothing here waits for it.
-        run.loss = loss.detach() if run.loss is None else run.loss + loss.detach()
-        for name, value in logs.items():
-            run.logs[name] = run.logs[name] + value.detach() if name in run.logs else value.detach()
-        run.count += 1
+        run.add(loss, logs)
 
     def _finish_epoch(self, phase: Phase) -> None:
         row: dict[str, Any] = {"phase": phase.name, "epoch": self.epochs_done + 1, "step": self.steps}
@@ -237,15 +226,15 @@ class Trainer:
             loss = float(run.loss) / run.count
             if not math.isfinite(loss):
                 raise TrainingError(
-                    f"the loss of update {run.update.name!r} became {loss} in epoch {row['epoch']} of phase "
-                    f"{phase.name!r}: lower the learning rate ({run.update.optimizer.learning_rate}) "
+                    f"the loss of update {run.name!r} became {loss} in epoch {row['epoch']} of phase "
+                    f"{phase.name!r}: lower the learning rate ({run.spec.learning_rate}) "
                     "or check the data for extreme values"
                 )
             row.setdefault("loss", loss)
             if len(self.running) > 1:
-                row[f"loss/{run.update.name}"] = loss
+                row[f"loss/{run.name}"] = loss
             row.update({name: float(value) / run.count for name, value in run.logs.items()})
-            run.loss, run.logs, run.count = None, {}, 0
+            run.clear()
         self.loss = row.get("loss", float("nan"))
         row["learning_rate"] = self.running[0].optimizer.param_groups[0]["lr"]
         row["seconds"] = round(self.age, 3)
@@ -269,21 +258,6 @@ class Trainer:
         """Rows of this epoch in their order: a permutation addressed by phase and epoch."""
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", self.phase_index, self.epoch))
         return torch.randperm(len(self.x), generator=generator).to(self.device)
-
-    def _begin(self, update: Update) -> _Running:
-        trainable = [p for p in update.module.parameters() if p.requires_grad]
-        parameters = trainable if update.parameters is None else list(update.parameters)
-        moving = {id(p) for p in parameters}
-        frozen = [p for p in trainable if id(p) not in moving]
-        module: nn.Module = update.module
-        if distributed.is_distributed():
-            if self.device.type == "cuda":
-                module = nn.SyncBatchNorm.convert_sync_batchnorm(module)
-            # DDP decides what to keep in step by what requires a gradient when it wraps.
-            _freeze(frozen, True)
-            module = nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
-            _freeze(frozen, False)
-        return _Running(update, module, parameters, frozen, make_optimizer(update.optimizer, parameters))
 
     def _stopped(self) -> Status | None:
         late = self.minutes is not None and self.age > self.minutes * 60
@@ -329,11 +303,11 @@ class Trainer:
         if self.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
         for run in self.running if self.phase_index < len(self.phases) and (self.epoch or self.step) else []:
-            tensors |= pack_optimizer(f"optimizer/{run.update.name}", run.optimizer)
+            tensors |= pack_optimizer(f"optimizer/{run.name}", run.optimizer)
             if run.loss is not None:
-                tensors[f"sum/{run.update.name}/loss"] = run.loss
-                tensors |= {f"sum/{run.update.name}/log/{name}": value for name, value in run.logs.items()}
-                tensors[f"sum/{run.update.name}/count"] = torch.tensor(run.count)
+                tensors[f"sum/{run.name}/loss"] = run.loss
+                tensors |= {f"sum/{run.name}/log/{name}": value for name, value in run.logs.items()}
+                tensors[f"sum/{run.name}/count"] = torch.tensor(run.count)
         record = {
             "phase": self.phase_index,
             "epoch": self.epoch,
@@ -354,7 +328,7 @@ class Trainer:
         if record["rows"] != len(self.x):
             raise InputError(
                 f"the checkpoint is of a training on {record['rows']} rows, and {len(self.x)} are given: "
-                "go on with the same data, or start afresh in another folder"
+                "resume with the same data, or train in another folder"
             )
         prefix = "method/"
         weights = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
@@ -369,18 +343,13 @@ class Trainer:
             callback.restore(record["callbacks"].get(type(callback).__name__, {}))
         return tensors
 
-    def _restore_sums(self, run: _Running, tensors: dict[str, Tensor]) -> None:
-        prefix = f"sum/{run.update.name}/"
+    def _restore_sums(self, run: RunningUpdate, tensors: dict[str, Tensor]) -> None:
+        prefix = f"sum/{run.name}/"
         if f"{prefix}loss" in tensors:
             run.loss = tensors[f"{prefix}loss"].to(self.device)
             run.count = int(tensors[f"{prefix}count"])
             logs = f"{prefix}log/"
             run.logs = {n[len(logs) :]: t.to(self.device) for n, t in tensors.items() if n.startswith(logs)}
-
-
-def _freeze(parameters: list[nn.Parameter], frozen: bool) -> None:
-    for parameter in parameters:
-        parameter.requires_grad_(not frozen)
 
 
 @contextlib.contextmanager

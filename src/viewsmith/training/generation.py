@@ -15,7 +15,7 @@ from viewsmith.core.random import stream
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import LEVELS, adaptive_levels, random_levels
 
-#: Shares of samples where nothing asked for them.
+#: The fraction of a sample for which none was computed.
 UNKNOWN = float("nan")
 
 
@@ -32,21 +32,21 @@ class ViewGenerator(Protocol):
     def device(self) -> torch.device: ...
 
     def describe(self) -> dict[str, Any]:
-        """What it is, in plain JSON values, with ``name`` and ``version``; it tells banks apart.
+        """What it is, in plain JSON values, with ``name`` and ``version``: caches with other values are other caches.
 
-        With ``features`` where shares and quality are seen whatever the noise.
+        With ``features`` where fractions and quality are computed for every kind of noise.
         """
         ...
 
-    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """How much noise each of all rows can bear, float64 (n,), from 0 to 1.
+    def fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """How much noise each of all rows tolerates, float64 (n,), from 0 to 1.
 
-        And the axis of the foreground, (D,), by which that was found; of width 0 where there are no patches.
+        Also the axis of the foreground, (D,), from which it was computed; of width 0 where there are no patches.
         """
         ...
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        """q of some rows and a view of each, (B,), seen by what gave the fractions."""
+        """q of some rows and a view of each, (B,), by the features that gave the fractions."""
         ...
 
     def generate(
@@ -57,18 +57,18 @@ class ViewGenerator(Protocol):
 
 
 def generate(
-    bank: ViewCacheFolder,
+    cache: ViewCacheFolder,
     rows: Tensor,
     generator: ViewGenerator,
     *,
     shard: tuple[int, int] = (1, 1),
     progress: bool = False,
 ) -> None:
-    """Make the blocks that a bank lacks.
+    """Make the blocks that are missing in a cache of views.
 
     Parameters
     ----------
-    bank : ViewCacheFolder
+    cache : ViewCacheFolder
         Opened for these rows and this generator.
     rows : Tensor, shape (n, ...)
         Samples in the units of the data.
@@ -78,47 +78,47 @@ def generate(
     progress : bool
         Show a bar with the time left on stderr when that is a terminal.
     """
-    record = bank.read_record()
-    if bank.read_levels() is None:
-        bank.write_levels(*find_levels(record, rows, generator))
-    known, axis = bank.read_levels(), bank.read_axis()
+    record = cache.read_record()
+    if cache.read_levels() is None:
+        cache.write_levels(*find_levels(record, rows, generator))
+    known, axis = cache.read_levels(), cache.read_axis()
     assert known is not None
-    (part, parts), seen = shard, _seen(record)
-    todo = [number for number in bank.missing() if number % parts == part - 1]
+    (part, parts), measured = shard, _measured(record)
+    todo = [number for number in cache.missing() if number % parts == part - 1]
     for number in _shown(todo) if progress else todo:
-        index = bank.rows_of(number)
-        block, level, seeds = rows[index], known[1][index], bank.seeds(index)
+        index = cache.rows_of(number)
+        block, level, seeds = rows[index], known[1][index], cache.seeds(index)
         views, quality = [], []
         for view in range(record["views_per_sample"]):
             streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
             views.append(generator.generate(block, index, view, level[:, view], streams))
-            q = generator.quality(block, views[-1], axis) if seen else torch.full((len(block),), UNKNOWN)
+            q = generator.quality(block, views[-1], axis) if measured else torch.full((len(block),), UNKNOWN)
             quality.append(q.float().cpu())
-        bank.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
-    if not bank.missing():
-        bank.finish()
+        cache.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
+    if not cache.missing():
+        cache.finish()
 
 
 def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:
-    """Shares, float64 (n,), noise levels, int64 (n, K), and axis, (D,), of the noise that a bank's record names.
+    """Fractions, float64 (n,), noise levels, int64 (n, K), and axis, (D,), for the noise in a cache's record.
 
-    ``adaptive``: by the share, all views of a sample alike; ``random``: one of the five levels for each view;
-    ``constant:L``: L; ``none``: views that are there already, of unknown level (-1). All but the first ask for shares
-    where the generator was given features alone; else these are unknown (NaN), and there is no axis.
+    ``adaptive``: by the fraction, the same for all views of a sample; ``random``: one of the five levels for each view;
+    ``constant:L``: L; ``none``: views that exist already, of unknown level (-1). Except for ``adaptive``, fractions are
+    computed only where the generator was given features; else they are NaN, and there is no axis.
     """
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
-    share, axis = torch.full((n,), UNKNOWN, dtype=torch.float64), torch.zeros(0)
-    if _seen(record):
-        share, axis = (found.cpu() for found in generator.shares(rows))
+    fraction, axis = torch.full((n,), UNKNOWN, dtype=torch.float64), torch.zeros(0)
+    if _measured(record):
+        fraction, axis = (found.cpu() for found in generator.fractions(rows))
     if noise == "adaptive":
-        return share, adaptive_levels(share)[:, None].repeat(1, k), axis
+        return fraction, adaptive_levels(fraction)[:, None].repeat(1, k), axis
     if noise == "random":
-        return share, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
-    return share, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), axis
+        return fraction, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
+    return fraction, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), axis
 
 
-def _seen(record: dict[str, Any]) -> bool:
-    """Whether shares and quality are looked at."""
+def _measured(record: dict[str, Any]) -> bool:
+    """Whether fractions and quality are computed."""
     return record["noise"] == "adaptive" or "features" in record["generator"]
 
 

@@ -10,16 +10,21 @@ from torch import nn
 from viewsmith.core.method import Optimizer
 
 
+def training_progress(spec: Optimizer, progress: float) -> float:
+    """Position on the learning-rate curve, 0 to 1, at a fraction of the phase's steps (`span`)."""
+    begin, end = spec.span
+    return begin + progress * (end - begin)
+
+
 def learning_rate(spec: Optimizer, progress: float) -> float:
-    """Rate at a share of the phase's steps, 0 to 1."""
-    progress = spec.span[0] + progress * (spec.span[1] - spec.span[0])
+    """Rate at a position on the curve, 0 to 1."""
     if progress < spec.warmup:
         return spec.learning_rate * progress / spec.warmup
     if spec.schedule == "constant":
         return spec.learning_rate
-    share = (progress - spec.warmup) / (1 - spec.warmup)
+    done = (progress - spec.warmup) / (1 - spec.warmup)
     low = spec.final * spec.learning_rate
-    return low + (spec.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * share))
+    return low + (spec.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * done))
 
 
 def make_optimizer(spec: Optimizer, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -47,7 +47,7 @@ class RunFolder:
             raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
 
     def open_for(self, config: dict[str, Any], *, resume: bool) -> bool:
-        """Make the folder ready for a training of this configuration; whether an earlier one can be gone on with.
+        """Make the folder ready for a training of this configuration; returns whether there is one to resume.
 
         Raises
         ------
@@ -63,10 +63,10 @@ class RunFolder:
                 )
             if not resume:
                 raise InputError(
-                    f"{self.path} already holds this run: add --resume to go on with it, or choose another folder"
+                    f"{self.path} already holds this run: add --resume to continue it, or choose another folder"
                 )
             return True
-        # A configuration that a kill cut off in writing is nobody's file.
+        # A temporary file of a configuration whose writing was killed is not a user's file.
         if self.path.exists() and (
             not self.path.is_dir() or any(not f.name.startswith(".config-") for f in self.path.iterdir())
         ):

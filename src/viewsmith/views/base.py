@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,12 +66,16 @@ class ViewMaker(nn.Module):
         2: both views of a pair are made (the usual case); 1: the second only, the first stays the sample.
     needs_pool : bool
         Whether views take something from other rows; `prepare` must then be called first.
+    needs_loss : bool
+        Whether views depend on the loss that they serve: ``loss=`` of `pair` (and of the call) is then the framework,
+        called with a `Pair`. Makers without it are called without ``loss``.
     pool : Tensor, Samples or None
         Rows the maker may borrow from, given by `prepare`; never saved with the model.
     """
 
     views_made: int = 2
     needs_pool: bool = False
+    needs_loss: bool = False
     pool: Rows | None = None
 
     def prepare(self, pool: Rows) -> None:
@@ -80,9 +84,6 @@ class ViewMaker(nn.Module):
     def release(self) -> None:
         """Let go of the rows that `prepare` was given."""
         self.pool = None
-
-    def bind(self, loss: Callable[[Pair], Tensor]) -> None:
-        """Take the pair loss of the framework to serve; most makers do not look at it."""
 
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
         """Make both views of a pair, or the second alone (`views_made`); some makers override it."""

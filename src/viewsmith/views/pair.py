@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.method import Batch
 from viewsmith.core.samples import Rows, in_blocks
 from viewsmith.views.base import Pair, ViewMaker
 from viewsmith.views.fixed.vectors import NeighborGraph
@@ -20,18 +21,18 @@ class ViewPair(nn.Module):
     Parameters
     ----------
     makers : sequence of ViewMaker
-    encoder : nn.Module, optional
-        Where given, neighbors are sought anew in its representations at each quarter of the training.
+    refreshed : bool
+        Neighbors are searched again, in the representations of the framework's encoder, at each quarter of the
+        training.
     """
 
     quarter: Tensor
 
-    def __init__(self, makers: Sequence[ViewMaker], *, encoder: nn.Module | None = None) -> None:
+    def __init__(self, makers: Sequence[ViewMaker], *, refreshed: bool = False) -> None:
         super().__init__()
         self.makers: Sequence[ViewMaker] = nn.ModuleList(makers)  # type: ignore[assignment]
-        # In a list, for the encoder is the framework's and must not be saved here a second time.
-        self.followed = [] if encoder is None else [encoder]
-        if self.followed:
+        self.refreshed = refreshed
+        if refreshed:
             self.register_buffer("quarter", torch.tensor(0))
 
     @property
@@ -49,11 +50,6 @@ class ViewPair(nn.Module):
         for maker in self.makers:
             maker.release()
 
-    def bind(self, loss: Callable[[Pair], Tensor]) -> None:
-        """Give the pair loss to the makers that look at it (adversarial views)."""
-        for maker in self.makers:
-            maker.bind(loss)
-
     def forward(
         self,
         x: Tensor,
@@ -62,19 +58,57 @@ class ViewPair(nn.Module):
         generator: torch.Generator | None = None,
         progress: float = 0.0,
         second: Tensor | None = None,
+        framework: nn.Module | None = None,
     ) -> Pair:
-        """Both views of the samples `x`, (B, ...); the second made from `second` where that is given, like `x`."""
-        if self.followed and int(4 * progress) > self.quarter:
-            self._refresh(self.followed[0])
+        """Both views of the samples `x`, (B, ...).
+
+        Parameters
+        ----------
+        x : Tensor, shape (B, ...)
+        index : Tensor of int64, shape (B,), optional
+            Rows of the training set that the samples are.
+        generator : torch.Generator, optional
+        progress : float
+            Fraction of the training that is done.
+        second : Tensor, shape (B, ...), optional
+            What the second view is made from, in place of `x`.
+        framework : nn.Module, optional
+            What trains on the pair: its encoder where neighbors are `refreshed`, its losses for makers that need them
+            (adversarial views).
+        """
+        if self.refreshed and int(4 * progress) > self.quarter:
+            if framework is None:
+                raise RuntimeError("neighbors are searched in the encoder's representations: give the framework, too")
+            self._refresh(framework.get_submodule("encoder"))
             self.quarter.fill_(int(4 * progress))
         pair = Pair(x, x if second is None else second, None if index is None else (index, index))
         for maker in self.makers:
-            pair = maker.pair(pair, generator=generator)
+            served = {"loss": framework} if maker.needs_loss else {}
+            pair = maker.pair(pair, generator=generator, **served)
         return pair
 
-    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+    def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> Pair:
+        """Both views of a training batch, for the framework that trains on them; `second` as in the call."""
+        pair: Pair = self(
+            batch.x,
+            index=batch.index,
+            generator=batch.generator,
+            progress=batch.progress,
+            second=second,
+            framework=framework,
+        )
+        return pair
+
+    def view(
+        self,
+        x: Tensor,
+        *,
+        index: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        framework: nn.Module | None = None,
+    ) -> Tensor:
         """One view of each sample, made as second views are."""
-        return self(x, index=index, generator=generator).second
+        return self(x, index=index, generator=generator, framework=framework).second
 
     @torch.no_grad()
     def _refresh(self, encoder: nn.Module) -> None:

@@ -74,9 +74,9 @@ class DiffusionGenerator:
             "guidance": core.guidance,
         } | described(self._given)
 
-    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         if self._given is not None:
-            return self._given.shares(rows)
+            return self._given.fractions(rows)
         return foreground_or_crowding(self.generated.encoder, self.model.samples(rows.numpy()))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:

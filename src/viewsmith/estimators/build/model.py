@@ -162,10 +162,9 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
     """The view makers, in order; of the user's own, a copy."""
     options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
     refreshed = options.neighbor_space == "encoder"
-    followed = encoder if refreshed else None
     if isinstance(options.view_maker, nn.Module):
         own: Any = copy.deepcopy(options.view_maker)
-        return ViewPair([own], encoder=followed)
+        return ViewPair([own], refreshed=refreshed)
     if resolved.view_maker.startswith(MODULE):
         raise InputError(
             f"the view maker of this model is the user's own ({resolved.view_maker.removeprefix(MODULE)}): give it, as "
@@ -189,7 +188,7 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
         )
         own_options = {option: given[option] for option in entry.options if option in given}
         makers.append(entry.build(context, **own_options) if _takes_context(entry) else entry.build(**own_options))
-    return ViewPair(makers, encoder=followed)
+    return ViewPair(makers, refreshed=refreshed)
 
 
 def _takes_context(entry: Any) -> bool:

@@ -12,16 +12,20 @@ from torch import Tensor, nn
 from viewsmith.core.registry import register
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, randn
 
+#: From a pair to its losses, (B,): a framework, or a function that guards its own state.
+PairLoss = Callable[[Pair], Tensor]
+
 
 class AdversarialViews(ViewMaker):
     """One step up the pair loss: x + s * sign(g), g its gradient by x (CLAE: Ho and Vasconcelos 2020, section 3).
 
-    `bind` must give the loss, a framework, before views are made. The gradient is that of the whole batch's loss at
-    the pair as it comes, taken in float32 and with the framework in eval mode: BatchNorm uses its running statistics,
-    and neither they nor queues and momentum copies move. Nothing is differentiated through the step.
+    The loss is an argument: ``maker.pair(pair, loss=framework)``, any function of a `Pair` that returns losses (B,).
+    The gradient is that of the whole batch's loss at the pair as it comes, taken in float32 and with the framework in
+    eval mode: BatchNorm uses its running statistics, and neither they nor queues and momentum copies move. Nothing is
+    differentiated through the step.
 
-    A single view (``maker(x)``) has no partner: it is the second view of a pair whose first view is the sample with
-    Gaussian noise of standard deviation s.
+    A single view (``maker(x, loss=framework)``) has no partner: it is the second view of a pair whose first view is the
+    sample with Gaussian noise of standard deviation s.
 
     Parameters
     ----------
@@ -33,31 +37,40 @@ class AdversarialViews(ViewMaker):
         Move both views of a pair, each by its own gradient; otherwise the second alone.
     """
 
+    needs_loss = True
+
     def __init__(self, strength: float = 0.1, step: Literal["sign", "length"] = "sign", *, both: bool = False) -> None:
         super().__init__()
         self.strength, self.views_made = strength, 2 if both else 1
         self.step: Literal["sign", "length"] = step
-        # In a tuple, for the framework is no part of the view maker and must not be saved with it.
-        self.bound: tuple[Callable[[Pair], Tensor], ...] = ()
 
-    def bind(self, loss: Callable[[Pair], Tensor]) -> None:
-        """Take the pair loss to climb: a framework, or a function that guards its own state."""
-        self.bound = (loss,)
-
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        index: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        loss: PairLoss | None = None,
+    ) -> Tensor:
         noisy = torch.where(_real(x), x + self.strength * randn(x, generator), x)
-        return self.pair(Pair(noisy, x, None if index is None else (index, index))).second
+        return self.pair(Pair(noisy, x, None if index is None else (index, index)), loss=loss).second
 
-    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
-        """The pair with its second view (or both) moved."""
-        if not self.bound:
-            raise RuntimeError("AdversarialViews climbs a pair loss: call bind(framework) first")
+    def pair(self, pair: Pair, *, generator: torch.Generator | None = None, loss: PairLoss | None = None) -> Pair:
+        """The pair with its second view (or both) moved up the loss.
+
+        Raises
+        ------
+        RuntimeError
+            There is no loss.
+        """
+        if loss is None:
+            raise RuntimeError("adversarial views climb a pair loss: give the framework, as loss=framework")
         views = [pair.first, pair.second]
         inputs = [view.detach().requires_grad_() for view in views]
-        with _probing(self.bound[0]), torch.enable_grad(), torch.autocast(pair.first.device.type, enabled=False):
+        with _probing(loss), torch.enable_grad(), torch.autocast(pair.first.device.type, enabled=False):
             # The sum, not the mean: signs do not care, and small gradients stay further from zero.
-            loss = self.bound[0](Pair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
-            gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
+            total = loss(Pair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
+            gradients = torch.autograd.grad(total, inputs, allow_unused=True)
         # A loss that only reads the second views (MoCo's keys) is climbed by the first.
         sides = (0, 1) if self.views_made == 2 else (1,) if gradients[1] is not None else (0,)
         for side in sides:
@@ -79,7 +92,7 @@ def _real(x: Tensor) -> Tensor:
 
 
 @contextmanager
-def _probing(loss: Callable[[Pair], Tensor]) -> Iterator[None]:
+def _probing(loss: PairLoss) -> Iterator[None]:
     """Eval mode for all parts of a framework, and afterwards the mode each of them had."""
     training = [part for part in loss.modules() if part.training] if isinstance(loss, nn.Module) else []
     for part in training:

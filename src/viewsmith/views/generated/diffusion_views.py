@@ -189,7 +189,7 @@ class GeneratedViews(nn.Module):
             taken &= ~self._outliers[batch.index, number]
         return bank.take(batch.index, number), taken
 
-    def bank(self) -> list[Rows]:
+    def cached(self) -> list[Rows]:
         """The views of all training rows, `n_views` of each, scaled; none while there is no generator."""
         return self._filled(0).kept if self.trained else []
 

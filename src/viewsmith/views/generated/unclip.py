@@ -179,7 +179,7 @@ class StableUnCLIP:
         code = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
         return torch.cat([noised, code.to(noised)], dim=1)
 
-    def shares(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Share of foreground in each of all images, float64 (n,), by the patches of CLIP; and the axis, (D,)."""
         return foreground_fractions(lambda index: self.look(rows[index])[1].float(), len(rows), block=BLOCK)
 

@@ -1,0 +1,139 @@
+"""An update at work: the parameters it trains, the rest of the method frozen, its step in one process or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer as TorchOptimizer
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError, TrainingError
+from viewsmith.core.method import Batch, Method, Optimizer, Step, Update
+from viewsmith.training.optimizers import make_optimizer
+
+
+@dataclass
+class RunningUpdate:
+    """An update with its optimizer, and its sums of the epoch.
+
+    Attributes
+    ----------
+    name, every
+        Of the update.
+    step : callable
+        The update's step, wrapped where there are several processes.
+    parameters, frozen : list of Parameter
+        Those that move, and those that must not require a gradient during the step.
+    spec, optimizer
+        The optimizer's specification, and torch's optimizer.
+    loss, logs, count
+        Sums over the steps of the epoch, on the device, and the number of steps.
+    """
+
+    name: str
+    every: int
+    step: Step
+    parameters: list[nn.Parameter]
+    frozen: list[nn.Parameter]
+    spec: Optimizer
+    optimizer: TorchOptimizer
+    loss: Tensor | None = None
+    logs: dict[str, Tensor] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
+        """Add a step to the sums of the epoch; nothing here waits for the device."""
+        self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
+        for name, value in logs.items():
+            self.logs[name] = self.logs[name] + value.detach() if name in self.logs else value.detach()
+        self.count += 1
+
+    def clear(self) -> None:
+        """Start the sums of the next epoch."""
+        self.loss, self.logs, self.count = None, {}, 0
+
+
+def begin(update: Update, method: Method) -> RunningUpdate:
+    """Make an update ready to run.
+
+    Raises
+    ------
+    InputError
+        No parameter of what it trains requires a gradient, or one is no part of the method.
+    """
+    parameters, everything = update.parameters(), list(method.parameters())
+    label = f"update {update.name!r} of {type(method).__name__}"
+    if not parameters:
+        raise InputError(f"{label} trains nothing: none of the parameters in its trains requires a gradient")
+    moving, known = {id(p) for p in parameters}, {id(p) for p in everything}
+    if not moving <= known:
+        raise InputError(
+            f"{label} trains parameters that are not part of the method and would not be saved: "
+            "make their module an attribute of the method"
+        )
+    frozen = [p for p in everything if p.requires_grad and id(p) not in moving]
+    step = _in_step(update.step, method, frozen) if distributed.is_distributed() else update.step
+    spec = update.optimizer or Optimizer()
+    return RunningUpdate(update.name, update.every, step, parameters, frozen, spec, make_optimizer(spec, parameters))
+
+
+def freeze(parameters: Iterable[nn.Parameter], frozen: bool) -> None:
+    """Let parameters require no gradient, or require one again."""
+    for parameter in parameters:
+        parameter.requires_grad_(not frozen)
+
+
+class _StepModule(nn.Module):
+    """A method's step as the forward of a module, because DistributedDataParallel wraps modules.
+
+    It holds the whole method: whatever the step reads then starts out equal in all processes.
+    """
+
+    def __init__(self, step: Step, method: Method) -> None:
+        super().__init__()
+        self.step, self.method = step, method
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        return self.step(batch)
+
+
+def _in_step(step: Step, method: Method, frozen: list[nn.Parameter]) -> Step:
+    """The step of an update whose gradients are averaged over the processes.
+
+    DistributedDataParallel averages the gradients of the parameters that require one when it wraps, and waits for all
+    of them in every backward pass: exactly those that the update trains. It copies weights and buffers of the first
+    process to all others now, and leaves buffers alone later: each process keeps its own BatchNorm statistics (on a
+    GPU `SyncBatchNorm` makes them equal), and queues are filled from gathered rows.
+    """
+    freeze(frozen, True)
+    try:
+        return DistributedDataParallel(_StepModule(step, method), broadcast_buffers=False)
+    finally:
+        freeze(frozen, False)
+
+
+def check_result(found: Any, run: RunningUpdate, batch: Batch, method: Method) -> None:
+    """Check that a step returned pair losses (B,) that depend on what is trained, and a dict to log.
+
+    Raises
+    ------
+    TrainingError
+    """
+    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
+        losses = found[0]
+        if isinstance(losses, Tensor) and losses.shape == batch.index.shape and losses.requires_grad:
+            return
+    label, n = f"the step of update {run.name!r} of {type(method).__name__}", len(batch.index)
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict):
+        given = "(" + ", ".join(type(part).__name__ for part in found) + ")" if isinstance(found, tuple) else None
+        raise TrainingError(
+            f"{label} returns {given or type(found).__name__}, expected (losses, logs): a tensor and a dict"
+        )
+    if not isinstance(losses, Tensor) or losses.shape != batch.index.shape:
+        given = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else f"type {type(losses).__name__}"
+        raise TrainingError(f"{label} returns losses of {given}, expected one per sample, ({n},)")
+    raise TrainingError(f"{label} returns losses that depend on none of the parameters in its trains")

@@ -1,0 +1,176 @@
+"""One update: what it trains, what it leaves as it was, and what is said where it is written wrongly."""
+
+import pytest
+import torch
+from torch import nn
+from training_toys import BATCH, SEED, D, rows
+
+from viewsmith.core import Batch, InputError, Method, Optimizer, Phase, TrainingError, Update
+from viewsmith.training import Trainer
+from viewsmith.training.updates import begin, freeze
+
+
+class Parts(Method):
+    """A part that is trained, one that the step runs without training it, and one that it does not touch."""
+
+    def __init__(self, trains=("encoder",), step=None):
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = nn.Sequential(nn.BatchNorm1d(D), nn.Linear(D, 3))
+        self.judge = nn.Sequential(nn.Tanh(), nn.BatchNorm1d(3), nn.Linear(3, 1))
+        self.idle = nn.Sequential(nn.Linear(D, 2), nn.BatchNorm1d(2))
+        self.trains, self.step, self.seen = trains, step or self.judged, []
+
+    def phases(self):
+        trains = tuple(self.get_parameter(name) if "." in name else getattr(self, name) for name in self.trains)
+        return [Phase("train", 1, [Update("learn", self.step, trains, Optimizer("sgd", 0.1))])]
+
+    def judged(self, batch):
+        h = self.encoder(batch.x)
+        self.seen.append(h.detach())
+        return self.judge(h)[:, 0].square(), {}
+
+
+def train(method):
+    return Trainer(method, seed=SEED, batch_size=BATCH).fit(rows())
+
+
+def test_what_is_not_trained_stays_as_it_was():
+    method = Parts()
+    before = {name: value.clone() for name, value in method.state_dict().items()}
+    train(method)
+    changed = {name for name, value in method.state_dict().items() if not torch.equal(value, before[name])}
+    statistics = {f"{norm}.{name}" for norm in ("encoder.0", "judge.1") for name in ("running_mean", "running_var")}
+    counts = {"encoder.0.num_batches_tracked", "judge.1.num_batches_tracked"}
+    # Weights of the encoder alone; statistics of whatever the step ran in training mode.
+    assert changed == {name for name, _ in method.encoder.named_parameters("encoder")} | statistics | counts
+    assert all(p.grad is None for part in (method.judge, method.idle) for p in part.parameters())
+    assert all(p.requires_grad for p in method.parameters())
+    mean = torch.zeros(3)
+    for h in method.seen:
+        mean = 0.9 * mean + 0.1 * h.tanh().mean(0)
+    torch.testing.assert_close(method.judge[1].running_mean, mean)
+
+
+def test_one_parameter_can_be_trained_alone():
+    method = Parts(trains=("encoder.1.bias",))
+    before = {name: p.detach().clone() for name, p in method.named_parameters()}
+    train(method)
+    assert {name for name, p in method.named_parameters() if not torch.equal(p, before[name])} == {"encoder.1.bias"}
+
+
+def test_parameters_are_taken_once_and_in_order():
+    shared = nn.Linear(2, 2)
+    frozen = nn.Linear(2, 2).requires_grad_(False)
+    other = nn.Sequential(nn.Linear(2, 1), shared)
+    found = Update("a", lambda batch: None, (shared, frozen, other, shared.bias)).parameters()
+    expected = [shared.weight, shared.bias, other[0].weight, other[0].bias]
+    assert [id(p) for p in found] == [id(p) for p in expected]
+
+
+def test_an_update_without_an_optimizer_has_the_defaults():
+    method = Parts()
+    run = begin(Update("a", method.judged, (method.encoder,)), method)
+    assert run.spec == Optimizer() and type(run.optimizer) is torch.optim.AdamW
+    assert run.step == method.judged  # nothing is wrapped in one process
+    frozen = {id(p) for part in (method.judge, method.idle) for p in part.parameters()}
+    assert {id(p) for p in run.frozen} == frozen
+
+
+def test_parameters_that_never_trained_are_not_set_free():
+    method = Parts()
+    method.idle.requires_grad_(False)
+    train(method)
+    assert not any(p.requires_grad for p in method.idle.parameters())
+
+
+def test_after_a_failure_all_may_train_again():
+    def fail(batch):
+        raise KeyError("of the step")
+
+    method = Parts(step=fail)
+    with pytest.raises(KeyError, match="of the step"):
+        train(method)
+    assert all(p.requires_grad for p in method.parameters())
+
+
+def test_freezing_and_back():
+    weights = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
+    freeze(weights, True)
+    assert not any(p.requires_grad for p in weights)
+    freeze(weights, False)
+    assert all(p.requires_grad for p in weights)
+
+
+def x(method, batch):
+    return method.encoder(batch.x)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (lambda m, b: (x(m, b), {}), "returns losses of shape (8, 3), expected one per sample, (8,)"),
+        (lambda m, b: (x(m, b).mean(), {}), "returns losses of shape (), expected one per sample, (8,)"),
+        (lambda m, b: (0.5, {}), "returns losses of type float, expected one per sample, (8,)"),
+        (lambda m, b: x(m, b)[:, 0], "returns Tensor, expected (losses, logs): a tensor and a dict"),
+        (lambda m, b: (x(m, b)[:, 0], 1.0), "returns (Tensor, float), expected (losses, logs): a tensor and a dict"),
+        (lambda m, b: None, "returns NoneType, expected (losses, logs): a tensor and a dict"),
+        (lambda m, b: (b.x[:, 0], {}), "returns losses that depend on none of the parameters in its trains"),
+        (lambda m, b: (m.idle(b.x)[:, 0], {}), "returns losses that depend on none of the parameters in its trains"),
+    ],
+)
+def test_a_step_that_returns_something_else_is_told_in_one_line(step, said):
+    method = Parts(step=lambda batch: step(method, batch))
+    with pytest.raises(TrainingError) as caught:
+        train(method)
+    assert str(caught.value) == f"the step of update 'learn' of Parts {said}"
+
+
+def refused(call):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_update_that_trains_nothing_is_refused():
+    method = Parts()
+    method.encoder.requires_grad_(False)
+    assert "update 'learn' of Parts trains nothing" in refused(lambda: train(method))
+    assert "update 'learn' of Parts trains nothing" in refused(lambda: train(Parts(trains=())))
+
+
+def test_what_is_trained_must_be_part_of_the_method():
+    method = Parts()
+    update = Update("learn", method.judged, (method.encoder, nn.Linear(2, 2)))
+    assert "parameters that are not part of the method" in refused(lambda: begin(update, method))
+
+
+def test_updates_and_phases_that_cannot_be_are_refused():
+    part, step = nn.Linear(2, 2), lambda batch: None
+    one, other = Update("a", step, (part,)), Update("b", step, (part,), every=3)
+    assert Phase("p", 1, [one, other]).updates == [one, other]
+    said = refused(lambda: Phase("p", 1, [one, other, one]))
+    assert said == "phase 'p' has 'a', 'b', 'a', expected at least one update, each with its own name"
+    assert "phase 'p' has no updates" in refused(lambda: Phase("p", 1, []))
+    for given, name in ((part, "Linear"), (part.weight, "Parameter"), (part.parameters(), "generator")):
+        said = refused(lambda given=given: Update("a", step, given))
+        assert said == f"trains of update 'a' is a {name}, expected a tuple: write trains=(part,)"
+    assert "every of update 'a' is 0, expected at least 1" in refused(lambda: Update("a", step, (part,), every=0))
+
+
+def test_progress_is_that_of_the_learning_rate():
+    """A phase that covers a part of a training sees where in the training it is."""
+
+    class Half(Parts):
+        def phases(self):
+            half = Optimizer("sgd", 1.0, span=(0.5, 1.0))
+            return [Phase("second half", 2, [Update("learn", self.note, (self.encoder,), half)])]
+
+        def note(self, batch: Batch):
+            self.seen.append(batch.progress)
+            return self.encoder(batch.x)[:, 0], {}
+
+    method = Half()
+    train(method)
+    assert method.seen == [0.5 + step / 16 for step in range(8)]
