@@ -14,7 +14,7 @@ from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework
 from viewsmith.frameworks.common import check_no_local_views
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
-from viewsmith.losses.soft_contrastive import Form, default_negative_weight, soft_contrastive
+from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive
 from viewsmith.losses.soft_normalized import soft_normalized
 from viewsmith.views.pair import Pair
 
@@ -40,7 +40,7 @@ class SoftLoss:
     nu: float = 1.0
     nu_target: float = 100.0
     target_distance: float | None = 100.0
-    kernel: Form = "paper"
+    kernel: KernelForm = "paper"
     beta: float = 0.0
     negative_weight: float | None = None
     targets: Literal["samples", "views"] = "samples"

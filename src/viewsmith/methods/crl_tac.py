@@ -17,7 +17,14 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
-from viewsmith.losses.info_max import entropy, expected, importance_weights, info_max_bound, on_sphere, sampled_info_max
+from viewsmith.losses.info_max import (
+    entropy,
+    expectation,
+    importance_weights,
+    info_max_bound,
+    on_sphere,
+    sampled_info_max,
+)
 from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
 from viewsmith.networks.evaluating import evaluating
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
@@ -153,8 +160,8 @@ class CRLTACMethod(Method):
             return self.encoder(x) if output == "representation" else self.embed(x)
         shares = self.channel.shares(x, self.inference, self.inference_count)
         if output == "representation":
-            return expected(family.embed(self.encoder, x), shares)
-        return on_sphere(expected(self.every_embedding(x), shares))
+            return expectation(family.embed(self.encoder, x), shares)
+        return on_sphere(expectation(self.every_embedding(x), shares))
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         view: Tensor = self.channel(x, index=index, generator=generator)

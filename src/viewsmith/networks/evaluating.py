@@ -19,7 +19,7 @@ def evaluating(*modules: nn.Module) -> Iterator[None]:
     """
     before = [(module, module.training) for module in modules]
     norms = [each for module in modules for each in module.modules() if isinstance(each, _BatchNorm)]
-    distributed.take_from_first(*(buffer for norm in norms for buffer in norm.buffers()))
+    distributed.broadcast_tensors(*(buffer for norm in norms for buffer in norm.buffers()))
     for module in modules:
         module.eval()
     try:
