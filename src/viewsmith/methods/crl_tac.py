@@ -26,7 +26,7 @@ from viewsmith.losses.info_max import (
     sampled_info_max,
 )
 from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
-from viewsmith.networks.evaluating import evaluating
+from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
 
 Step = Literal["exact", "sampled"]
@@ -225,7 +225,7 @@ class _EtaStep(nn.Module):
         beta = method.channel_beta
         if method.channel_step == "exact":
             x = x[: method.channel_rows]
-            with torch.no_grad(), evaluating(method.encoder, method.head):
+            with torch.no_grad(), eval_mode(method.encoder, method.head):
                 z = method.every_embedding(x)
             log_p = self.channel.log_p(x)
             p = log_p.exp()
@@ -234,7 +234,7 @@ class _EtaStep(nn.Module):
         else:
             size = self.channel.family.size
             t = torch.randint(size, (len(x), method.draws), device=x.device, generator=batch.generator)
-            with torch.no_grad(), evaluating(method.encoder, method.head):
+            with torch.no_grad(), eval_mode(method.encoder, method.head):
                 z = method.some_embeddings(x, t)
             log_p = self.channel.log_p(x)
             drawn = log_p.gather(1, t)

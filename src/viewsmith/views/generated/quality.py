@@ -116,7 +116,7 @@ class ViewQuality(nn.Module):
         assert isinstance(self.maps, FeatureMap)
         encoders = [getattr(framework, name) for name in ("encoder", "encoder_copy") if hasattr(framework, name)]
         passes: Passes = [[] for _ in encoders]
-        hooks = [self.maps.listen(*each) for each in zip(encoders, passes, strict=True)]
+        hooks = [self.maps.record(*each) for each in zip(encoders, passes, strict=True)]
         try:
             yield passes
         finally:

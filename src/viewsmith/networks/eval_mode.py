@@ -1,4 +1,4 @@
-"""Networks in evaluation mode inside a training step."""
+"""Evaluation mode inside a training step."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from viewsmith.core import distributed
 
 
 @contextlib.contextmanager
-def evaluating(*modules: nn.Module) -> Iterator[None]:
-    """Modules in evaluation mode for a while: BatchNorm takes no statistics, and uses those that it has.
+def eval_mode(*modules: nn.Module) -> Iterator[None]:
+    """Put modules into evaluation mode inside a ``with`` block: BatchNorm uses its running statistics unchanged.
 
-    Of several processes all get those of the first, which are kept with a model, so that they compute alike.
+    All processes first get the running statistics of the first process, which are the ones saved with a model, so that
+    all compute the same function.
     """
-    before = [(module, module.training) for module in modules]
+    modes = [(module, module.training) for module in modules]
     norms = [each for module in modules for each in module.modules() if isinstance(each, _BatchNorm)]
     distributed.broadcast_tensors(*(buffer for norm in norms for buffer in norm.buffers()))
     for module in modules:
@@ -25,5 +26,5 @@ def evaluating(*modules: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for module, training in before:
+        for module, training in modes:
             module.train(training)
