@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from torch import nn
+from viewsmith.workflows.channel_figures import channel_pictures
 
 import viewsmith
 from refusals import refusal
@@ -16,7 +17,6 @@ from viewsmith.cli import main
 from viewsmith.networks import ImageScores, MaskScores, SequenceScores
 from viewsmith.views import Crops, Family, Functions
 from viewsmith.workflows import runs as sessions
-from viewsmith.workflows.channel_figures import channel_pictures
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -180,7 +180,7 @@ def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
     assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
     p = model.distribution(x)[0]
     assert f"Sample 1: effectively {np.exp(-(p * np.log(p)).sum()):.3g} of 4" in html
-    shown = channel_pictures(model, x, x[:2])["choices"][0]
+    shown = channel_pictures(model, x, x[:2])["transform_probabilities"][0]
     most = p.argsort()[::-1][:3]
     views = [[x[0], x[0, :, ::-1], np.roll(x[0], 2, -1), x[0]][k] for k in most]
     assert np.array_equal(shown.views[0], views)

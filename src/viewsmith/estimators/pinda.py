@@ -13,7 +13,7 @@ from torch import nn
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
 from viewsmith.core.registry import find, register
-from viewsmith.core.samples import block_size, apply_in_blocks
+from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.data import Dataset
 from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, Fraction, Positive, Rate, Widths

@@ -63,7 +63,7 @@ class InfoNCE:
     help="similarity of projections follows that of representations (diffaug)",
     source="Zang et al. 2024",
     general=False,
-    options={"kernel": Form, "temperature": float, "projector_dims": tuple[int, ...]},
+    options={"kernel": KernelForm, "temperature": float, "projector_dims": tuple[int, ...]},
 )
 class SoftContrastive(Framework):
     """Encoder with one or two embeddings of its representation, each under the soft contrastive loss.
@@ -105,7 +105,7 @@ class SoftContrastive(Framework):
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
         """The paper's kernel, and the temperature of directions."""
         kernel = options.get("kernel", "paper")
-        if kernel not in get_args(Form):
+        if kernel not in get_args(KernelForm):
             raise InputError(f"the kernel {kernel!r} is for the framework 'simclr': leave it out")
         return options | {"kernel": kernel, "temperature": options.get("temperature", 0.1)}
 
