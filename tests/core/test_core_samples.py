@@ -2,7 +2,7 @@
 
 import torch
 
-from viewsmith.core.samples import Samples, in_blocks
+from viewsmith.core.samples import Samples, apply_in_blocks
 
 
 def test_samples_are_scaled_on_the_way_out():
@@ -18,4 +18,4 @@ def test_blocks_are_the_whole():
     rows = torch.arange(14.0).reshape(7, 2)
     for given in (rows, Samples(rows, lambda x: 3 * x)):
         for size in (1, 3, 7, 100):
-            assert torch.equal(in_blocks(lambda x: x + 1, given, size), given[:] + 1)
+            assert torch.equal(apply_in_blocks(lambda x: x + 1, given, size), given[:] + 1)

@@ -180,7 +180,7 @@ def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
     assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
     p = model.distribution(x)[0]
     assert f"Sample 1: effectively {np.exp(-(p * np.log(p)).sum()):.3g} of 4" in html
-    shown = channel_figures(model, x, x[:2]).choices[0]
+    shown = channel_figures(model, x, x[:2]).transform_probabilities[0]
     most = p.argsort()[::-1][:3]
     views = [[x[0], x[0, :, ::-1], np.roll(x[0], 2, -1), x[0]][k] for k in most]
     assert np.array_equal(shown.views[0], views)

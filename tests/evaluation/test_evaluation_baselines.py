@@ -22,15 +22,15 @@ def test_pca_agrees_with_the_full_decomposition(digits):
 
 
 def test_pca_is_repeatable_on_wide_rows():
-    # Wide enough for the randomised solver.
+    # Wide enough for the randomized solver.
     x = np.random.default_rng(0).normal(size=(600, 1200)).astype(np.float32)
     assert np.array_equal(pca(x, x[:5], 16)[0], pca(x, x[:5], 16)[0])
 
 
 @pytest.mark.parametrize(("n", "d", "expected"), [(9, 13, 8), (50, 13, 13), (50, 1, 1), (2, 13, 1), (1, 13, 1)])
-def test_pca_is_cut_to_what_the_rows_span(wine, n, d, expected):
+def test_pca_has_at_most_the_dimensions_that_the_rows_span(wine, n, d, expected):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the explained share of a single row is 0 / 0
+        warnings.simplefilter("ignore", RuntimeWarning)  # the explained fraction of a single row is 0 / 0
         train, test = pca(wine[:n, :d], wine[60:64, :d])
     assert train.shape == (n, expected)
     assert test.shape == (4, expected)
@@ -48,7 +48,7 @@ def test_umap_is_quiet_and_repeatable(digits, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_umap_leaves_the_threads_of_torch_alone(wine):
+def test_umap_does_not_change_the_threads_of_torch(wine):
     torch.set_num_threads(1)
     umap(wine[:60], wine[60:70], 2)
     assert torch.get_num_threads() == 1
@@ -59,7 +59,7 @@ def test_umap_of_few_rows(wine):
     assert train.shape == (6, 4)
     assert np.isfinite(train).all()
     assert np.isfinite(test).all()
-    with pytest.raises(InputError, match="3 train rows; at least 4"):
+    with pytest.raises(InputError, match="3 train rows, expected at least 4"):
         umap(wine[:3], wine[3:6])
 
 
@@ -69,7 +69,7 @@ def test_missing_umap_names_its_extra(wine, monkeypatch):
         umap(wine[:20], wine[20:])
 
 
-def test_rows_that_are_all_alike_have_no_axes_and_no_warning():
+def test_equal_rows_have_zero_coordinates_and_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train, test = pca(np.ones((6, 3), np.float32), np.ones((2, 3), np.float32))

@@ -111,7 +111,7 @@ def test_labels_and_test_rows_are_needed(dataset, missing, message):
         compare(TwoColumns(), without(dataset, **missing))
 
 
-def test_unknown_protocols_are_refused_before_any_work(dataset):
+def test_unknown_protocols_are_an_error_before_any_work(dataset):
     model = TwoColumns()
     model.scaled = None
     with pytest.raises(InputError, match="unknown protocol 'lda'"):
@@ -153,13 +153,13 @@ def test_table_by_hand():
 
 
 class TwoKindsOfRaw(TwoColumns):
-    """Knows the rows as one useless column, or as they are."""
+    """Two kinds of raw features: one constant column, and the scaled rows."""
 
     def raw_features(self, x):
         return {"useless": np.zeros((len(x), 1), np.float32), "scaled": self.scaled(x)}
 
 
-def test_the_better_raw_features_are_compared_with(dataset):
+def test_the_better_raw_features_are_selected(dataset):
     found = compare(TwoKindsOfRaw(), dataset, protocols=["linear"])
     assert found["raw"] == "scaled" and found["embeddings"]["raw"]["linear"] > 0.9
 

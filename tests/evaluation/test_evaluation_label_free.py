@@ -1,4 +1,4 @@
-"""Numbers without labels."""
+"""Diagnostics that need no labels."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_label_free_without_views(digits):
 
 
 def test_one_row_has_no_spread(digits):
-    with pytest.raises(InputError, match="at least 2 rows, got 1"):
+    with pytest.raises(InputError, match="given 1 rows, expected at least 2"):
         label_free(digits[:1])
 
 
@@ -49,7 +49,7 @@ def test_neighbor_r2_against_scikit_learn(digits):
     assert found == pytest.approx(expected, abs=2e-3)
 
 
-def test_neighbor_r2_tells_a_representation_from_noise(digits):
+def test_neighbor_r2_distinguishes_a_representation_from_noise(digits):
     fit, val = digits[:600], digits[600:800]
     noise = np.random.default_rng(0).normal(size=(800, 16))
     assert neighbor_r2(fit, val, fit, val) > neighbor_r2(noise[:600], noise[600:], fit, val) + 0.5

@@ -15,7 +15,7 @@ from viewsmith.evaluation.linear import LinearModel, fit_linear, standardize
 
 
 def objective(model: LinearModel, x: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
-    """The value that is minimised, straight from its definition."""
+    """The value that is minimized, straight from its definition."""
     x, classes = x.astype(np.float64), np.arange(max(2, len(model.coef)))
     scores = x @ model.coef.T + model.intercept
     penalty = 0.5 * np.square(model.coef).sum()
@@ -56,8 +56,8 @@ SETS = {
 @pytest.mark.parametrize("name", SETS)
 def test_reaches_the_optimum_of_scikit_learn(name, loss):
     x, y = SETS[name]()
-    share = 0.8 if name.startswith("wide") else 0.3
-    x, x_test, y, _ = train_test_split(x.astype(np.float32), y, test_size=share, random_state=0, stratify=y)
+    fraction = 0.8 if name.startswith("wide") else 0.3
+    x, x_test, y, _ = train_test_split(x.astype(np.float32), y, test_size=fraction, random_state=0, stratify=y)
     x, x_test = standardize(x, x_test)
     ours = fit_linear(x, y, len(np.unique(y)), loss=loss)
     theirs = sklearn_optimum(x, y, loss, 1.0)
@@ -122,7 +122,7 @@ def test_running_out_of_steps_warns(wine):
         fit_linear(standardize(wine, wine)[0], y, 3, loss="logistic")
 
 
-def test_input_is_left_alone(wine):
+def test_input_is_not_changed(wine):
     before = wine.copy()
     wine.flags.writeable = False
     try:
@@ -135,7 +135,7 @@ def test_input_is_left_alone(wine):
 @pytest.mark.parametrize(
     ("codes", "n_classes", "message"),
     [
-        ([0, 0, 0], 1, "1 class; at least 2"),
+        ([0, 0, 0], 1, "1 class, expected at least 2"),
         ([0, 0, 2], 3, "every value from 0 to 2"),
         ([0, 1, 2], 2, "every value from 0 to 1"),
         ([0, -1, 1], 3, "every value from 0 to 2"),

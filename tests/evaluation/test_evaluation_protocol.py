@@ -1,4 +1,4 @@
-"""The evaluation protocol against scikit-learn, slow loops and cases worked out by hand."""
+"""The evaluation protocol against scikit-learn, slow loops and cases computed by hand."""
 
 import itertools
 import warnings
@@ -108,16 +108,16 @@ def test_matched_accuracy_against_all_matchings():
         assert matched_accuracy(clusters, classes) == pytest.approx(best)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.1])
-def test_few_label_rows_of_each_class(share):
+@pytest.mark.parametrize("fraction", [0.01, 0.1])
+def test_few_label_rows_of_each_class(fraction):
     counts = [3, 149, 260, 1200]
     codes = np.random.default_rng(0).permutation(np.repeat(np.arange(4), counts))
-    draws = [few_label_rows(codes, share, draw) for draw in protocol.DRAWS]
+    draws = [few_label_rows(codes, fraction, draw) for draw in protocol.DRAWS]
     for rows in draws:
         assert len(np.unique(rows)) == len(rows)
-        assert np.bincount(codes[rows]).tolist() == [max(1, round(share * count)) for count in counts]
+        assert np.bincount(codes[rows]).tolist() == [max(1, round(fraction * count)) for count in counts]
     assert not np.array_equal(draws[0], draws[1])
-    assert np.array_equal(draws[2], few_label_rows(codes, share, 2))
+    assert np.array_equal(draws[2], few_label_rows(codes, fraction, 2))
 
 
 def test_few_label_score_is_the_mean_over_draws(split):
@@ -156,13 +156,13 @@ def test_classes_that_train_does_not_have_are_errors(split):
     for unseen in (y_test, np.where(y_test == 7, -3, y_test)):
         plain = evaluate_embedding(train, y, test, split[3], protocols=["linear", "knn", "kmeans_accuracy"])
         found = evaluate_embedding(train, y, test, unseen, protocols=["linear", "knn", "kmeans_accuracy"])
-        share = np.mean(split[3] == 1)
-        assert plain["linear"] - share - 0.02 <= found["linear"] <= 1 - share
-        assert plain["knn"] - share <= found["knn"] <= 1 - share
+        fraction = np.mean(split[3] == 1)
+        assert plain["linear"] - fraction - 0.02 <= found["linear"] <= 1 - fraction
+        assert plain["knn"] - fraction <= found["knn"] <= 1 - fraction
         assert found["kmeans_accuracy"] == plain["kmeans_accuracy"]
 
 
-def test_protocols_asked_for_come_in_that_order(split, scores):
+def test_scores_have_the_order_of_the_given_protocols(split, scores):
     wanted = ["svm", "ari_l2", "linear"]
     assert list(evaluate_embedding(*split, protocols=wanted).items()) == [(name, scores[name]) for name in wanted]
 
@@ -197,12 +197,12 @@ def test_collapsed_and_zero_rows_are_legal(split):
         (lambda a, y, b, z: (a, y, b[:0], z[:0]), r"pca \(test\) has shape \(0, 13\)"),
         (lambda a, y, b, z: (a, y, b[:, :4], z), "pca has 13 columns in train and 4 in test"),
         (lambda a, y, b, z: (a, y[:-1], b, z), "y_train has 88 labels for 89 rows"),
-        (lambda a, y, b, z: (a, y * 0, b, z), "all train rows have the label 0; scores need at least two classes"),
+        (lambda a, y, b, z: (a, y * 0, b, z), "all train rows have the label 0, expected at least two classes"),
         (lambda a, y, b, z: (a, y.astype(str), b, z), "expected text or numbers in both"),
         (lambda a, y, b, z: (a, y + 0.5, b, z), "not a continuous target"),
     ],
 )
-def test_bad_input_is_named(split, broken, message):
+def test_invalid_input_is_named(split, broken, message):
     with pytest.raises(InputError, match=message):
         evaluate_embedding(*broken(*split), name="pca")
 

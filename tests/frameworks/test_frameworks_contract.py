@@ -232,7 +232,7 @@ def test_the_width_of_any_head_can_be_given(name):
 
 @pytest.mark.parametrize("name", ["moco-v3", "byol", "dino"])
 def test_progress_beyond_its_range_is_refused(name):
-    assert "expected the share of training done, 0 to 1" in refusal(build(name), pair(), progress=1.5)
+    assert "expected the fraction of the training that is done, 0 to 1" in refusal(build(name), pair(), progress=1.5)
 
 
 @every_framework

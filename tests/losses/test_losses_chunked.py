@@ -58,7 +58,7 @@ def ids_of(kind, rows):
 @pytest.mark.parametrize("kept", [0, 10**6], ids=["made again", "kept"])
 def test_chunked_is_plain(rows, tile, kernel, temperature, negatives, ids, dtype, kept, monkeypatch):
     monkeypatch.setattr(chunked, "TILE_CPU", tile)
-    monkeypatch.setattr(chunked, "KEPT", kept)
+    monkeypatch.setattr(chunked, "MAX_STORED", kept)
     z = leaves(rows, dtype=dtype)
     options = {"kernel": kernel, "temperature": temperature, "negatives": negatives, "ids": ids_of(ids, rows)}
     equal(nt_xent(*z, form="chunked", **options), nt_xent(*z, form="plain", **options), z)
@@ -100,7 +100,7 @@ def test_auto_takes_tiles_for_large_batches_alone():
 @pytest.mark.parametrize("kernel", ["cosine", "cauchy"])
 def test_no_tensor_grows_with_the_square_of_the_batch(kernel, negatives, ids, monkeypatch):
     monkeypatch.setattr(chunked, "TILE_CPU", 64)
-    monkeypatch.setattr(chunked, "KEPT", 0)
+    monkeypatch.setattr(chunked, "MAX_STORED", 0)
     rows, width = 600, 4
     z = leaves(rows, width)
     with Largest() as largest:
@@ -144,7 +144,7 @@ def test_autocast_does_not_reach_the_products():
 
 @pytest.mark.parametrize("kept", [0, 10**6], ids=["made again", "kept"])
 def test_a_graph_kept_for_a_second_backward_gives_the_same_gradient(kept, monkeypatch):
-    monkeypatch.setattr(chunked, "KEPT", kept)
+    monkeypatch.setattr(chunked, "MAX_STORED", kept)
     z = leaves(40)
     for kernel in ("cosine", "cauchy"):
         loss = nt_xent(*z, kernel=kernel, form="chunked").sum()

@@ -122,7 +122,7 @@ def test_blocks_change_neither_value_nor_gradient(monkeypatch):
     z, p = embeddings(6, 4)
     whole = info_max_bound(z, p, BETA)
     due = torch.autograd.grad(whole.sum(), (z, p))
-    monkeypatch.setattr(module, "BLOCK", 5 * 24)
+    monkeypatch.setattr(module, "MAX_SIMILARITIES", 5 * 24)
     parts = info_max_bound(z, p, BETA)
     torch.testing.assert_close(parts, whole, atol=1e-14, rtol=0)
     for found, expected in zip(torch.autograd.grad(parts.sum(), (z, p)), due, strict=True):

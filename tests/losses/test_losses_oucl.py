@@ -7,7 +7,15 @@ import torch
 
 from refusals import refusal
 from viewsmith.losses import nt_xent
-from viewsmith.losses.oucl import Logits, log_sum, margin_regularization, margins, oucl, similarity, unite
+from viewsmith.losses.oucl import (
+    Logits,
+    combine_log_sums,
+    margin_regularization,
+    margins,
+    masked_logsumexp,
+    oucl,
+    similarity,
+)
 
 FORMS = [
     Logits(),
@@ -119,9 +127,13 @@ def test_a_large_beta_finds_the_hardest_pair():
 def test_log_sums_of_groups_make_the_loss_of_all():
     positives, negatives = similarities()
     logits = Logits("squared")
-    negative = torch.stack([log_sum(logits.negative(part)) for part in negatives.split(3, 1)], -1).logsumexp(-1)
-    positive = torch.stack([log_sum(logits.positive(part)) for part in positives.split(2, 1)], -1).logsumexp(-1)
-    torch.testing.assert_close(unite(negative, positive, logits.beta), oucl(positives, negatives, logits))
+    negative = torch.stack([masked_logsumexp(logits.negative(part)) for part in negatives.split(3, 1)], -1).logsumexp(
+        -1
+    )
+    positive = torch.stack([masked_logsumexp(logits.positive(part)) for part in positives.split(2, 1)], -1).logsumexp(
+        -1
+    )
+    torch.testing.assert_close(combine_log_sums(negative, positive, logits.beta), oucl(positives, negatives, logits))
 
 
 def test_a_sample_without_negatives_has_no_loss_and_no_gradient():

@@ -334,8 +334,8 @@ def test_bad_numbers_are_refused(wrong):
 
 
 def in_parts_of(monkeypatch, pairs, kept=0):
-    monkeypatch.setattr(module, "PART_CPU", pairs)
-    monkeypatch.setattr(module, "KEPT", kept)
+    monkeypatch.setattr(module, "CHUNK_CPU", pairs)
+    monkeypatch.setattr(module, "MAX_STORED", kept)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -361,10 +361,10 @@ def test_parts_keep_memory_linear(monkeypatch):
     assert largest.elements <= 5000
 
 
-def test_slopes_of_large_batches_are_not_kept(monkeypatch):
+def test_slopes_of_large_batches_are_not_stored(monkeypatch):
     in_parts_of(monkeypatch, 50, kept=99)
     large, small = (soft_contrastive(*inputs(rows)).grad_fn for rows in (10, 9))
-    assert large.kept is None and sum(slopes[0].numel() for slopes in small.kept) == 81
+    assert large.stored is None and sum(slopes[0].numel() for slopes in small.stored) == 81
 
 
 @pytest.mark.parametrize("kind", ["same", "other"])

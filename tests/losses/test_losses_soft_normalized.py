@@ -93,8 +93,8 @@ def test_in_parts_equal_to_the_whole(monkeypatch, paper):
     ids = torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 0]), torch.tensor([5, 1, 1, 7, 0, 9, 9, 3, 2])
     whole = soft_normalized(*given, ids=ids, detach=False)
     expected = gradients(whole, given)
-    monkeypatch.setattr(module, "WHOLE", 0)
-    monkeypatch.setattr(module, "PART", 9 * 8 * 2)
+    monkeypatch.setattr(module, "MAX_WHOLE_BYTES", 0)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 9 * 8 * 2)
     parts = soft_normalized(*given, ids=ids, detach=False)
     torch.testing.assert_close(parts, whole)
     for a, b in zip(gradients(parts, given), expected, strict=True):

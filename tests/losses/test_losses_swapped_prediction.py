@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from viewsmith.losses.swapped_prediction import log_total, sinkhorn, swapped_prediction
+from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-6}}
 DTYPES = (torch.float64, torch.float32)
@@ -79,7 +79,7 @@ def test_masses_may_be_summed_elsewhere():
     whole = sinkhorn(scores, 0.3, 1)
 
     def everywhere(log_mass, others):
-        return torch.logaddexp(log_total(log_mass), log_total(others))
+        return torch.logaddexp(log_prototype_mass(log_mass), log_prototype_mass(others))
 
     half = sinkhorn(scores[:4], 0.3, 1, total=partial(everywhere, others=scores[4:] / 0.3))
     torch.testing.assert_close(half, whole[:4])

@@ -10,7 +10,7 @@ from torch import nn
 
 from slow_info_max import series, slow_bound, slow_sampled
 from viewsmith.core.random import stream
-from viewsmith.losses.info_max import SMALL, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
+from viewsmith.losses.info_max import MIN_NORM, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
 from viewsmith.networks import CropCNN, CropScores
 from viewsmith.training import Trainer
 from viewsmith.views import AugmentationChannel, Crops
@@ -189,7 +189,7 @@ def test_on_sphere_is_smooth_at_zero():
     z = on_sphere(v)
     torch.testing.assert_close(z, torch.tensor([[0, 0, 0], [0.6, 0, 0.8]]).double(), atol=1e-6, rtol=0)
     z.sum().backward()
-    torch.testing.assert_close(v.grad[0], torch.full((3,), 1 / SMALL).double())
+    torch.testing.assert_close(v.grad[0], torch.full((3,), 1 / MIN_NORM).double())
 
 
 def crops(bias, centered):

@@ -5,7 +5,7 @@ import torch
 
 from refusals import refusal
 from viewsmith.networks import MLP, SplitAlexNet, ViewEncoders, ViewHeads
-from viewsmith.networks.lab import ColorSplit
+from viewsmith.networks.color_split import ColorSplit
 
 
 def images(*shape):
@@ -73,4 +73,4 @@ def test_a_split_feeds_each_encoder_its_channels():
 
 
 def test_one_view_is_refused():
-    assert "1 encoder for views, expected at least 2" in refusal(ViewEncoders, [MLP(5, [4])])
+    assert "1 encoder was given, expected at least 2" in refusal(ViewEncoders, [MLP(5, [4])])

@@ -72,7 +72,7 @@ def test_gray_images_are_repeated(models, shape):
     )
 
 
-def test_images_that_are_no_squares_keep_their_middle(models):
+def test_images_that_are_not_square_are_cropped_to_their_center(models):
     model = load_clip(str(models["CLIPVisionModel"][0]), torch.zeros(3), torch.ones(3))
     x = smooth(2, 32, 32, 3).movedim(3, 1) / 255
     wide = torch.cat([torch.rand(2, 3, 32, 8), x, torch.rand(2, 3, 32, 8)], dim=3)
@@ -103,7 +103,7 @@ def test_folders_that_are_refused(models, tmp_path):
     other = shutil.copytree(good, tmp_path / "other")
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
-    assert "of the type 'bert'" in load(other)
+    assert "has the type 'bert'" in load(other)
     deeper = shutil.copytree(good, tmp_path / "deeper")
     (deeper / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
     assert "lacks the weights encoder.layers.2" in load(deeper)
@@ -113,7 +113,7 @@ def test_nothing_is_unpickled(models, tmp_path):
     folder, model = models["CLIPVisionModel"]
     folder = shutil.copytree(folder, tmp_path / "clip")
     (folder / "model.safetensors").unlink()
-    torch.save(model.state_dict(), folder / "pytorch_model.bin")  # whole, and still nothing to look into
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")  # valid, but never read
     assert "no file named model.safetensors" in load(folder)
 
 

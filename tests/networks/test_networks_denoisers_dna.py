@@ -129,7 +129,7 @@ def test_the_patch_that_a_sequence_ends_in_counts():
     network = loud(torch.float64)
     with torch.no_grad():
         network.motifs.weight[:, :, :4] = network.motifs.weight[:, :, 5:] = 0
-        network.near.weight.zero_()
+        network.local.weight.zero_()
     x, t, condition = batch(1, 41, torch.float64)
     x.requires_grad_()
     found = torch.autograd.grad(network(x, t, condition)[0, 0, 20], x)[0]
@@ -184,6 +184,6 @@ def test_what_the_condition_tells_is_learned():
 
 def test_its_size_follows_its_arguments():
     network = made(width=8, fine=4, dilations=(1, 2, 4))
-    assert len(network.wide) == 3 and network.wide[2].dilation == (4,)
+    assert len(network.dilated) == 3 and network.dilated[2].dilation == (4,)
     assert network.motifs.out_channels == 4 and network.down.out_channels == 8
     assert network(*batch(2, 11)).shape == (2, 4, 11)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from viewsmith.networks.denoisers.layers import Modulation, TimeCode, time_features, zero_start
+from viewsmith.networks.denoisers.layers import Modulation, TimestepEmbedding, time_features, zero_initialized
 from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
 
 CONDITION = 5
@@ -96,9 +96,9 @@ def test_modulation_of_each_channel(shape):
 
 
 def test_zero_start_and_time_code():
-    layer = zero_start(torch.nn.Linear(3, 2))
+    layer = zero_initialized(torch.nn.Linear(3, 2))
     assert not layer(torch.randn(4, 3)).any()
-    code = TimeCode(8)(torch.tensor([5, 900]))
+    code = TimestepEmbedding(8)(torch.tensor([5, 900]))
     assert code.shape == (2, 8) and bool((code[0] != code[1]).any())
 
 
@@ -228,7 +228,7 @@ def slow_default(network, x, t, condition):
         factors = linear(block.modulate.factors, time)
         scale, shift = factors[: len(h)], factors[len(h) :]
         h = h + linear(block.outer, silu(linear(block.inner, norm(h) * (1 + scale) + shift + (said if number else 0))))
-    return linear(network.last, norm(h)) + linear(network.share, time) * x
+    return linear(network.last, norm(h)) + linear(network.input_weight, time) * x
 
 
 def slow_published(network, x, t, condition):

@@ -110,11 +110,11 @@ def test_a_network_is_found_when_it_is_needed():
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        (nn.Flatten(), r"makes \(1, 3072\) of images \(1, 3, 32, 32\), expected maps \(1, features, h, w\)"),
-        (nn.Conv2d(3, 4, 16, 16), r"makes \(1, 4, 2, 2\)"),
-        (nn.Conv2d(1, 4, 3), "fails on images .*RuntimeError"),
-        (nn.GRU(32, 4), "network GRU"),
+        (nn.Flatten(), r"returned \(1, 3072\) for images \(1, 3, 32, 32\), expected maps \(1, features, h, w\)"),
+        (nn.Conv2d(3, 4, 16, 16), r"returned \(1, 4, 2, 2\)"),
+        (nn.Conv2d(1, 4, 3), "failed for images .*RuntimeError"),
+        (nn.GRU(32, 4), "feature extractor GRU"),
     ],
 )
-def test_networks_that_give_no_maps_are_refused(network, said):
+def test_networks_that_return_no_maps_are_an_error(network, said):
     assert re.search(said, refusal(FrozenMaps, lambda: network, type(network).__name__, x=images()))

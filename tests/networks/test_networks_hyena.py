@@ -190,7 +190,7 @@ def test_noise_on_the_code_has_a_gradient():
 def test_too_long_sequences_are_refused():
     encoder = small()
     assert encoder(batch([20])).shape == (1, 6)
-    with pytest.raises(InputError, match="sequences of 21 bases: this Hyena encoder takes at most 20"):
+    with pytest.raises(InputError, match="sequences of 21 bases: this Hyena encoder accepts at most 20"):
         encoder(batch([21]))
 
 

@@ -65,4 +65,4 @@ def test_the_cosine_by_hand(progress, expected):
 
 @pytest.mark.parametrize("progress", [-0.1, 1.1, float("nan")])
 def test_progress_out_of_range_is_refused(progress):
-    assert refusal(cosine_momentum, 0.9, progress).startswith(f"progress is {progress}, expected the share")
+    assert refusal(cosine_momentum, 0.9, progress).startswith(f"progress is {progress}, expected the fraction")

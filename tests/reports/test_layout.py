@@ -52,7 +52,7 @@ def test_few_rows_are_projected_by_pca(n: int) -> None:
 @pytest.mark.parametrize(
     "x", [np.full((30, 6), 3.0), np.outer(np.arange(30.0), np.ones(6)), np.eye(12)[np.zeros(30, int)]]
 )
-def test_collapsed_embeddings_can_still_be_drawn(x: np.ndarray) -> None:
+def test_collapsed_features_can_still_be_drawn(x: np.ndarray) -> None:
     xy, _ = two_dimensional_map(x)
     assert xy.shape == (30, 2) and np.isfinite(xy).all()
 

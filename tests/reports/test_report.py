@@ -1,4 +1,4 @@
-"""The HTML report: nothing raw, nothing fetched, equal bytes for equal content, a line where something is missing."""
+"""The HTML report: escaped, self-contained, reproducible, with a hint for each missing part."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def html() -> str:
     return render_report(full_content())
 
 
-def test_no_name_label_or_value_reaches_the_page_as_markup(html: str) -> None:
+def test_names_labels_and_values_are_escaped(html: str) -> None:
     page = Page(html)
     assert "script" not in page.tags
     assert "<script" not in html.lower()
@@ -135,7 +135,7 @@ def test_no_name_label_or_value_reaches_the_page_as_markup(html: str) -> None:
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
 
 
-def test_dollar_signs_are_not_mathematics_and_control_characters_are_replaced(html: str) -> None:
+def test_dollar_signs_do_not_start_formulas_and_control_characters_are_replaced(html: str) -> None:
     axis_labels = re.findall(r"<text[^>]*>([^<]*)</text>", html)
     assert "$a$" in axis_labels
     assert "b\ufffdc" in axis_labels
@@ -152,7 +152,7 @@ def test_the_page_fetches_nothing(html: str) -> None:
     assert any("default-src 'none'" in value for value in page.values("content", "meta"))
 
 
-def test_references_inside_the_page_lead_to_exactly_one_element(html: str) -> None:
+def test_references_inside_the_page_have_exactly_one_target(html: str) -> None:
     page = Page(html)
     ids = page.values("id")
     targets = {value[1:] for value in page.values("href") if value.startswith("#")}
@@ -161,7 +161,7 @@ def test_references_inside_the_page_lead_to_exactly_one_element(html: str) -> No
     assert targets <= set(ids)
 
 
-def test_every_picture_has_words(html: str) -> None:
+def test_every_picture_has_an_alternative_text(html: str) -> None:
     page = Page(html)
     assert len(page.values("alt", "img")) == page.tags.count("img")
     assert all(page.values("alt", "img")) and all(page.values("aria-label"))
@@ -185,7 +185,7 @@ def test_two_maps_of_2000_points_stay_small() -> None:
     assert len(render_report(content).encode()) < 1_500_000
 
 
-def test_missing_parts_say_how_to_get_them() -> None:
+def test_missing_parts_have_a_hint_how_to_get_them() -> None:
     text = Page(render_report(ReportContent("empty", "contrastive"))).text
     assert "Not evaluated yet. viewsmith evaluate RUN DATA" in text
     assert "No maps yet. viewsmith evaluate RUN DATA" in text
@@ -225,18 +225,18 @@ def test_status(status: str, tone: str) -> None:
         ({"effective_rank": 2.0, "feature_std": 0.05}, {"effective_rank": 2.0}, []),
     ],
 )
-def test_collapse_is_said_aloud(row: dict[str, float], label_free: dict[str, float], lines: list[str]) -> None:
+def test_collapse_is_a_warning(row: dict[str, float], label_free: dict[str, float], lines: list[str]) -> None:
     metrics = [{"phase": "train", "epoch": 1, "effective_rank": 1.0, "feature_std": 0.0}, {"epoch": 2, **row}]
     metrics = metrics if row else []
-    # Raw features of rank 1 are the user's business, not a collapse.
-    judged = {"label_free": {"raw": {"effective_rank": 1.0}, "representation": label_free}}
-    html = render_report(ReportContent("t", "m", metrics=metrics, evaluation=judged))
+    # Raw features of rank 1 are not a collapse of the representation.
+    evaluated = {"label_free": {"raw": {"effective_rank": 1.0}, "representation": label_free}}
+    html = render_report(ReportContent("t", "m", metrics=metrics, evaluation=evaluated))
     assert html.count("Collapse: ") == 2 * len(lines)  # at the top and beside the diagnostics
     for line in lines:
         assert line in html
 
 
-def test_curves_keep_the_order_of_the_run_over_phases_that_count_anew() -> None:
+def test_curves_keep_the_order_of_the_run_when_counters_restart_with_a_phase() -> None:
     rows = [
         {"phase": phase, "epoch": epoch} for phase, n in (("A", 3), ("B", 2), ("A", 1)) for epoch in range(1, n + 1)
     ]
@@ -252,7 +252,7 @@ def test_curves_count_steps_when_an_epoch_has_several_rows_and_rows_when_nothing
     assert training_axis([{"loss": 1.0}, {"loss": 2.0}]).name == "record"
 
 
-def test_curves_skip_what_is_no_number_and_keep_gaps() -> None:
+def test_curves_skip_values_that_are_not_numbers_and_keep_gaps() -> None:
     rows = [{"epoch": 1, "loss": 3.0, "note": "text"}, {"epoch": 2, "loss": None, "empty": float("nan")}]
     rows.append({"epoch": 3, "loss": 1.5, "flag": True})
     (curve,) = draw_curves(rows)
@@ -299,14 +299,14 @@ def test_profiles_are_sorted_and_wide_ones_list_both_ends() -> None:
     assert draw_profile(FeatureProfile("p", np.array([np.nan]))).picture is None
 
 
-def test_wide_vectors_show_their_most_varied_features() -> None:
+def test_wide_vectors_show_the_features_with_the_largest_variance() -> None:
     samples = np.zeros((3, 300))
     samples[:, 250] = [1, 5, 9]
     drawn = draw_gallery(Gallery("g", "", samples, samples[:, None], "curve"))
-    assert len(drawn.pictures) == 3 and "the 100 most varied of 300 features" in drawn.note
+    assert len(drawn.pictures) == 3 and "the 100 of 300 features with the largest variance" in drawn.note
 
 
-def test_dna_compares_letters_not_their_case_and_ends_where_the_sequences_end() -> None:
+def test_dna_is_compared_without_case_and_ends_with_the_longest_sequence() -> None:
     padded = np.zeros((1, 120), dtype=np.uint8)
     sample, view = padded.copy(), padded.copy()
     sample[0, :6] = np.frombuffer(b"acgtNN", np.uint8)
@@ -314,9 +314,9 @@ def test_dna_compares_letters_not_their_case_and_ends_where_the_sequences_end() 
     drawn = draw_gallery(Gallery("g", "", sample, np.stack([view, sample], axis=1), "letters"))
     (alignment,) = drawn.alignments
     assert (alignment.start, alignment.length) == (1, 6) and "Shown" not in drawn.note
-    names = [strand.name for strand in alignment.strands]
-    texts = ["".join(letter for letter, _ in strand.letters) for strand in alignment.strands]
-    marks = ["".join(".x"[differs] for _, differs in strand.letters) for strand in alignment.strands]
+    names = [row.name for row in alignment.rows]
+    texts = ["".join(letter for letter, _ in row.letters) for row in alignment.rows]
+    marks = ["".join(".x"[differs] for _, differs in row.letters) for row in alignment.rows]
     assert names == ["sample", "view 1, 50%", "view 2, 0%"]
     assert texts == ["ACGTNN", "ACCT--", "ACGTNN"]
     assert marks == ["......", "..x.xx", "......"]
@@ -325,12 +325,12 @@ def test_dna_compares_letters_not_their_case_and_ends_where_the_sequences_end() 
     )
 
 
-def test_dna_marks_what_a_view_changed_where_most_has_changed() -> None:
+def test_dna_shows_the_window_with_the_most_changes() -> None:
     sample = np.full((1, 300), ord("A"), dtype=np.uint8)
     view = sample.copy()
     view[0, 200] = ord("G")
     (alignment,) = draw_gallery(Gallery("g", "", sample, view[:, None], "letters")).alignments
-    original, changed = alignment.strands
+    original, changed = alignment.rows
     assert alignment.start == 112 and len(changed.letters) == 90
     assert [letter for letter in changed.letters if letter[1]] == [("G", True)]
     assert not any(differs for _, differs in original.letters)
@@ -349,19 +349,19 @@ def test_the_samples_set_the_scale_of_their_pictures() -> None:
     from matplotlib.image import imread
 
     samples = np.linspace(0, 1, 64).reshape(1, 8, 8)
-    tame, wild = samples[:, None].copy(), samples[:, None].copy()
-    wild[0, 0, 0, 0] = 50.0  # a stray pixel of a generated view
+    plain, outlier = samples[:, None].copy(), samples[:, None].copy()
+    outlier[0, 0, 0, 0] = 50.0  # one pixel of a generated view
     shown = []
-    for views in (tame, wild):
+    for views in (plain, outlier):
         (picture,) = draw_gallery(Gallery("g", "", samples, views, "pixels")).pictures
         pixels = imread(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2])))[..., 0]
         shown.append(pixels[:, :8])
-    assert pixels[0, -8] == 1  # as bright as can be
+    assert pixels[0, -8] == 1  # white
     assert np.array_equal(*shown)
     assert np.allclose(shown[0], samples[0], atol=0.003)
 
 
-def test_content_that_does_not_fit_together_is_refused() -> None:
+def test_inconsistent_content_is_an_error() -> None:
     with pytest.raises(InputError, match=r"map 'm': 2 labels for 3 rows"):
         EmbeddingMap("m", np.zeros((3, 2)), ["a", "b"])
     with pytest.raises(InputError, match=r"map 'm': xy has shape \(3, 3\)"):
@@ -374,7 +374,7 @@ def test_content_that_does_not_fit_together_is_refused() -> None:
         Gallery("g", "", np.zeros((2, 4)), np.zeros((2, 3, 4)), "sound")  # type: ignore[arg-type]
 
 
-def test_a_report_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Any) -> None:
+def test_a_report_is_replaced_atomically_and_no_temporary_file_remains(tmp_path: Any) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")
     write_report(path, ReportContent("new \udc80", "m"))
@@ -382,7 +382,7 @@ def test_a_report_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Any) 
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_heavy_packages_are_imported_late_and_pyplot_never() -> None:
+def test_slow_packages_are_imported_lazily_and_pyplot_never() -> None:
     code = (
         "import sys, viewsmith.reports as r\n"
         "assert not {'matplotlib', 'jinja2', 'sklearn'} & sys.modules.keys()\n"

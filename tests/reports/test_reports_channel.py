@@ -9,12 +9,12 @@ from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.figures.channel import heat_maps
-from viewsmith.reports import Choices, Gallery, ReportContent, SortedSimilarities, render_report
-from viewsmith.reports.choices import draw_choices
+from viewsmith.reports import Gallery, ReportContent, SortedSimilarities, TransformProbabilities, render_report
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
-from viewsmith.reports.placement import like_sample
+from viewsmith.reports.placement import match_sample_shape
 from viewsmith.reports.sorted_similarities import draw_sorted
+from viewsmith.reports.transform_probabilities import draw_transform_probabilities
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}
@@ -28,7 +28,7 @@ def model_with(p, shape=(28, 32), **options):
     return model, x
 
 
-def test_heat_maps_put_a_crop_where_it_lies():
+def test_heat_maps_show_the_position_of_a_crop():
     p = np.zeros(12)
     p[1 * 4 + 2] = 1  # second row, third column: corner (4, 8)
     model, x = model_with(p)
@@ -57,20 +57,22 @@ def test_heat_maps_of_scaled_and_mirrored_crops_are_in_the_image_as_given():
         assert covered.shape == (40, 40, 3) and np.array_equal(covered[..., 0] > 0, expected), number
 
 
-def test_curves_of_a_channel_have_titles_and_shares_their_whole_range():
+def test_curves_of_a_channel_have_titles_and_probabilities_run_from_0_to_1():
     row = {"phase": "train", "entropy": 1.0, "effective": 2.7, "largest_p": 0.5, "nonempty_mass": 0.998}
     curves = {curve.key: curve for curve in draw_curves([row | {"epoch": n} for n in (1, 2)])}
     assert curves["effective"].title == "Effective number of transformations"
-    assert curves["nonempty_mass"].title == "Probability of views that show something"
+    assert curves["nonempty_mass"].title == "Probability of nonempty views"
     for key in ("largest_p", "nonempty_mass"):
         assert ">0.0<" in curves[key].picture.svg and ">1.0<" in curves[key].picture.svg
 
 
-def test_sorted_similarities_are_told_and_checked():
+def test_sorted_similarities_are_described_and_checked():
     drawn = draw_sorted(SortedSimilarities("s", {"trained": np.linspace(0, 0.4, 11), "before": np.full(3, 0.9)}, "cap"))
     assert "trained 0.20 (95% 0.38); before 0.90" in drawn.picture.alt
-    html = render_report(ReportContent("t", "m", orders=[SortedSimilarities("s", {"trained": np.ones(2)}, "cap")]))
-    assert '<a href="#views">' in html and "cap" in html and "share of pairs" in html
+    html = render_report(
+        ReportContent("t", "m", sorted_similarities=[SortedSimilarities("s", {"trained": np.ones(2)}, "cap")])
+    )
+    assert '<a href="#views">' in html and "cap" in html and "fraction of pairs" in html
     for values in (np.array([]), np.array([0.5, np.nan]), np.array([-0.1]), np.ones((2, 2))):
         with pytest.raises(InputError, match="all in"):
             SortedSimilarities("s", {"trained": values})
@@ -79,10 +81,10 @@ def test_sorted_similarities_are_told_and_checked():
 
 
 def test_smaller_views_are_shown_in_the_middle():
-    made = like_sample(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
+    made = match_sample_shape(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
     assert made.shape == (2, 3, 5, 4) and (made[:, :, 1:3] == 1).all() and (made[:, :, [0, 3, 4]] == 128).all()
     views = np.ones((2, 3, 7))
-    assert like_sample(views, np.zeros((2, 7))) is views
+    assert match_sample_shape(views, np.zeros((2, 7))) is views
 
 
 @pytest.mark.parametrize("domain", ["images", "vectors", "dna"])
@@ -99,14 +101,15 @@ def test_pictures_of_every_domain(domain):
     assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
     assert shown["galleries"][0].views.shape[2:] == x.shape[1:]
     assert list(shown["orders"][0].similarities) == ["trained", "before training"]
-    assert bool(shown["choices"]) == (domain != "images")
+    assert bool(shown["transform_probabilities"]) == (domain != "images")
     if domain == "vectors":
         p, masks = model.distribution(x).mean(0), model.method_.channel.family.masks.numpy()
         np.testing.assert_allclose(shown["profiles"][0].values, (p - 1 / 64) @ masks, atol=1e-6)
     if domain == "dna":
         covered = [bytes(view).strip(b".") for view in shown["galleries"][0].views[0]]
         assert all(len(piece) == 15 and piece in bytes(x[0]) for piece in covered)
-        assert shown["choices"][0].names[0] == "0% to 50%" and shown["choices"][0].names[-1] == "50% to 100%"
+        names = shown["transform_probabilities"][0].names
+        assert names[0] == "0% to 50%" and names[-1] == "50% to 100%"
     assert "Similarity of different samples" in render_report(ReportContent("t", "m", **shown))
 
 
@@ -114,9 +117,9 @@ def letters(*texts):
     return np.array([list(text.encode()) for text in texts], np.uint8)
 
 
-def test_pieces_of_sequences_stand_where_they_lie():
+def test_windows_of_sequences_are_aligned_to_their_samples():
     views = np.stack([letters("GT\0", "CGT"), letters("ACG", "TTT")])
-    placed = like_sample(views, letters("aacgtn", "ACG\0\0\0"))
+    placed = match_sample_shape(views, letters("aacgtn", "ACG\0\0\0"))
     assert [bytes(view) for view in placed.reshape(-1, 6)] == [
         b"...GT.",
         b"..CGT.",
@@ -125,41 +128,47 @@ def test_pieces_of_sequences_stand_where_they_lie():
     ]
     drawn = draw_gallery(Gallery("t", "c", letters("aacgtn"), placed[:1], "letters"))
     assert "Dots" in drawn.note
-    assert [strand.name for strand in drawn.alignments[0].strands] == ["sample", "view 1, 0%", "view 2, 0%"]
-    assert not any(differs for strand in drawn.alignments[0].strands for _, differs in strand.letters)
+    assert [row.name for row in drawn.alignments[0].rows] == ["sample", "view 1, 0%", "view 2, 0%"]
+    assert not any(differs for row in drawn.alignments[0].rows for _, differs in row.letters)
 
 
 def test_larger_views_lose_rows_and_columns_evenly():
     views = np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4)
-    assert like_sample(views, np.zeros((1, 2, 4), np.uint8)).tolist() == [[[[0, 1, 2, 3], [8, 9, 10, 11]]]]
-    assert like_sample(views, np.zeros((1, 2, 6), np.uint8))[0, 0, 0].tolist() == [128, 0, 1, 2, 3, 128]
+    assert match_sample_shape(views, np.zeros((1, 2, 4), np.uint8)).tolist() == [[[[0, 1, 2, 3], [8, 9, 10, 11]]]]
+    assert match_sample_shape(views, np.zeros((1, 2, 6), np.uint8))[0, 0, 0].tolist() == [128, 0, 1, 2, 3, 128]
 
 
-def choices(m=3, **options):
+def transform_probabilities(m=3, **options):
     p = np.eye(m)[[1, 0]] * 0.7 + 0.3 / m
-    return Choices("choice", "cap", [f"name {k}" for k in range(m)], p, p.mean(axis=0), **options)
+    return TransformProbabilities("choice", "cap", [f"name {k}" for k in range(m)], p, p.mean(axis=0), **options)
 
 
-def test_bars_have_the_names_in_order_and_tell_the_most_probable():
-    drawn = draw_choices(choices())
-    assert drawn.note == "Dotted line: all alike, 0.33." and len(drawn.pictures) == 3
+def test_bars_keep_the_order_of_names_and_describe_the_most_probable():
+    drawn = draw_transform_probabilities(transform_probabilities())
+    assert drawn.note == "Dotted line: equal probabilities, 0.33." and len(drawn.pictures) == 3
     assert drawn.pictures[1].alt == (
         "Sample 1: effectively 1.89 of 3 transformations; most probable name 1 0.80, name 0 0.10, name 2 0.10."
     )
     assert drawn.pictures[1].svg.index("name 0") < drawn.pictures[1].svg.index("name 1")
-    html = render_report(ReportContent("t", "m", choices=[choices()]))
+    html = render_report(ReportContent("t", "m", transform_probabilities=[transform_probabilities()]))
     assert '<a href="#views">' in html and html.count('class="plot"') == 3
 
 
 def test_of_many_transformations_the_most_probable_have_bars():
-    drawn = draw_choices(choices(40))
+    drawn = draw_transform_probabilities(transform_probabilities(40))
     assert "the 12 most probable of 40" in drawn.note
-    assert drawn.pictures[1].svg.count(">name ") == 12 and "28 others together 0.21" in drawn.pictures[1].svg
+    assert drawn.pictures[1].svg.count(">name ") == 12 and "sum of the 28 others 0.21" in drawn.pictures[1].svg
 
 
-def test_images_stand_beside_their_bars():
+def test_images_are_shown_beside_their_bars():
     samples = np.zeros((2, 6, 5), np.uint8)
-    html = render_report(ReportContent("t", "m", choices=[choices(samples=samples, views=samples[:, None][:, [0, 0]])]))
+    html = render_report(
+        ReportContent(
+            "t",
+            "m",
+            transform_probabilities=[transform_probabilities(samples=samples, views=samples[:, None][:, [0, 0]])],
+        )
+    )
     assert html.count("data:image/png;base64,") == 6  # two samples, two views of each
     assert "its 2 most probable views" in html
 
@@ -174,6 +183,6 @@ def test_images_stand_beside_their_bars():
         ({"samples": np.zeros((2, 4, 4)), "views": np.zeros((2, 2, 4, 3))}, "give (n, ...) samples and (n, k, ...)"),
     ],
 )
-def test_choices_are_checked(changed, said):
-    given = vars(choices()) | changed
-    assert said in refusal(Choices, **given)
+def test_transform_probabilities_are_checked(changed, said):
+    given = vars(transform_probabilities()) | changed
+    assert said in refusal(TransformProbabilities, **given)

@@ -1,4 +1,4 @@
-"""Runs of several kinds of phase: what is one curve and what is two, and the warnings at their end."""
+"""Runs with several kinds of phase: which metrics have separate curves, and the warnings at the end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from viewsmith.methods.diffaug import DiffAugMethod
 from viewsmith.reports import ReportContent, render_report
 from viewsmith.reports.curves import draw_curves, phase_kind
-from viewsmith.reports.diagnostics import READINGS, collapse_warnings, drift_warnings
+from viewsmith.reports.diagnostics import DIAGNOSTICS, collapse_warnings, drift_warnings
 
 
 def run(schedule: str = "ABA", epochs: int = 4) -> list[dict[str, Any]]:
-    """Rows of phases A1, B1, A2, ... as an encoder and a generator log them that train in turn."""
+    """Rows of phases A1, B1, A2, ... as logged by an encoder and a generator that are trained alternately."""
     rows: list[dict[str, Any]] = []
     for position, letter in enumerate(schedule):
         phase = f"{letter}{schedule[: position + 1].count(letter)}"
@@ -39,7 +39,7 @@ def losses(schedule: str, epochs: int = 4) -> list[dict[str, Any]]:
 
 
 def segments(svg: str) -> list[int]:
-    """Lengths, in points, of the stretches of line of a panel."""
+    """Lengths, in points, of the connected lines of a panel."""
     found = re.findall(r'<path d="([^"]+)" [^>]*stroke: #0072b2; stroke-width: 1.3', svg)
     return [1 + stretch.count("L") for path in found for stretch in path.split("M")[1:]]
 
@@ -47,11 +47,11 @@ def segments(svg: str) -> list[int]:
 @pytest.mark.parametrize(
     ("name", "kind"), [("A1", "A"), ("A12", "A"), ("train", "train"), ("stage2b3", "stage2b"), ("7", "7"), ("", "")]
 )
-def test_phases_of_one_kind_differ_in_the_number_at_their_end(name: str, kind: str) -> None:
+def test_phases_of_one_kind_differ_in_their_trailing_number(name: str, kind: str) -> None:
     assert phase_kind(name) == kind
 
 
-def test_what_a_phase_trains_has_a_panel_for_each_kind_of_phase() -> None:
+def test_metrics_of_a_phase_have_a_panel_for_each_kind_of_phase() -> None:
     curves = {curve.title: curve for curve in draw_curves(run())}
     assert list(curves)[:4] == ["Loss (A1, A2)", "Loss (B1)", "Learning rate (A1, A2)", "Learning rate (B1)"]
     encoder, generator = curves["Loss (A1, A2)"], curves["Loss (B1)"]
@@ -61,35 +61,35 @@ def test_what_a_phase_trains_has_a_panel_for_each_kind_of_phase() -> None:
     assert (encoder.last, generator.last) == (pytest.approx(3.8), pytest.approx(0.82))
 
 
-def test_no_line_leads_over_a_phase_of_another_kind() -> None:
+def test_no_line_crosses_a_phase_of_another_kind() -> None:
     curves = {curve.title: curve for curve in draw_curves(losses("ABABA"))}
     assert segments(curves["Loss (A1, A2, A3)"].picture.svg) == [4, 4, 4]
     assert segments(curves["Loss (B1, B2)"].picture.svg) == [4, 4]
-    # Phases of one kind that follow each other are one training.
+    # Consecutive phases of one kind are one training.
     (loss, *_) = draw_curves(losses("AAB"))
     assert loss.title == "Loss (A1, A2)" and segments(loss.picture.svg) == [8]
 
 
-def test_the_diagnostics_go_through_all_phases_and_a_key_of_one_kind_needs_no_name() -> None:
+def test_diagnostics_have_one_curve_over_all_phases_and_a_key_of_one_kind_has_a_plain_title() -> None:
     curves = {curve.title: curve for curve in draw_curves(run())}
     assert segments(curves["Effective rank"].picture.svg) == [6]
     assert "Gradient" in curves and segments(curves["Gradient"].picture.svg) == [4]
     for key in ("drift", "generated_similarity", "denoising"):
-        assert READINGS[key][0] in curves
+        assert DIAGNOSTICS[key][0] in curves
     assert len(curves) == 4 + 6
 
 
-def test_one_kind_of_phase_is_drawn_as_before() -> None:
+def test_a_single_kind_of_phase_has_plain_titles() -> None:
     loss, rate, *_ = draw_curves([row | {"phase": "train"} for row in run("A")])
     assert (loss.title, rate.title) == ("Loss", "Learning rate") and segments(loss.picture.svg) == [4]
 
 
-def test_many_phases_are_named_by_their_ends() -> None:
+def test_of_many_phases_the_first_and_last_are_named() -> None:
     titles = [curve.title for curve in draw_curves(losses("AB" * 5, 2))]
     assert titles == ["Loss (A1, A2 … A5)", "Loss (B1, B2 … B5)"]
 
 
-def test_a_value_that_stands_alone_is_a_dot() -> None:
+def test_an_isolated_value_is_a_dot() -> None:
     def dots(rows: list[dict[str, Any]]) -> int:
         return len(re.findall(r'<use href="[^"]+" x=', draw_curves(rows)[0].picture.svg.split("stroke-width: 1.3")[-1]))
 
@@ -98,7 +98,7 @@ def test_a_value_that_stands_alone_is_a_dot() -> None:
     assert dots(long[:4] + long[4:8] + long[8:9]) == 1
 
 
-def test_names_of_phases_stand_where_they_fit() -> None:
+def test_names_of_phases_are_shown_where_they_fit() -> None:
     def names(rows: list[dict[str, Any]]) -> list[str]:
         return re.findall(r">([AB]\d)</text>", draw_curves(rows)[0].picture.svg)
 
@@ -109,19 +109,19 @@ def test_names_of_phases_stand_where_they_fit() -> None:
     assert names(losses("AB" * 30, 2)) == []
 
 
-def test_a_share_is_drawn_from_none_to_all() -> None:
+def test_a_fraction_is_drawn_from_0_to_1() -> None:
     (drift,) = (curve for curve in draw_curves(run()) if curve.key == "drift")
     ticks = re.findall(r">([\d.]+)</text>", drift.picture.svg)
     assert "0.0" in ticks and "1.0" in ticks
 
 
-def test_readings_are_in_the_diagnostics_with_their_words_and_the_training_section_says_why_it_splits() -> None:
+def test_diagnostics_are_explained_and_the_training_section_explains_separate_panels() -> None:
     html = render_report(ReportContent("t", "m", metrics=run()))
     training, diagnostics = html.split('id="training"')[1].split('id="diagnostics"')
-    assert "Drift of generated views" in diagnostics and READINGS["drift"][1] in diagnostics
+    assert "Drift of generated views" in diagnostics and DIAGNOSTICS["drift"][1] in diagnostics
     assert "Drift of generated views" not in training
-    assert "panels of their own" in training
-    assert "panels of their own" not in render_report(ReportContent("t", "m", metrics=run("A")))
+    assert "have separate panels" in training
+    assert "have separate panels" not in render_report(ReportContent("t", "m", metrics=run("A")))
 
 
 def test_an_evaluation_explains_only_what_it_shows() -> None:
@@ -133,14 +133,14 @@ def test_an_evaluation_explains_only_what_it_shows() -> None:
 @pytest.mark.parametrize(
     ("values", "told"), [([0.9, 0.5], None), ([0.1, 0.51], "51%"), ([0.62, None, float("nan")], "62%"), ([], None)]
 )
-def test_drift_of_most_views_is_said_in_plain_words(values: list[float | None], told: str | None) -> None:
+def test_drift_of_most_views_is_a_warning(values: list[float | None], told: str | None) -> None:
     lines = drift_warnings([{"epoch": i, "drift": value} for i, value in enumerate(values)])
     assert len(lines) == (told is not None)
     if told:
         assert f"the nearest row of {told} of them is not in the sample's neighborhood" in lines[0]
 
 
-def test_drift_is_said_at_the_top_once_even_if_the_run_has_said_it() -> None:
+def test_the_drift_warning_of_the_run_is_not_repeated() -> None:
     metrics = [{"phase": "A2", "epoch": 1, "drift": 0.75}]
     (line,) = drift_warnings(metrics)
     generated = SimpleNamespace(drift=torch.tensor(0.75), warnings=list)
@@ -155,7 +155,7 @@ def test_drift_is_said_at_the_top_once_even_if_the_run_has_said_it() -> None:
     ("rows", "rank", "collapsed"),
     [(2, 1.0, 0), (2, 0.1, 1), (3, 1.2, 0), (3, 0.9, 1), (4, 1.6, 0), (5, 1.9, 1), (500, 1.9, 1), (None, 1.9, 1)],
 )
-def test_few_rows_alone_are_no_collapse(rows: int | None, rank: float, collapsed: int) -> None:
+def test_few_rows_alone_are_not_a_collapse(rows: int | None, rank: float, collapsed: int) -> None:
     metrics = [{"epoch": 1, "effective_rank": rank, "feature_std": 0.9}]
     assert len(collapse_warnings(metrics, None, rows)) == collapsed
     evaluation = {"label_free": {"representation": {"effective_rank": rank}}, "rows": {"train": 900, "test": rows}}

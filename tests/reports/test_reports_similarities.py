@@ -16,7 +16,7 @@ def kinds() -> dict[str, np.ndarray]:
     return {"generated": np.linspace(0.6, 1.0, 101), "mixup": np.full(20, 0.99), "crops": np.linspace(-0.25, 0.75, 51)}
 
 
-def test_quantiles_are_in_the_table_and_told_in_the_alt_text() -> None:
+def test_quantiles_are_in_the_table_and_in_the_alt_text() -> None:
     drawn = draw_histogram(SimilarityHistogram("s", kinds()))
     assert [(row.kind, row.count) for row in drawn.rows] == [("generated", 101), ("mixup", 20), ("crops", 51)]
     generated = drawn.rows[0]
@@ -40,7 +40,9 @@ def test_quantiles_are_in_the_table_and_told_in_the_alt_text() -> None:
         ([-1.0, 1.0], (-1.0, 1.0)),
     ],
 )
-def test_bins_hold_every_value_within_the_bounds_of_a_cosine(values: list[float], ends: tuple[float, float]) -> None:
+def test_bins_contain_every_value_and_stay_within_the_range_of_a_cosine(
+    values: list[float], ends: tuple[float, float]
+) -> None:
     edges = common_bins(np.array(values))
     assert np.allclose(edges[[0, -1]], ends) and np.allclose(np.diff(edges), edges[1] - edges[0])
 
@@ -54,17 +56,17 @@ def strips(svg: str) -> list[tuple[float, float, float, float]]:
     return found
 
 
-def test_kinds_share_their_bins_and_each_has_a_strip_of_its_own() -> None:
+def test_kinds_have_common_bins_and_separate_strips() -> None:
     svg = draw_histogram(SimilarityHistogram("s", kinds())).picture.svg
     generated, mixup, crops = strips(svg)
     assert generated[:2] == mixup[:2] == crops[:2]
     assert generated[3] <= mixup[2] and mixup[3] <= crops[2]  # one under the other, in the given order
     heights = [bottom - top for _, _, top, bottom in (generated, mixup, crops)]
     assert np.allclose(heights, heights[0], rtol=1e-4)
-    assert svg.count("#d55e00") == 1  # the first kind alone stands out
+    assert svg.count("#d55e00") == 1  # only the first kind is highlighted
 
 
-def test_the_median_is_marked_where_it_lies() -> None:
+def test_the_median_is_marked_at_its_position() -> None:
     svg = draw_histogram(SimilarityHistogram("s", {"a": np.array([0.0, 0.25, 1.0])})).picture.svg
     (left, right, _, bottom), *_ = strips(svg)
     lines = re.findall(r'<path d="M ([\d.]+) ([\d.]+) \s*L ([\d.]+) [\d.]+\s*" [^>]*stroke: #1f2933', svg)

@@ -1,4 +1,4 @@
-"""Violins of originals and generated views, against plain formulas, and data that have no density."""
+"""Violins of originals and generated views, against plain formulas, and data without a density."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewsmith.reports.violins import draw_violins, kernel_density
 
 
 def rows(n: int = 200, d: int = 20, seed: int = 0) -> np.ndarray:
-    """Rows whose features vary the more the further right they are."""
+    """Rows whose features have increasing variance."""
     return np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
 
 
@@ -42,7 +42,7 @@ def test_a_density_of_mostly_equal_values_is_finite_and_peaks_there() -> None:
     assert density[4] / density[0] == pytest.approx(np.exp(-((4 * 0.05) ** 2) / (2 * h**2)), rel=0.01)
 
 
-def test_the_twelve_features_that_vary_most_in_the_originals_from_the_most_varied_on() -> None:
+def test_the_twelve_features_with_the_largest_variance_in_the_originals_are_shown_in_that_order() -> None:
     originals, views = rows(), rows(seed=1)
     views[:, 0] *= 1000  # a feature that varies in the views alone is not among them
     drawn = draw_violins(FeatureViolins("v", originals, views, [f"f{i}" for i in range(20)]))
@@ -52,14 +52,14 @@ def test_the_twelve_features_that_vary_most_in_the_originals_from_the_most_varie
     assert "Violins of 12 features" in drawn.picture.alt
 
 
-def test_shift_and_spread_are_told_in_standard_deviations_of_the_originals() -> None:
+def test_shift_and_spread_are_given_in_standard_deviations_of_the_originals() -> None:
     originals = rows(d=3)
     spread = originals.std(axis=0)
     views = np.median(originals, axis=0) + 0.5 * (originals - np.median(originals, axis=0))
     views[:, 1] += 0.75 * spread[1]
     drawn = draw_violins(FeatureViolins("v", originals, views, ["age", "height", "weight"]))
-    assert "spread 0.50 times" in drawn.note and "spread 0.50 times" in drawn.picture.alt
-    assert "that of height, by 0.75 standard deviations" in drawn.note
+    assert "views is 0.50 times that" in drawn.note and "views is 0.50 times that" in drawn.picture.alt
+    assert "that of height, 0.75 standard deviations" in drawn.note
 
 
 def half(svg: str, color: str) -> np.ndarray:
@@ -110,17 +110,17 @@ def test_features_of_other_units_are_standardized() -> None:
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_data_without_a_density_are_drawn_all_the_same(originals: np.ndarray, views: np.ndarray) -> None:
+def test_data_without_a_density_can_be_drawn(originals: np.ndarray, views: np.ndarray) -> None:
     drawn = draw_violins(FeatureViolins("v", originals, views))
     for text in (drawn.picture.svg, drawn.picture.alt, drawn.note):
         assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
     assert len([text for text in labels(drawn.picture.svg) if text.startswith("feature ")]) == originals.shape[1]
 
 
-def test_few_values_are_dots_and_nothing_is_said_of_their_spread() -> None:
+def test_few_values_are_dots_without_a_summary_of_their_spread() -> None:
     few, many = (draw_violins(FeatureViolins("v", rows(n, 3), rows(n, 3, 1))) for n in (9, 10))
-    assert "quartiles" not in few.note and "times as widely" not in few.note
-    assert "quartiles" in many.note and "times as widely" in many.note
+    assert "quartiles" not in few.note and "standard deviation of the views" not in few.note
+    assert "quartiles" in many.note and "standard deviation of the views" in many.note
     assert few.picture.svg.count("<use") > many.picture.svg.count("<use") + 40
 
 
@@ -134,9 +134,9 @@ def test_content_is_checked() -> None:
         FeatureViolins("v", x, x[:, None])
     with pytest.raises(InputError, match=r"violins 'v': 2 names for 3 features"):
         FeatureViolins("v", x, x, ["a", "b"])
-    with pytest.raises(InputError, match=r"the views hold values that are not finite"):
+    with pytest.raises(InputError, match=r"the views have values that are not finite"):
         FeatureViolins("v", x, np.where(np.eye(4, 3) > 0, np.nan, x))
-    with pytest.raises(InputError, match=r"the originals hold values that are not finite"):
+    with pytest.raises(InputError, match=r"the originals have values that are not finite"):
         FeatureViolins("v", x - np.inf, x)
 
 

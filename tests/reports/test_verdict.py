@@ -1,4 +1,4 @@
-"""The verdict in words, against numbers worked out by hand."""
+"""The verdict sentence and the comparison table, against numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def test_tie_widths(protocol: str, ours: float, best: float, outcome: str) -> No
     embeddings = {"raw": {protocol: 0.1}, "umap": {protocol: best}, "representation": {protocol: ours}}
     sentence = verdict(embeddings)
     assert [word for word in (BEATS, TIES, LOSES) if f"{word} " in sentence] == [outcome]
-    judged = comparison(embeddings).outcomes[0]
-    assert judged is not None and judged[0] == outcome and judged[1] == pytest.approx(ours - best)
+    compared = comparison(embeddings).outcomes[0]
+    assert compared is not None and compared[0] == outcome and compared[1] == pytest.approx(ours - best)
 
 
-def test_a_difference_of_one_test_row_is_a_tie_and_a_small_test_part_is_told() -> None:
+def test_a_difference_of_one_test_row_is_a_tie_and_a_small_test_split_has_a_caveat() -> None:
     embeddings = {"raw": {"knn": 22 / 24}, "representation": {"knn": 23 / 24}}
     assert verdict(embeddings) == "Representation beats raw on kNN (0.96 vs 0.92)."
     assert verdict(embeddings, 24) == "Representation ties on kNN (0.96 vs 0.92 for raw)."
     assert comparison(embeddings, 24).outcomes == ((TIES, pytest.approx(1 / 24)),)
     assert verdict(embeddings, 48).startswith("Representation beats")
     assert caveat(25).endswith("The standard error of an accuracy on 25 test rows is up to 0.1.")
-    assert caveat(10_000) == caveat(None) == "This is one run: it shows no spread over seeds, so it is not yet a claim."
+    assert caveat(10_000) == caveat(None) == "This is one run: a claim needs several seeds."
 
 
 def test_a_missing_baseline_score_is_a_dash_and_the_others_still_count() -> None:
@@ -64,7 +64,7 @@ def test_a_missing_baseline_score_is_a_dash_and_the_others_still_count() -> None
     assert verdict(embeddings) == "Representation beats raw and PCA on kNN (0.90 vs 0.50, –)."
 
 
-def test_other_outputs_of_the_method_are_no_baselines() -> None:
+def test_other_outputs_of_the_method_are_not_baselines() -> None:
     embeddings = {"raw": {"knn": 0.5}, "map": {"knn": 0.99}, "representation": {"knn": 0.9}}
     assert verdict(embeddings) == "Representation beats raw on kNN (0.90 vs 0.50)."
 
@@ -72,8 +72,8 @@ def test_other_outputs_of_the_method_are_no_baselines() -> None:
 @pytest.mark.parametrize(
     ("embeddings", "reason"),
     [
-        ({"representation": {"knn": 0.9}}, "no representation beside a baseline"),
-        ({"raw": {"knn": 0.9}}, "no representation beside a baseline"),
+        ({"representation": {"knn": 0.9}}, "no representation, or no baseline"),
+        ({"raw": {"knn": 0.9}}, "no representation, or no baseline"),
         ({"raw": {"knn": 0.9}, "representation": {"linear": 0.9}}, "no protocol has scores for both"),
         ({"raw": {"knn": float("nan")}, "representation": {"knn": 0.9}}, "no protocol has scores for both"),
     ],
@@ -82,14 +82,14 @@ def test_no_verdict_without_two_numbers(embeddings: dict[str, dict[str, float]],
     assert verdict(embeddings).startswith("No verdict") and reason in verdict(embeddings)
 
 
-def test_the_table_orders_rows_and_columns_and_shares_the_mark_of_the_best() -> None:
+def test_the_table_has_ordered_rows_and_columns_and_marks_all_best_scores() -> None:
     embeddings = {
-        "representation": {"knn": 0.9, "linear": 0.8, "own": 1.0, "nmi_l2": 0.4},
+        "representation": {"knn": 0.9, "linear": 0.8, "custom": 1.0, "nmi_l2": 0.4},
         "untrained": {"knn": 0.9, "linear": None},
         "raw": {"knn": 0.7, "linear": 0.85},
     }
     table = comparison(embeddings)
-    assert table.columns == ("linear", "kNN", "own")
+    assert table.columns == ("linear", "kNN", "custom")
     assert [name for name, _ in table.rows] == ["raw", "untrained", "representation"]
     assert [[cell.best for cell in cells] for _, cells in table.rows] == [
         [True, False, False],

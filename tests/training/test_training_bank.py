@@ -148,7 +148,7 @@ def test_missing_and_damaged_blocks(tmp_path):
     assert "000002.safetensors is damaged" in refusal(bank.read_views)
     flipped = content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
     bank.block(2).write_bytes(flipped)
-    assert "000002.safetensors is damaged (its content is not that of its checksum)" in refusal(bank.read_views)
+    assert "000002.safetensors is damaged (its content does not match its checksum)" in refusal(bank.read_views)
     assert "checksum" in refusal(merge, [bank.path], tmp_path / "merged")
     bank.block(2).write_bytes(bank.block(1).read_bytes())
     assert "holds other rows" in refusal(bank.read_views)

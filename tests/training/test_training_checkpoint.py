@@ -139,7 +139,7 @@ def test_a_file_whose_content_has_changed_is_damaged(tmp_path):
     for place in range(data, len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         message = refusal(load_tensors, path)
-        assert f"{path} is damaged (its content is not that of its checksum)" in message
+        assert f"{path} is damaged (its content does not match its checksum)" in message
     for old, new in ((b"[2,3]", b"[3,2]"), (b'"half"', b'"calf"'), (b'"BF16"', b'"F16" ')):
         assert content.count(old) == 1
         path.write_bytes(content.replace(old, new))

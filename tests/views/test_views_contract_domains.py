@@ -12,6 +12,7 @@ from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.noise_maps import LowResolutionMap, SequenceMap
 from viewsmith.views import (
+    AdversarialViews,
     ConditionalCorruption,
     Pair,
     PiNoise,

@@ -81,8 +81,8 @@ def views(
 ) -> None:
     """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample.
 
-    Of MetAug: augmented features, and as `features` the embeddings they were made from. Of GenView and of view caches also
-    the samples, and noise level and quality of each view.
+    Of MetAug: augmented features, and as `features` the projections they were made from. Of GenView and of view caches
+    also the samples, and noise level and quality of each view.
     """
     import numpy as np
 

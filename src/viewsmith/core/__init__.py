@@ -1,4 +1,4 @@
-"""Ground floor: what a method is, random streams, several processes, files, errors."""
+"""The lowest layer: the method contract, random streams, distributed processes, files, errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Errors and files are wanted without torch, which takes a second to import: by `viewsmith --help`, for instance.
+    # Imported lazily: errors and files are also used without torch (by `viewsmith --help`), which is slow to import.
     if name in ("derive_seed", "stream"):
         return getattr(importlib.import_module("viewsmith.core.random"), name)
     if name in __all__:

@@ -1,4 +1,4 @@
-"""Several processes: who am I, gather with gradient. One process is the case in which all of this does nothing."""
+"""Distributed processes: rank, broadcast, and gathering with gradient. With one process every function is a no-op."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ def is_distributed() -> bool:
 
 
 def world_size() -> int:
+    """Number of processes."""
     return dist.get_world_size() if is_distributed() else 1
 
 
 def rank() -> int:
+    """Index of this process, from 0."""
     return dist.get_rank() if is_distributed() else 0
 
 
-def first_says(flag: bool, device: torch.device | str = "cpu") -> bool:
-    """What the first process says, known to all."""
+def broadcast_flag(flag: bool, device: torch.device | str = "cpu") -> bool:
+    """The flag of the first process, on all processes."""
     if not is_distributed():
         return flag
     value = torch.tensor(int(flag), device=device)
-    take_from_first(value)
+    broadcast_tensors(value)
     return bool(value)
 
 
-def any_says(number: int, device: torch.device | str = "cpu") -> int:
-    """The largest number that any process gives, known to all."""
+def max_over_processes(number: int, device: torch.device | str = "cpu") -> int:
+    """The largest of the numbers of all processes, on all processes."""
     if not is_distributed():
         return number
     value = torch.tensor(number, device=device)
@@ -38,18 +40,27 @@ def any_says(number: int, device: torch.device | str = "cpu") -> int:
     return int(value)
 
 
-def take_from_first(*tensors: Tensor) -> None:
-    """Overwrite tensors with those of the first process."""
+def broadcast_tensors(*tensors: Tensor) -> None:
+    """Overwrite tensors, in place, with those of the first process."""
     if is_distributed():
         for tensor in tensors:
             dist.broadcast(tensor, 0)
 
 
 def gather(x: Tensor) -> Tensor:
-    """Rows of all processes in rank order, (W * B, ...) from (B, ...), with gradient to every process's own rows.
+    """Concatenate the rows of all W processes in rank order, with gradient.
 
-    The backward pass sums what all processes send back, so that the mean over processes that DDP takes of
-    the parameter gradients equals the gradient of one process holding the whole batch.
+    The backward pass sums the gradients of all processes. DistributedDataParallel then takes the mean over processes
+    of the parameter gradients, which equals the gradient of one process that holds the whole batch.
+
+    Parameters
+    ----------
+    x : Tensor, shape (B, ...)
+        Rows of this process; B must be equal on all processes.
+
+    Returns
+    -------
+    Tensor, shape (W * B, ...)
     """
     if not is_distributed():
         return x
@@ -63,6 +74,6 @@ def gather(x: Tensor) -> Tensor:
 
 
 def local_rows(batch: int) -> slice:
-    """Where this process's rows lie in a gathered tensor, given the local batch size."""
+    """Position of this process's rows in a gathered tensor, given the local batch size."""
     start = rank() * batch
     return slice(start, start + batch)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Bad data, option or file given by the user. The command line prints it and exits with 2."""
+    """Invalid data, option or file given by the user. The command line prints the message and exits with 2."""
 
 
 class MissingExtra(ImportError, InputError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
@@ -18,4 +18,4 @@ class MissingExtra(ImportError, InputError):
 
 
 class TrainingError(RuntimeError):
-    """Training could not go on (a loss that is not finite, for instance). The command line exits with 1."""
+    """Training cannot continue, for instance because a loss is not finite. The command line exits with 1."""

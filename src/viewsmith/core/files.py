@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, whatever happens in between."""
+"""Atomic writing: after an interruption a file has either its old or its new content, never a part of it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Path to write to in place of `path`; it takes the place of `path` only when the block ends well.
+    """Temporary path to write to; it replaces `path` when the block ends without an exception.
 
-    The temporary file lies in the same folder, because a rename is atomic only within one file system, and keeps the
-    suffix, because writers such as ``numpy.savez`` look at it. A link is followed, so that the file behind it changes.
+    The temporary file is in the same folder, because a rename is atomic only within one file system, and keeps the
+    suffix, because writers such as ``numpy.savez`` depend on it. A symbolic link is followed: its target is replaced.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     Raises
     ------
     OSError
-        As it came from the block, the disk or the rename (no space left, for instance); an old file stays intact.
+        Raised by the block, the disk or the rename (no space left, for instance); an existing file stays unchanged.
     """
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{Path(path).stem[:64]}-{uuid.uuid4().hex[:12]}{Path(path).suffix}")
@@ -44,7 +44,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    # Some file systems cannot flush a folder; the file itself is safe by now.
+    # Some file systems cannot flush a folder; the file itself is already written.
     with contextlib.suppress(OSError):
         _flush(final.parent)
 
@@ -58,8 +58,8 @@ def write_text_atomic(path: str | Path, text: str) -> None:
 def write_json_atomic(path: str | Path, obj: Any) -> None:
     """Write `obj` to `path` as JSON, atomically; see `atomic_path`.
 
-    Keys keep their order. JSON has no NaN and no infinity, so those become ``null``; arrays and array scalars
-    (anything with ``tolist``) become lists and numbers.
+    Keys keep their order. JSON has no NaN and no infinity: they are written as ``null``. Arrays and array scalars
+    (anything with ``tolist``) are written as lists and numbers.
     """
     write_text_atomic(path, json.dumps(_plain(obj), indent=2, allow_nan=False) + "\n")
 

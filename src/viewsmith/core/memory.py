@@ -1,4 +1,4 @@
-"""How much memory rows may take."""
+"""The memory that the rows of a data set may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,22 @@ from viewsmith.core.errors import InputError
 
 
 def check_size(n_bytes: int, what: str, advice: str) -> None:
-    """Raise InputError before an array is made that `memory_limit` does not leave room for."""
+    """Check that an array fits into `memory_limit` before it is allocated.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Size of the array.
+    what : str
+        What the array holds, as the subject of the message.
+    advice : str
+        What the user can do, as the end of the message.
+
+    Raises
+    ------
+    InputError
+        The array is larger than `memory_limit`.
+    """
     limit = memory_limit()
     if limit is not None and n_bytes > limit:
         raise InputError(
@@ -18,7 +33,7 @@ def check_size(n_bytes: int, what: str, advice: str) -> None:
 
 
 def memory_limit() -> int | None:
-    """Bytes that the rows may take: half of the machine's memory, for training works on a copy; None if unknown."""
+    """Bytes that the rows may use: half of the machine's memory, since training makes a copy; None if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Words of the data room's messages: names and reasons from outside, made safe for one line."""
+"""Text for error messages: names and reasons given by others, made safe for a message of one line."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ def one_line(text: object, limit: int = 300) -> str:
 
 
 def name_list(names: Sequence[object], limit: int = 5) -> str:
-    """The first names, separated by commas, and how many more there are."""
+    """The first `limit` names, separated by commas, and the number of the remaining ones."""
     shown = ", ".join(one_line(name, 60) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """``1 column``, ``2 columns``."""
+def pluralize(count: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: ``1 column``, ``2 columns``. `many` is the plural where it is not `one` with an s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def known_names(name: str, known: Sequence[str], what: str) -> str:
-    """What to say after an unknown name: close matches where there are any, else the first known names."""
+def suggest_names(name: str, known: Sequence[str], what: str) -> str:
+    """Hint for the message about an unknown name: close matches if there are any, else the first known names."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     return f"did you mean {name_list(close)}?" if close else f"{what}: {name_list(known)}"
 
 
-def repeated(names: Sequence[str]) -> list[str]:
+def duplicates(names: Sequence[str]) -> list[str]:
     """Names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]

@@ -1,7 +1,7 @@
-"""Seeded random streams, addressed by name and counter instead of carried along.
+"""Seeded random streams, addressed by names and counters.
 
 A stream is derived from the run's seed and a path of names and numbers, such as ``("train", phase, step, "view")``.
-Nothing has to be stored to replay a draw or to resume a run in mid-phase: the same address gives the same numbers.
+The same path gives the same numbers, so no generator state has to be saved to replay a draw or to resume a run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MASK = (1 << 64) - 1
 
 
 def derive_seed(seed: int, *path: str | int) -> int:
-    """Seed of the stream at `path` under `seed`: 63 bits, equal on every machine.
+    """Seed of the stream at `path` under `seed`; equal on every machine.
 
     Parameters
     ----------
@@ -23,6 +23,11 @@ def derive_seed(seed: int, *path: str | int) -> int:
         The run's seed; any non-negative integer.
     *path : str or int
         Names and counters that address the stream.
+
+    Returns
+    -------
+    int
+        From 0 to 2^63 - 1.
     """
     digest = hashlib.blake2b(digest_size=8)
     digest.update(struct.pack("<Q", seed & _MASK))
@@ -35,5 +40,5 @@ def derive_seed(seed: int, *path: str | int) -> int:
 
 
 def stream(seed: int, *path: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A fresh ``torch.Generator`` at an address; see `derive_seed`."""
+    """A new ``torch.Generator`` at a path; see `derive_seed`."""
     return torch.Generator(device=device).manual_seed(derive_seed(seed, *path))

@@ -1,4 +1,4 @@
-"""Training rows in the few bytes they were given in, scaled when they are taken."""
+"""Training rows stored in their own compact dtype and scaled when a batch is taken."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ IMAGE_VALUES = 400_000
 
 
 class Samples:
-    """Rows that are scaled on the way out: ``samples[index]`` is a scaled batch.
+    """Unscaled rows that are scaled on access: ``samples[index]`` is a scaled batch.
 
-    A pixel takes one byte here and four as a scaled value, a base one instead of sixteen. Vectors need no such thing:
-    they are kept as scaled tensors, and whatever takes `Rows` takes both.
+    This saves memory: a pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen.
+    Vectors are stored as scaled tensors; functions that take `Rows` accept both.
 
     Parameters
     ----------
     rows : Tensor, shape (n, ...)
-        Images or letters, uint8.
+        uint8 images or nucleotides (as ASCII codes).
     scale : callable
-        From rows to scaled samples, on the device of the rows.
+        Maps rows to scaled samples, on the device of the rows.
     """
 
     def __init__(self, rows: Tensor, scale: Callable[[Tensor], Tensor]) -> None:
@@ -43,15 +43,28 @@ class Samples:
         return self.rows.device
 
     def to(self, device: torch.device) -> Samples:
-        """The same samples with their rows on a device; the scale has to be there, too."""
+        """The same samples with their rows on `device`. The parameters of `scale` must be on that device, too."""
         return Samples(self.rows.to(device), self.scale)
 
 
 Rows = Tensor | Samples
 
 
-def in_blocks(function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024) -> Tensor:
-    """What a function makes of scaled rows, a block at a time."""
+def apply_in_blocks(function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024) -> Tensor:
+    """Apply a function to scaled rows, `size` rows at a time, and concatenate the results.
+
+    Parameters
+    ----------
+    function : callable
+        Maps a scaled block, (b, ...), to a tensor with b rows.
+    rows : Tensor or Samples, n rows
+    size : int
+        Rows of one block.
+
+    Returns
+    -------
+    Tensor, n rows
+    """
     return torch.cat([function(rows[start : start + size]) for start in range(0, len(rows), size)])
 
 

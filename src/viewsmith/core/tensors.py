@@ -1,4 +1,4 @@
-"""Tensors in safetensors files, replaced atomically and checked on load. No pickle."""
+"""Tensors in safetensors files: written atomically, checked on load, no pickle."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path
 
-CHECKSUM = "viewsmith.sha256"  # in the file's own metadata, so that both are replaced together
+CHECKSUM = "viewsmith.sha256"  # in the file's metadata, so that content and checksum are replaced together
 
 
 class DamageError(ValueError):
-    """Why a file of tensors cannot be used, in words that follow its name."""
+    """A file of tensors cannot be used; the message is the reason, to be put after the file's name."""
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file atomically, with a checksum of its content. Equal tensors give equal files."""
+    """Write a safetensors file atomically, with a checksum of its content. Equal tensors give identical files."""
     with atomic_path(path) as temporary:
-        # Copies, because safetensors refuses tensors that share memory (tied weights).
+        # Copies, because safetensors rejects tensors that share memory (tied weights).
         copies = {n: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for n, t in tensors.items()}
         save_file(copies, str(temporary), metadata={CHECKSUM: _checksum(copies)})
-        temporary.chmod(0o666 & ~_umask())  # safetensors makes files that only their owner can read
+        temporary.chmod(0o666 & ~_umask())  # safetensors creates files that only their owner can read
 
 
 def _umask() -> int:
@@ -54,21 +54,21 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; its content has to be that of its checksum, which files of others do not have.
+    """Read a safetensors file and verify its checksum, if it has one (files written by other programs do not).
 
     Raises
     ------
     DamageError
-        It cannot be read, or its content has changed.
+        The file cannot be read, or its content does not match its checksum.
     """
     try:
         with safe_open(str(path), framework="pt") as file:
             checksum = (file.metadata() or {}).get(CHECKSUM)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
     except (SafetensorError, OSError, ValueError) as error:
         raise DamageError(str(error).splitlines()[0]) from error
     if checksum is not None and checksum != _checksum(tensors):
-        raise DamageError("its content is not that of its checksum")
+        raise DamageError("its content does not match its checksum")
     return tensors
 
 
@@ -84,12 +84,20 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
 def load_weights(
     module: nn.Module, tensors: Mapping[str, Tensor], origin: str, target: str = "its configuration"
 ) -> None:
-    """Copy tensors into a module of the same names and shapes.
+    """Copy tensors into the parameters and buffers of a module.
+
+    Parameters
+    ----------
+    module : nn.Module
+    tensors : mapping from name to Tensor
+        Must have the names and shapes of the module's state dict.
+    origin, target : str
+        Where the tensors come from and what they must fit, for the message.
 
     Raises
     ------
     InputError
-        Names or shapes differ; the message names the first ones.
+        Names or shapes differ; the message gives the first ones.
     """
     own = module.state_dict()
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())

@@ -1,3 +1,3 @@
-"""The version of the package, where every layer may read it."""
+"""The version of the package, readable from every layer."""
 
 __version__ = "0.1.0"

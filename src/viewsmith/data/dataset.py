@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import counted
+from viewsmith.core.messages import pluralize
 
 Split = Literal["given", "stratified", "none"]
 
@@ -121,8 +121,8 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     n_test = math.ceil(TEST_FRACTION * len(shared))
     if n_test < max(n_shared_classes, 1):
         raise InputError(
-            f"cannot split {counted(len(y), 'labeled row')} of {counted(len(counts), 'class', 'classes')} 80/20 by "
-            f"class: the test part would have {counted(n_test, 'row')}; give the split (X_train and X_test, folders "
+            f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
+            f"class: the test part would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
             "train and test), or leave the labels out (a continuous target is not a label)"
         )
     train, test = train_test_split(shared, test_size=TEST_FRACTION, random_state=seed, stratify=codes[shared])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import counted, name_list, one_line
+from viewsmith.core.messages import name_list, one_line, pluralize
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.dna import first_other_letter, letter_fault, pad_rows
 
@@ -85,14 +85,14 @@ def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray |
         unused = sorted(known.keys() - set(names))
         if unused and all(found):
             warnings.warn(
-                f"{labels}: {counted(len(unused), 'name')} that {path} does not hold, ignored: {name_list(unused)}",
+                f"{labels}: {pluralize(len(unused), 'name')} that {path} does not hold, ignored: {name_list(unused)}",
                 UserWarning,
                 stacklevel=5,
             )
     missing = [i for i, label in enumerate(found) if not label]
     if missing:
         raise InputError(
-            f"{path}: {counted(len(missing), 'record')} of {len(headers):,} without a label, first "
+            f"{path}: {pluralize(len(missing), 'record')} of {len(headers):,} without a label, first "
             f"{_record(headers, missing[0])}: {source}; {advice}"
         )
     return np.array(found, dtype=np.str_)

@@ -12,7 +12,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.memory import check_size
-from viewsmith.core.messages import counted, name_list
+from viewsmith.core.messages import name_list, pluralize
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.images import SMALLEST_SIDE
 
@@ -45,7 +45,7 @@ def read_folder(path: Path, request: Request) -> Found:
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
         warnings.warn(
-            f"{path}: {counted(len(names), 'entry', 'entries')} taken for no image, ignored: {name_list(names)}",
+            f"{path}: {pluralize(len(names), 'entry', 'entries')} taken for no image, ignored: {name_list(names)}",
             UserWarning,
             stacklevel=4,
         )
@@ -136,7 +136,9 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
     width, height = first if side is None else (side, side)
     channels = 3 if color else 1
     check_size(
-        len(files) * height * width * channels, counted(len(files), "image"), "give a smaller image_size (--image-size)"
+        len(files) * height * width * channels,
+        pluralize(len(files), "image"),
+        "give a smaller image_size (--image-size)",
     )
     x = np.empty((len(files), height, width, channels), dtype=np.uint8)
     for row, file in zip(x, files, strict=True):
@@ -151,7 +153,7 @@ def _is_color(image: ImageFile, file: Path) -> bool:
     # MPO is a photo with a preview; anything else is an animation or several pages.
     if frames > 1 and image.format != "MPO":
         raise InputError(
-            f"{file} has {counted(frames, 'frame')}, expected one; save the one to use as an image of its own"
+            f"{file} has {pluralize(frames, 'frame')}, expected one; save the one to use as an image of its own"
         )
     stored = image.tile[0][3] if image.tile else ""
     stored = stored[0] if isinstance(stored, tuple) and stored else stored

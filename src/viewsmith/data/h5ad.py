@@ -15,7 +15,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
 from viewsmith.core.memory import check_size
-from viewsmith.core.messages import counted, known_names, name_list, one_line, repeated
+from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import check_numbers
 
@@ -72,7 +72,8 @@ def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:
             rows = len(read_elem(file["obs"]))
             if rows != len(H):
                 raise InputError(
-                    f"cannot write {path}: {counted(len(H), 'representation')} for {counted(rows, 'row')} of {source}"
+                    f"cannot write {path}: {pluralize(len(H), 'representation')} for {pluralize(rows, 'row')} "
+                    f"of {source}"
                 )
             if "obsm" not in file:
                 write_elem(file, "obsm", {})
@@ -100,7 +101,7 @@ def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
         values, where = file["X"], "X"
     else:
         if layer not in layers:
-            known = known_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
+            known = suggest_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
             raise InputError(f"{what} has no layer {one_line(layer, 60)!r}; {known}")
         values, where = file["layers"][layer], f"layer {one_line(layer, 60)}"
     if isinstance(values, h5py.Group):
@@ -115,12 +116,12 @@ def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], what: str) -> None
     if shape != (len(obs), len(var)):
         raise InputError(f"{what} has shape {shape}, expected ({len(obs)}, {len(var)}) as obs and var have")
     if 0 in shape:
-        raise InputError(f"{what} has {counted(shape[0], 'row')} and {counted(shape[1], 'feature')}; it is empty")
+        raise InputError(f"{what} has {pluralize(shape[0], 'row')} and {pluralize(shape[1], 'feature')}; it is empty")
 
 
 def _order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.ndarray | None:
     """Columns of the file in the order of an earlier run; None for all as they are."""
-    twice = repeated(names)
+    twice = duplicates(names)
     if twice:
         raise InputError(
             f"{what} has var_names of the same name: {name_list(twice)}; rename them with var_names_make_unique()"
@@ -137,14 +138,14 @@ def _order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.nda
     missing = [name for name in fitted if name not in position]
     if missing:
         raise InputError(
-            f"{what} lacks {counted(len(missing), 'feature')} that the run was fitted on: {name_list(missing)}; "
+            f"{what} lacks {pluralize(len(missing), 'feature')} that the run was fitted on: {name_list(missing)}; "
             f"it has {name_list(names)}"
         )
     known = {*fitted, *schema["drop"]}
     extra = [name for name in names if name not in known]
     if extra:
         warnings.warn(
-            f"{what}: {counted(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}",
+            f"{what}: {pluralize(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}",
             UserWarning,
             stacklevel=5,
         )
@@ -154,7 +155,7 @@ def _order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.nda
 def _label(obs: pd.DataFrame, request: Request, what: str) -> str | None:
     columns = [str(column) for column in obs.columns]
     if request.label is not None and request.label not in columns:
-        known = known_names(request.label, columns, "its columns are") if columns else "it has no columns"
+        known = suggest_names(request.label, columns, "its columns are") if columns else "it has no columns"
         raise InputError(f"{what}: obs has no column {one_line(request.label, 60)!r}, given as label; {known}")
     label = request.label or (request.schema or {}).get("label")
     return label if label in columns else None

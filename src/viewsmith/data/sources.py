@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import counted, known_names, name_list, one_line
+from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
 from viewsmith.data.arrays import read_npy, read_npz
 from viewsmith.data.builtin import BUILTIN, read_builtin
 from viewsmith.data.dataset import Dataset, Split, split_indices
@@ -199,7 +199,7 @@ def _reader(path: Path) -> Reader:
     if reader is None:
         known = " ".join(READERS)
         if not path.suffix and not path.exists():
-            hint = known_names(str(path), BUILTIN, "built-in")
+            hint = suggest_names(str(path), BUILTIN, "built-in")
             raise InputError(
                 f"unknown data set {one_line(path, 100)!r}; {hint}, or give a file, {known}, or a folder of images"
             )
@@ -225,7 +225,7 @@ def _check_schema(x: np.ndarray, names: list[str] | None, schema: dict[str, Any]
     if not domain_of(schema["domain"]).same_shape(x.shape[1:], expected):
         if len(expected) == 1:
             raise InputError(
-                f"{what} has {counted(x.shape[1], 'feature')} a row, but the run was fitted on {expected[0]}"
+                f"{what} has {pluralize(x.shape[1], 'feature')} a row, but the run was fitted on {expected[0]}"
             )
         raise InputError(f"{what} has rows of shape {x.shape[1:]}, but the run was fitted on {expected}")
     fitted = schema["feature_names"]
@@ -259,5 +259,7 @@ def _check_train_rows(dataset: Dataset) -> None:
     """Rules for rows to fit on; new rows for a fitted run may be one, or all the same."""
     x, names, what = dataset.x_train, dataset.feature_names, dataset.source
     if len(x) < 2:
-        raise InputError(f"{what} has {counted(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2")
+        raise InputError(
+            f"{what} has {pluralize(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2"
+        )
     domain_of(dataset.domain).check_training_rows(x, names, what)

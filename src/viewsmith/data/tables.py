@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.messages import counted, known_names, name_list, one_line, repeated
+from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import as_vectors, check_missing
 
@@ -85,7 +85,7 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse_duplicates(columns: list[str], what: str) -> None:
-    twice = repeated(columns)
+    twice = duplicates(columns)
     if twice:
         raise InputError(
             f"{what} has columns of the same name: {name_list(twice)}; rename them (is there a header line?)"
@@ -94,7 +94,7 @@ def _refuse_duplicates(columns: list[str], what: str) -> None:
 
 def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     if len(frame) == 0:
-        raise InputError(f"{what} has no rows, only the names of {counted(frame.shape[1], 'column')}")
+        raise InputError(f"{what} has no rows, only the names of {pluralize(frame.shape[1], 'column')}")
     if request.schema is not None and request.schema["columns"] is not None:
         return _rows_by_schema(frame, request, what)
     return _fresh_rows(frame, request, what)
@@ -134,7 +134,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     missing = [column for column in [*columns, *encoded] if column not in frame.columns]
     if missing:
         raise InputError(
-            f"{what} lacks {counted(len(missing), 'column')} that the run was fitted on: {name_list(missing)}; "
+            f"{what} lacks {pluralize(len(missing), 'column')} that the run was fitted on: {name_list(missing)}; "
             f"it has {name_list(list(frame.columns))}"
         )
     label = request.label or schema["label"]
@@ -145,7 +145,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     extra = [column for column in frame.columns if column not in known]
     if extra:
         warnings.warn(
-            f"{what}: {counted(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}",
+            f"{what}: {pluralize(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}",
             UserWarning,
             stacklevel=2,
         )
@@ -168,8 +168,8 @@ def _encode(frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, re
         names += [f"{column}={category}" for category in categories]
         if unseen:
             warnings.warn(
-                f"{what}: column {one_line(column, 60)} has {counted(len(unseen), 'category', 'categories')} that the "
-                f"run has not seen, encoded as zeros: {name_list(unseen)}",
+                f"{what}: column {one_line(column, 60)} has {pluralize(len(unseen), 'category', 'categories')} that "
+                f"the run has not seen, encoded as zeros: {name_list(unseen)}",
                 UserWarning,
                 stacklevel=2,
             )
@@ -190,7 +190,7 @@ def _check_options(columns: list[str], request: Request, what: str) -> None:
 
 
 def _unknown_column(option: str, name: str, columns: Sequence[str], what: str) -> str:
-    hint = known_names(name, columns, "its columns are")
+    hint = suggest_names(name, columns, "its columns are")
     return f"{what} has no column {one_line(name, 60)!r}, given as {option}; {hint}"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
-from viewsmith.core.messages import counted
+from viewsmith.core.messages import pluralize
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.h5ad import write_h5ad
 
@@ -54,7 +54,7 @@ def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, 
         raise InputError(f"cannot write {path}: it is a folder, expected the name of a file")
     if len(H) != len(dataset.x):
         raise InputError(
-            f"cannot write {path}: {counted(len(H), 'representation')} for {counted(len(dataset.x), 'row')}"
+            f"cannot write {path}: {pluralize(len(H), 'representation')} for {pluralize(len(dataset.x), 'row')}"
         )
     writer(path, dataset, H, prefix)
 

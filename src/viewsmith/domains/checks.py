@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import counted, name_list, one_line, repeated
+from viewsmith.core.messages import duplicates, name_list, one_line, pluralize
 
 Impute = Literal["none", "median"]
 
@@ -77,7 +77,7 @@ def check_array(x: np.ndarray, what: str = "the data") -> None:
     check_numbers(x, what)
     if x.ndim < 2:
         raise InputError(
-            f"{what} has {counted(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape your data: "
+            f"{what} has {pluralize(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape your data: "
             "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one row"
         )
     if x.ndim > 4:
@@ -126,9 +126,9 @@ def check_finite(
     if infinite.any():
         per_column = infinite.sum(axis=0)
         if np.isinf(x).any():
-            kind = counted(int(per_column.sum()), "infinite value") + " (infinity)"
+            kind = pluralize(int(per_column.sum()), "infinite value") + " (infinity)"
         else:
-            kind = counted(int(per_column.sum()), "value") + " too large for float32 (infinity beyond 3.4e38)"
+            kind = pluralize(int(per_column.sum()), "value") + " too large for float32 (infinity beyond 3.4e38)"
         raise InputError(f"{what}: {kind} in {_columns(per_column, names)}; replace them or remove those rows")
     if impute == "none":
         check_missing(np.isnan(single).sum(axis=0), names, what)
@@ -138,7 +138,7 @@ def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) ->
     """Raise InputError if any of the counts of missing values, shape (d,), is not zero."""
     if per_column.any():
         raise InputError(
-            f"{what}: {counted(int(per_column.sum()), 'missing value')} (NaN) in {_columns(per_column, names)}; "
+            f"{what}: {pluralize(int(per_column.sum()), 'missing value')} (NaN) in {_columns(per_column, names)}; "
             "fill them, or have the median of each column filled in with impute='median' (--impute median)"
         )
 
@@ -154,14 +154,14 @@ def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
     if y.ndim != 1:
         raise InputError(f"{what} has shape {y.shape}, expected one label a row, shape ({n_rows},)")
     if len(y) != n_rows:
-        raise InputError(f"{what} has {counted(len(y), 'label')} for {counted(n_rows, 'row')}; expected one a row")
+        raise InputError(f"{what} has {pluralize(len(y), 'label')} for {pluralize(n_rows, 'row')}; expected one a row")
     if y.dtype.kind == "S":
         return np.char.decode(y, "utf-8", "replace")
     if y.dtype.kind == "f":
         missing = int(np.isnan(y).sum())
         if missing:
             raise InputError(
-                f"{what} has {counted(missing, 'missing label')} (NaN); label every row, or leave {what} out"
+                f"{what} has {pluralize(missing, 'missing label')} (NaN); label every row, or leave {what} out"
             )
         broken = y[~(np.abs(y) < 2.0**53) | (y != np.round(y))]
         if len(broken):
@@ -187,7 +187,7 @@ def warn_columns(x: np.ndarray, names: list[str] | None = None, what: str = "the
 def _columns(marked: np.ndarray, names: list[str] | None, noun: str = "column") -> str:
     found = np.flatnonzero(marked)
     where = "" if names is not None else " (counted from 0)"
-    return f"{counted(len(found), noun)}{where}: {name_list([i if names is None else names[i] for i in found])}"
+    return f"{pluralize(len(found), noun)}{where}: {name_list([i if names is None else names[i] for i in found])}"
 
 
 def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:
@@ -195,7 +195,7 @@ def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:
 
     columns = [str(column) for column in frame.columns]
     named = any(isinstance(column, str) for column in frame.columns)
-    twice = repeated(columns)
+    twice = duplicates(columns)
     if twice:
         raise InputError(f"the DataFrame has columns of the same name: {name_list(twice)}; rename them")
     frame = frame.set_axis(columns, axis=1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.memory import check_size
-from viewsmith.core.messages import counted, one_line
+from viewsmith.core.messages import one_line, pluralize
 from viewsmith.core.registry import register
 from viewsmith.domains.base import Domain
 from viewsmith.domains.checks import to_rows
@@ -141,7 +141,7 @@ def pad_rows(letters: np.ndarray, starts: np.ndarray, lengths: np.ndarray, what:
     longest = int(lengths.max())
     check_size(
         len(lengths) * longest,
-        f"{what}: {counted(len(lengths), 'sequence')}, padded to the longest of {longest:,} letters,",
+        f"{what}: {pluralize(len(lengths), 'sequence')}, padded to the longest of {longest:,} letters,",
         "cut long sequences into pieces of similar length",
     )
     rows = np.zeros((len(lengths), longest), dtype=np.uint8)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import counted, name_list, one_line
+from viewsmith.core.messages import name_list, one_line, pluralize
 
 # Kinds of Python objects that a column of dtype object may hold and still be numbers with gaps.
 _NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
@@ -27,7 +27,7 @@ def check_no_text(frame: pd.DataFrame, columns: list[Any], what: str) -> None:
     if other:
         shown = [f"{one_line(column, 60)} (holds {_example(frame[column])})" for column in other[:5]]
         raise InputError(
-            f"{what} has {counted(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not numbers: "
+            f"{what} has {pluralize(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not numbers: "
             f"{name_list(shown + other[5:])}; leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
         )
 
@@ -78,8 +78,8 @@ def labels(column: pd.Series, what: str) -> np.ndarray:
     missing = int(column.isna().sum())
     if missing:
         raise InputError(
-            f"{what}: label column {one_line(column.name, 60)} has {counted(missing, 'missing value')} (empty or NA) "
-            f"in {counted(len(column), 'row')}; label every row, or leave the label out"
+            f"{what}: label column {one_line(column.name, 60)} has {pluralize(missing, 'missing value')} (empty or NA) "
+            f"in {pluralize(len(column), 'row')}; label every row, or leave the label out"
         )
     found = column.to_numpy()
     return found if found.dtype.kind in "biuf" else np.array([str(value) for value in found], dtype=np.str_)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import counted, name_list
+from viewsmith.core.messages import name_list, pluralize
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.domains.base import Domain
@@ -88,7 +88,7 @@ class Vectors(Domain):
         if empty.any():
             found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
             raise InputError(
-                f"{what}: {counted(len(found), 'column')} without a single value in the train rows: "
+                f"{what}: {pluralize(len(found), 'column')} without a single value in the train rows: "
                 f"{name_list(found)}; leave them out (--drop)"
             )
         warn_columns(x, names, what)

@@ -143,7 +143,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             options = dataclasses.replace(options, random_state=seed)
         device = find_device(options.device)
         check_rows_per_process(len(rows), options.batch_size)
-        seed = distributed.any_says(find_seed(options.random_state), device)
+        seed = distributed.max_over_processes(find_seed(options.random_state), device)
         data = scale(domain, rows, options.scaling, device, seed, y)
         # Resolve
         plan = self._plan(options, data, context.get("feature_names"))
@@ -155,7 +155,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         # Train. With several processes all read the folder and the first one writes it.
         first = distributed.rank() == 0
         resumes = folder.open_for(self.configuration(), resume=resume) if folder and first else False
-        resumes = distributed.first_says(resumes, device)
+        resumes = distributed.broadcast_flag(resumes, device)
         if folder and first and not folder.initial.exists():
             folder.write_initial(self.initial_)
         outcome = train(self.name, self.method_, data, options, folder, resume=resumes, split=context.get("split"))

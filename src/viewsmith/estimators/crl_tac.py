@@ -15,7 +15,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
 from viewsmith.core.registry import entries, find, register
-from viewsmith.core.samples import in_blocks
+from viewsmith.core.samples import apply_in_blocks
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain
 from viewsmith.estimators import presets
@@ -312,7 +312,7 @@ class CRLTAC(ViewsmithEstimator):
         """
         check_is_fitted(self)
         with torch.no_grad():
-            return in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
+            return apply_in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
 
     def nonempty_mass(self, X: Any, nonempty: Counts | None = None) -> np.ndarray:
         """Probability that a view of each sample shows something, float32 (n,).

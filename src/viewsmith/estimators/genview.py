@@ -60,8 +60,7 @@ class GenViewInputs:
 @register(
     "method",
     "genview",
-    help="learns a diffusion model with noise adapted to each sample, or takes a cache of generated views; weighs pairs "
-    "by their quality",
+    help="learns a diffusion model with noise adapted to each sample, or takes a view cache; weighs pairs by quality",
     source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
     "self-supervised learning (arXiv 2403.12003)",
 )

@@ -13,7 +13,7 @@ from torch import nn
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
 from viewsmith.core.registry import find, register
-from viewsmith.core.samples import block_size, in_blocks
+from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.data import Dataset
 from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, Fraction, Positive, Rate, Widths
@@ -145,7 +145,7 @@ class PiNDA(ViewsmithEstimator):
         check_is_fitted(self)
         noise = self._method.noise
         with torch.no_grad():
-            sigma = in_blocks(lambda x: noise.parameters_of_noise(x)[0], self.samples(X), 256)
+            sigma = apply_in_blocks(lambda x: noise.parameters_of_noise(x)[0], self.samples(X), 256)
         sigma = self.domain_.in_data_units(sigma, self.scaler_)
         return sigma.mean(0).cpu().numpy(), sigma.std(0, correction=0).cpu().numpy()
 

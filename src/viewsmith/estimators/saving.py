@@ -40,6 +40,6 @@ def check_packages(packages: Mapping[str, str], where: object) -> None:
         kind, _, name = part.rpartition(" ")
         if get(kind, name) is None:  # type: ignore[arg-type]
             raise InputError(
-                f"the model of {where} uses the {kind} {name!r} of the package {package!r}, which is not installed here: "
+                f"the model of {where} uses the {kind} {name!r} of the package {package!r}, which is not installed: "
                 f"install it, as in `pip install {package.replace('_', '-')}`"
             )

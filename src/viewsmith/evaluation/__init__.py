@@ -1,4 +1,4 @@
-"""How good is a representation: the protocol, the baselines and the comparison of all of them."""
+"""Evaluation of a representation: the protocol, the baselines, and their comparison."""
 
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.evaluation.compare import compare, format_table

@@ -1,4 +1,4 @@
-"""What a user would have without contrastive learning: PCA and UMAP, fitted on train rows."""
+"""Baselines without contrastive learning: PCA and UMAP, fitted on the train rows."""
 
 from __future__ import annotations
 
@@ -21,23 +21,43 @@ UMAP_NEIGHBORS = 15
 
 
 def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows, Rows]:
-    """Principal coordinates of both (n, d) arrays, axes fitted on `train`.
+    """Principal coordinates of train and test rows, with axes fitted on `train`.
 
-    `n_components` is cut to what centered rows can span: n - 1 and d. The same rows give the same coordinates.
+    Parameters
+    ----------
+    train, test : arrays (n, d) and (m, d)
+    n_components : int
+        Reduced to the number of dimensions that n centered rows of width d span, at most n - 1 and d.
+
+    Returns
+    -------
+    train, test : arrays (n, k) and (m, k)
+        Deterministic.
     """
     from sklearn.decomposition import PCA
 
     rows, test_rows = np.asarray(train, dtype=np.float32), np.asarray(test, dtype=np.float32)
-    with np.errstate(invalid="ignore"):  # scikit-learn divides by the variance, which rows that are all alike lack
+    with np.errstate(invalid="ignore"):  # scikit-learn divides by the variance, which is 0 if all rows are equal
         model = PCA(max(1, min(n_components, len(rows) - 1, rows.shape[1])), random_state=0).fit(rows)
     return model.transform(rows), model.transform(test_rows)
 
 
 def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 0) -> tuple[Rows, Rows]:
-    """UMAP coordinates of both (n, d) arrays, fitted on `train`; one thread, repeatable.
+    """UMAP coordinates of train and test rows, fitted on `train` in one thread; deterministic.
 
-    Rows wider than 200 are first reduced to 50 principal coordinates, without which UMAP collapses on some sets.
-    `n_components` is cut to n - 2, the neighborhoods of 15 to n - 1.
+    Rows wider than 200 are first reduced to 50 principal coordinates, because UMAP collapses on some wide data sets.
+
+    Parameters
+    ----------
+    train, test : arrays (n, d) and (m, d)
+        n at least 4.
+    n_components : int
+        Reduced to n - 2 for few rows; the 15 neighbors are reduced to n - 1.
+    seed : int
+
+    Returns
+    -------
+    train, test : arrays (n, k) and (m, k)
 
     Raises
     ------
@@ -46,7 +66,7 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
     InputError
         Fewer than four train rows.
     """
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _torch_threads_kept():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _restore_torch_threads():
         warnings.simplefilter("ignore")
         try:
             from umap import UMAP
@@ -54,7 +74,7 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
             raise MissingExtra("umap-learn", "viz", "the UMAP baseline") from error
         rows, test_rows = np.asarray(train, dtype=np.float32), np.asarray(test, dtype=np.float32)
         if len(rows) < 4:
-            raise InputError(f"UMAP was given {len(rows)} train rows; at least 4 are needed")
+            raise InputError(f"UMAP was given {len(rows)} train rows, expected at least 4")
         if rows.shape[1] > UMAP_WIDTH:
             rows, test_rows = pca(rows, test_rows, UMAP_AXES)
         model = UMAP(
@@ -67,8 +87,8 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
 
 
 @contextlib.contextmanager
-def _torch_threads_kept() -> Iterator[None]:
-    """UMAP's compiler sets the number of OpenMP threads, which is torch's too."""
+def _restore_torch_threads() -> Iterator[None]:
+    """Restore the number of torch's threads on exit: importing UMAP's compiler (numba) changes it."""
     threads = torch.get_num_threads()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The honest comparison: a representation beside raw features, PCA, the untrained encoder and, on request, UMAP."""
+"""Comparison of a representation with raw features, PCA, the untrained encoder and, on request, UMAP."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Model(Protocol):
-    """What `compare` asks of a fitted model.
+    """The interface of a fitted model that `compare` needs.
 
-    A model may also have ``outputs``, a dict from the name of a further table row to the value of
-    ``transform(x, output=...)`` that makes it.
+    A model may also have ``outputs``: a dict from the name of an additional table row to the value of the argument
+    `output` of ``transform(x, output=...)``.
     """
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
-        """What a user would take without a model, (n, d) by name."""
+        """Features available without a model, by name: arrays (n, d)."""
 
     @property
     def transform(self) -> Callable[..., np.ndarray]:
-        """Called with rows, and ``output=`` for further outputs: representations, (n, k)."""
+        """Called with rows, and ``output=`` for additional outputs; returns representations, (n, k)."""
 
     def untrained(self, X: Any) -> Model:
         """The model with its initial weights."""
 
 
 class LabeledSplit(Protocol):
-    """What `compare` asks of a data set; see `viewsmith.data.Dataset`."""
+    """The interface of a data set that `compare` needs; see `viewsmith.data.Dataset`."""
 
     @property
     def x_train(self) -> Any: ...
@@ -65,72 +65,72 @@ def compare(
     dataset : LabeledSplit
         Train and test rows with their labels. Everything is fitted on train and scored on test.
     umap : bool
-        Add a row for UMAP (extra ``viz``).
+        Add a row for UMAP (needs the extra ``viz``).
     protocols : sequence of str, optional
         Names from `PROTOCOLS`; default: all.
 
     Returns
     -------
     dict
-        Plain values only: ``embeddings`` (scores by row: raw, pca, untrained, representation, the model's further
-        outputs, umap), ``raw`` (the name of the raw features that a split of train prefers), ``protocols`` (name to
-        description), ``rows`` (numbers of train and test rows and of
-        classes), ``label_free`` (by row, on up to 2,000 test rows, the same for all), ``seconds`` (by row: ``embed``
-        and ``score``).
+        Plain values only: ``embeddings`` (scores by table row: raw, pca, untrained, representation, the model's
+        additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
+        ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes), ``label_free``
+        (diagnostics by table row, on the same up to 2,000 test rows), ``seconds`` (by table row: ``embed`` and
+        ``score``).
 
     Raises
     ------
     InputError
-        No labels, no test rows, unknown protocols, or an embedding that is not finite, which is named.
+        No labels, no test rows, unknown protocols, or an embedding that is not finite (the message names it).
     """
-    wanted = check_protocols(protocols)
+    selected = check_protocols(protocols)
     _check_split(dataset)
     x_train, x_test, y_train, y_test = dataset.x_train, dataset.x_test, dataset.y_train, dataset.y_test
 
     scores: dict[str, dict[str, float]] = {}
-    spread: dict[str, dict[str, float]] = {}
+    diagnostics: dict[str, dict[str, float]] = {}
     seconds: dict[str, dict[str, float]] = {}
-    raw = _preferred(model, x_train, y_train)
+    raw = _select_raw_features(model, x_train, y_train)
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
     for name, embed in _embeddings(model, raw, x_train, x_test, umap):
         started = time.perf_counter()
         train, test = embed()
         embedded = time.perf_counter()
-        scores[name] = evaluate_embedding(train, y_train, test, y_test, protocols=wanted, name=name)
+        scores[name] = evaluate_embedding(train, y_train, test, y_test, protocols=selected, name=name)
         seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
         if len(sample) > 1:
-            spread[name] = label_free(test[sample])
+            diagnostics[name] = label_free(test[sample])
     return {
         "embeddings": scores,
         "raw": raw,
-        "protocols": {name: PROTOCOLS[name] for name in wanted},
+        "protocols": {name: PROTOCOLS[name] for name in selected},
         "rows": {
             "train": len(x_train),
             "test": len(x_test),
             "classes": len(np.union1d(np.asarray(y_train), np.asarray(y_test))),
         },
-        "label_free": spread,
+        "label_free": diagnostics,
         "seconds": seconds,
     }
 
 
 def format_table(result: Mapping[str, Any]) -> str:
-    """The scores of `compare` as plain text, at most 120 columns wide, the best of each column marked with ``*``.
+    """The scores of `compare` as plain text, at most 120 characters wide, the best of each column marked with ``*``.
 
-    Scores equal to three decimals share the mark. Columns that do not fit go into a further block of rows; the
-    protocol follows underneath.
+    Scores that are equal to three decimals are all marked. Columns that do not fit are in a further block of rows; the
+    descriptions of the protocols follow.
     """
     rows: Mapping[str, Mapping[str, float]] = result["embeddings"]
     first = ["", *rows]
     blocks: list[list[list[str]]] = []
-    room = 0
+    free_width = 0
     for protocol in result["protocols"]:
         column = _column(protocol, [scores[protocol] for scores in rows.values()])
-        if len(column[0]) + 2 > room:
+        if len(column[0]) + 2 > free_width:
             blocks.append([_align(first, str.ljust)])
-            room = WIDTH - len(blocks[-1][0][0])
+            free_width = WIDTH - len(blocks[-1][0][0])
         blocks[-1].append(column)
-        room -= len(column[0]) + 2
+        free_width -= len(column[0]) + 2
     tables = ["\n".join("  ".join(line).rstrip() for line in zip(*block, strict=True)) for block in blocks]
 
     count = result["rows"]
@@ -145,30 +145,32 @@ def format_table(result: Mapping[str, Any]) -> str:
     return "\n\n".join([*tables, "\n".join(wrapped)])
 
 
-def _preferred(model: Model, x_train: Any, y_train: Any) -> str:
-    """Which raw features to compare with: those with the better linear probe on a fifth of the train rows."""
+def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
+    """Name of the raw features with the best linear probe on held-out train rows (a fifth of each class)."""
     names = list(model.raw_features(x_train[:2]))
     if len(names) == 1:
         return names[0]
     y = np.asarray(y_train)
-    held = np.zeros(len(y), dtype=bool)
+    held_out = np.zeros(len(y), dtype=bool)
     for label in np.unique(y):
         members = np.random.default_rng(0).permutation(np.flatnonzero(y == label))
-        held[members[: len(members) // 5]] = True
-    if not held.any():
+        held_out[members[: len(members) // 5]] = True
+    if not held_out.any():
         return names[0]
     features = model.raw_features(x_train)
-    scores = {
-        name: evaluate_embedding(rows[~held], y[~held], rows[held], y[held], protocols=["linear"], name=name)["linear"]
-        for name, rows in features.items()
-    }
-    return max(names, key=lambda name: scores[name])
+
+    def linear_probe(name: str) -> float:
+        rows = features[name]
+        train, y_fit, test, y_score = rows[~held_out], y[~held_out], rows[held_out], y[held_out]
+        return evaluate_embedding(train, y_fit, test, y_score, protocols=["linear"], name=name)["linear"]
+
+    return max(names, key=linear_probe)
 
 
 def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -> list[tuple[str, Callable[[], Pair]]]:
-    """Name and maker of each row of the table, in order; made one at a time to hold one wide copy in memory."""
+    """Name of each table row and a function that computes it; called one by one, to hold one wide array in memory."""
 
-    def plain() -> Pair:
+    def raw_features() -> Pair:
         return model.raw_features(x_train)[raw], model.raw_features(x_test)[raw]
 
     def transformed(**options: str) -> Pair:
@@ -178,38 +180,38 @@ def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -
         initial = model.untrained(x_train)
         return initial.transform(x_train), initial.transform(x_test)
 
-    makers: list[tuple[str, Callable[[], Pair]]] = [
-        ("raw", plain),
-        ("pca", lambda: baselines.pca(*plain())),
+    rows: list[tuple[str, Callable[[], Pair]]] = [
+        ("raw", raw_features),
+        ("pca", lambda: baselines.pca(*raw_features())),
         ("untrained", untrained),
         ("representation", transformed),
     ]
-    makers += [(name, partial(transformed, output=output)) for name, output in getattr(model, "outputs", {}).items()]
+    rows += [(name, partial(transformed, output=output)) for name, output in getattr(model, "outputs", {}).items()]
     if umap:
-        makers.append(("umap", lambda: baselines.umap(*plain())))
-    return makers
+        rows.append(("umap", lambda: baselines.umap(*raw_features())))
+    return rows
 
 
 def _check_split(dataset: LabeledSplit) -> None:
     if dataset.y_train is None:
         raise InputError(
-            "the data have no labels, which evaluation needs to score; give --label COLUMN (a table, obs), "
-            "--labels FILE (FASTA), or y_train, y_test"
+            "the data have no labels, which evaluation needs; give --label COLUMN (table, obs), --labels FILE (FASTA), "
+            "or y_train and y_test"
         )
     if dataset.x_test is None or len(dataset.x_test) == 0:
         raise InputError(
-            "the data have no test rows, which evaluation scores; give --label COLUMN for a split of 80/20 "
-            "or X_train and X_test"
+            "the data have no test rows, which evaluation needs; give --label COLUMN for an 80/20 split, or X_train "
+            "and X_test"
         )
     if dataset.y_test is None:
-        raise InputError("the test rows have no labels, which evaluation needs to score; give --label COLUMN or y_test")
+        raise InputError("the test rows have no labels, which evaluation needs; give --label COLUMN or y_test")
 
 
 def _column(protocol: str, values: list[float]) -> list[str]:
-    shown = [f"{value:.3f}" for value in values]
-    finite = [text for text, value in zip(shown, values, strict=True) if math.isfinite(value)]
+    texts = [f"{value:.3f}" for value in values]
+    finite = [text for text, value in zip(texts, values, strict=True) if math.isfinite(value)]
     best = max(finite, key=float, default=None)
-    return _align([protocol + " ", *(text + ("*" if text == best else " ") for text in shown)], str.rjust)
+    return _align([protocol + " ", *(text + ("*" if text == best else " ") for text in texts)], str.rjust)
 
 
 def _align(cells: list[str], pad: Callable[[str, int], str]) -> list[str]:

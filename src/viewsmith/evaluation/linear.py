@@ -1,14 +1,13 @@
-"""L2-regularized linear classifiers, solved fast on wide data: the two linear probes of the evaluation protocol.
+"""L2-regularized linear classifiers with a fast solver for wide data: the linear probes of the evaluation protocol.
 
-Both minimise scikit-learn's objectives to their optimum (`LogisticRegression` and `LinearSVC`, whose own stopping
-rules are far looser on wide data). The solver is L-BFGS-B on full-batch gradients, after two exact changes of
-variables:
+Both minimize the objectives of scikit-learn (`LogisticRegression` and `LinearSVC`, whose stopping rules are much looser
+on wide data). The solver is L-BFGS-B on full-batch gradients, after two exact changes of variables:
 
-- more features than rows: the solution lies in the span of the rows (representer theorem), so a QR decomposition
-  leaves as many unknowns as rows;
-- unknowns ``u = L^T w`` with ``L L^T = penalty + curvature X^T X``, a guess of the Hessian. It makes correlated
-  features harmless, and half the squared gradient in `u` estimates how far the objective is from its minimum,
-  which gives a stopping rule free of scale.
+- With more features than rows the solution is in the span of the rows (representer theorem), so a QR decomposition
+  reduces the unknowns to the number of rows.
+- The unknowns are ``u = L^T w`` with ``L L^T = penalty + curvature X^T X``, an approximation of the Hessian. It makes
+  the solver fast for correlated features; half the squared gradient in `u` estimates the distance of the objective from
+  its minimum, which gives a scale-free stopping rule.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from viewsmith.core.errors import InputError
 
 Loss = Literal["logistic", "squared_hinge"]
 
-# Typical second derivative of each loss in the score. Any positive value gives the same solution; these took the fewest
-# evaluations on single-cell, text, sensor and pixel data (grid 0.005-0.2 and 0.03-1).
+# Typical second derivative of each loss by the score. Any positive value gives the same solution; these needed the
+# fewest evaluations on single-cell, text, sensor and pixel data (grids 0.005-0.2 and 0.03-1).
 _CURVATURE: dict[Loss, float] = {"logistic": 0.02, "squared_hinge": 0.2}
 _GRAM_ROWS = 4096
 
@@ -41,7 +40,7 @@ class LinearModel:
     Attributes
     ----------
     coef : ndarray (m, d)
-        One row per class; a single row, whose positive side is class 1, when there are two classes.
+        One row per class; for two classes a single row, which is positive for class 1.
     intercept : ndarray (m,)
     """
 
@@ -49,7 +48,7 @@ class LinearModel:
     intercept: NDArray[np.float64]
 
     def predict(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Class codes (n,) of the rows of `x` (n, d)."""
+        """Predicted class codes, (n,), of rows (n, d)."""
         scores = np.asarray(x) @ self.coef.T.astype(np.float32) + self.intercept
         if len(self.coef) == 1:
             return (scores[:, 0] > 0).astype(np.int64)
@@ -57,20 +56,27 @@ class LinearModel:
 
 
 def standardize(train: ArrayLike, test: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Center and scale the columns of both (n, d) arrays by the mean and standard deviation of `train`.
+    """Center and scale the columns of two arrays by the mean and standard deviation of `train`.
 
-    Constant columns of `train` are centered and divided by 1.
+    Parameters
+    ----------
+    train, test : arrays (n, d) and (m, d)
+
+    Returns
+    -------
+    train, test : float32 arrays (n, d) and (m, d)
+        Constant columns of `train` are centered and not scaled.
     """
     train, test = np.asarray(train), np.asarray(test)
     mean = train.mean(axis=0, dtype=np.float64)
 
     def centered(x: NDArray[Any]) -> NDArray[np.float32]:
-        # Subtracted in float64 without holding a float64 copy of wide data.
+        # Subtracted in float64 without a float64 copy of wide data.
         return np.subtract(x, mean, out=np.empty(x.shape, np.float32), casting="same_kind")
 
     rows, test_rows = centered(train), centered(test)
     scale = np.sqrt(np.square(rows).mean(axis=0, dtype=np.float64)).astype(np.float32)
-    # Compared as values: the standard deviation of a constant column is often rounding noise instead of zero.
+    # Constant columns are found by their values: their standard deviation is often not exactly zero.
     scale[train.max(axis=0) == train.min(axis=0)] = 1
     rows /= scale
     test_rows /= scale
@@ -99,17 +105,21 @@ def fit_linear(
         At least 2.
     loss : {"logistic", "squared_hinge"}
         ``"logistic"``: softmax regression with a free intercept (scikit-learn's `LogisticRegression`).
-        ``"squared_hinge"``: one machine against the rest per class, the intercept regularized like a weight
-        (`LinearSVC`, liblinear). Two classes take a single machine in both.
+        ``"squared_hinge"``: one-vs-rest classifiers with a regularized intercept (`LinearSVC`, liblinear). Two classes
+        need a single classifier in both.
     C : float
-        Weight of the losses against the penalty, above 0.
+        Weight of the losses relative to the penalty, above 0.
     tol : float
-        Stop when the estimated relative distance of the objective from its minimum is below this. The estimate is
-        optimistic, by up to two orders of magnitude on nearly separable data: 1e-6 left true distances of 1e-5 to 1e-4
-        on standardized single-cell, text, sensor and pixel data.
+        Stop when the estimated relative distance of the objective from its minimum is below this. On nearly separable
+        data the estimate can be too small by two orders of magnitude: with 1e-6 the true distance was 1e-5 to 1e-4 on
+        standardized single-cell, text, sensor and pixel data.
     max_iter : int
-        Most steps. Running out of them warns, as does a stall at float32's precision (large C on columns far from
-        centered).
+        Largest number of steps. A warning is given when it is reached, or when the solver stalls at the precision of
+        float32 (large C and columns that are not centered).
+
+    Returns
+    -------
+    LinearModel
 
     Raises
     ------
@@ -120,7 +130,7 @@ def fit_linear(
     rows = torch.from_numpy(np.array(x, dtype=np.float32, order="C"))
     codes = torch.from_numpy(np.array(y_codes, dtype=np.int64))
     if n_classes < 2:
-        raise InputError(f"a linear classifier was asked for {n_classes} class; at least 2 are needed")
+        raise InputError(f"a linear classifier was given {n_classes} class, expected at least 2")
     if len(torch.unique(codes)) != n_classes or codes.min() < 0 or codes.max() >= n_classes:
         raise InputError(f"class codes must take every value from 0 to {n_classes - 1}; give codes without gaps")
 
@@ -135,7 +145,7 @@ def fit_linear(
     penalty = torch.ones(rows.shape[1])
     penalty[-1] = 0.0 if free_intercept else 1.0
 
-    weights = _minimise(rows, _targets(codes, n_classes, loss), penalty, loss, C, tol, max_iter)
+    weights = _minimize(rows, _targets(codes, n_classes, loss), penalty, loss, C, tol, max_iter)
     coef, intercept = weights[:, :-1], weights[:, -1]
     if basis is not None:
         coef = coef @ basis.T
@@ -153,7 +163,7 @@ def _targets(codes: Tensor, n_classes: int, loss: Loss) -> Tensor:
 
 
 def _loss_and_slope(scores: Tensor, targets: Tensor, loss: Loss) -> tuple[float, Tensor]:
-    """Sum of the losses and its derivative in the scores (m, n)."""
+    """Sum of the losses and its derivative by the scores, (m, n)."""
     if loss == "squared_hinge":
         shortfall = (1 - targets * scores).clamp_(min=0)
         return shortfall.square().sum().item(), -2 * targets * shortfall
@@ -164,14 +174,14 @@ def _loss_and_slope(scores: Tensor, targets: Tensor, loss: Loss) -> tuple[float,
     return -(log_p * targets).sum().item(), log_p.exp() - targets
 
 
-def _minimise(
+def _minimize(
     rows: Tensor, targets: Tensor, penalty: Tensor, loss: Loss, C: float, tol: float, max_iter: int
 ) -> Tensor:
-    """Weights (m, r) of the minimum for `rows` (n, r), whose column j is penalised by ``penalty[j] / 2``.
+    """Optimal weights, (m, r), for `rows`, (n, r), where column j has the penalty ``penalty[j] / 2``.
 
-    Weights and targets are class-major: (m, r) @ (r, n) and (m, n) @ (n, r) are several times faster than their
-    transposes for few classes. Products are float32; losses are float64, without which the line search stalls on
-    nearly separable data.
+    Weights and targets are class-major: for few classes (m, r) @ (r, n) and (m, n) @ (n, r) are several times faster
+    than their transposes. Products are computed in float32, losses in float64: in float32 the line search would stall
+    on nearly separable data.
     """
     hessian = torch.diag(penalty.double())
     for block in map(Tensor.double, rows.split(_GRAM_ROWS)):
@@ -200,13 +210,13 @@ def _minimise(
 
     start = np.zeros(size[0] * size[1])
     options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "maxcor": 30, "gtol": 0.0, "ftol": 0.0}
-    # scipy's vector operations gain nothing from threads, and their idle threads would spin against torch's.
+    # scipy's vector operations are not faster with threads, and its idle threads would slow down torch's.
     with threadpool_limits(limits=1, user_api="blas"):
         result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
     if gap > 10 * tol:
         warnings.warn(
             f"the linear probe stopped after {result.nit} steps at an estimated relative distance of {gap:.1e} "
-            f"from its optimum (aimed at {tol:.0e}); standardize the columns or raise max_iter",
+            f"from its optimum (tolerance {tol:.0e}); standardize the columns or raise max_iter",
             UserWarning,
             stacklevel=3,
         )

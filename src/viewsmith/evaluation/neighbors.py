@@ -1,4 +1,4 @@
-"""Exact cosine neighbors and the vote among them."""
+"""Exact nearest neighbors by cosine and the majority vote of their classes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from viewsmith.views.neighbors import nearest_neighbors
 
 
 def cosine_neighbors(rows: ArrayLike, queries: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Indices (m, k) of the `rows` (n, d) most alike to each query (m, d) by cosine, most alike first.
+    """Indices of the nearest rows of each query by cosine similarity, the nearest first.
 
-    The cosine with a row of zeros is 0. `k` is cut to n. Which of several equally distant rows comes first is not
-    defined, but the same in every call.
+    Parameters
+    ----------
+    rows, queries : arrays (n, d) and (m, d)
+        The cosine with a row of zeros is 0.
+    k : int
+        Reduced to n.
+
+    Returns
+    -------
+    int array (m, k)
+        The order of rows with equal similarity is not defined, but the same in every call.
     """
-    known, asked = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in (rows, queries))
-    return nearest_neighbors(known, k, queries=asked, metric="cosine").numpy()
+    x, q = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in (rows, queries))
+    return nearest_neighbors(x, k, queries=q, metric="cosine").numpy()
 
 
 def majority(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """The most frequent class code (m,) in each row of `codes` (m, k); the smallest code wins a tie."""
+    """The most frequent class code, (m,), in each row of `codes`, (m, k); of equally frequent codes the smallest."""
     votes = np.zeros((len(codes), n_classes), dtype=np.int64)
     np.add.at(votes, (np.arange(len(codes))[:, None], codes), 1)
     return votes.argmax(axis=1)

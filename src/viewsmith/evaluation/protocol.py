@@ -1,4 +1,4 @@
-"""The evaluation protocol: what is fitted on train rows, what is scored on test rows, in one page of code."""
+"""The evaluation protocol: classifiers fitted on train rows, scores on test rows, in one page of code."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Rows = NDArray[np.float32]
 NEIGHBORS = 5
 STARTS = 10
 DRAWS = (0, 1, 2)
-_SHARES = {"linear_1pct": 0.01, "linear_10pct": 0.10}
+_LABEL_FRACTIONS = {"linear_1pct": 0.01, "linear_10pct": 0.10}
 
 _K_MEANS = f"{{score}} of k-means on the test rows {{rows}}: as many clusters as classes, {STARTS} starts, seed 0"
-_FEW = (
-    "as linear, fitted on {share} of the labels: per class max(1, round({share} of its rows)), "
+_FEW_LABELS = (
+    "as linear, fitted on {fraction} of the labels: per class max(1, round({fraction} of its rows)), "
     f"mean over draws {', '.join(map(str, DRAWS))}"
 )
 _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)", "adjusted Rand index"
@@ -32,16 +32,16 @@ _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)",
 #: Name and one-line description of each score, quoted beside every table. Higher is better in all of them.
 PROTOCOLS: dict[str, str] = {
     "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardized on the train rows",
-    "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine; the smallest class wins a tie",
-    "svm": "accuracy of a linear SVM (squared hinge, one against the rest, C = 1), standardized on the train rows",
-    "kmeans_accuracy": _K_MEANS.format(score=_MATCHED, rows="as they are"),
-    "nmi": _K_MEANS.format(score=_NMI, rows="as they are"),
-    "ari": _K_MEANS.format(score=_ARI, rows="as they are"),
-    "kmeans_accuracy_l2": _K_MEANS.format(score=_MATCHED, rows="at length 1"),
-    "nmi_l2": _K_MEANS.format(score=_NMI, rows="at length 1"),
-    "ari_l2": _K_MEANS.format(score=_ARI, rows="at length 1"),
-    "linear_1pct": _FEW.format(share="1 %"),
-    "linear_10pct": _FEW.format(share="10 %"),
+    "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine; ties go to the smallest class",
+    "svm": "accuracy of a linear SVM (squared hinge, one-vs-rest, C = 1), columns standardized on the train rows",
+    "kmeans_accuracy": _K_MEANS.format(score=_MATCHED, rows="without normalization"),
+    "nmi": _K_MEANS.format(score=_NMI, rows="without normalization"),
+    "ari": _K_MEANS.format(score=_ARI, rows="without normalization"),
+    "kmeans_accuracy_l2": _K_MEANS.format(score=_MATCHED, rows="normalized to length 1"),
+    "nmi_l2": _K_MEANS.format(score=_NMI, rows="normalized to length 1"),
+    "ari_l2": _K_MEANS.format(score=_ARI, rows="normalized to length 1"),
+    "linear_1pct": _FEW_LABELS.format(fraction="1 %"),
+    "linear_10pct": _FEW_LABELS.format(fraction="10 %"),
 }
 
 
@@ -54,7 +54,7 @@ def evaluate_embedding(
     protocols: Sequence[str] | None = None,
     name: str = "the embedding",
 ) -> dict[str, float]:
-    """Score one embedding: fit on its train rows, score on its test rows.
+    """Score one embedding: classifiers are fitted on its train rows and scored on its test rows.
 
     Parameters
     ----------
@@ -65,93 +65,107 @@ def evaluate_embedding(
     protocols : sequence of str, optional
         Names from `PROTOCOLS`; default: all.
     name : str
-        How messages name the embedding.
+        Name of the embedding in messages.
 
     Returns
     -------
     dict of str to float
-        A score for each protocol asked for, in that order, at most 1. The k-means scores are NaN, with a warning,
-        when there are fewer test rows than classes.
+        One score per protocol, in the order of `protocols`, at most 1. The k-means scores are NaN, with a warning, if
+        there are fewer test rows than classes.
 
     Raises
     ------
     InputError
-        Unknown protocol, shapes that do not fit, values that are not finite, labels that are not classes, or fewer
-        than two classes among the train rows.
+        Unknown protocol, shapes that do not match, values that are not finite, labels that are not classes, or fewer
+        than two classes in the train rows.
     """
-    wanted = check_protocols(protocols)
+    selected = check_protocols(protocols)
     rows, test_rows = _rows(train, f"{name} (train)"), _rows(test, f"{name} (test)")
     if rows.shape[1] != test_rows.shape[1]:
         raise InputError(
-            f"{name} has {rows.shape[1]} columns in train and {test_rows.shape[1]} in test; expected equal"
+            f"{name} has {rows.shape[1]} columns in train and {test_rows.shape[1]} in test, expected equal numbers"
         )
     codes, test_codes, n_classes = _encode(y_train, len(rows), y_test, len(test_rows))
 
     scores: dict[str, float] = {}
-    if any(protocol.startswith(("linear", "svm")) for protocol in wanted):
-        scores |= _linear_scores(*standardize(rows, test_rows), codes, test_codes, n_classes, wanted)
-    if "knn" in wanted:
-        votes = majority(codes[cosine_neighbors(rows, test_rows, NEIGHBORS)], n_classes)
-        scores["knn"] = _accuracy(votes, test_codes)
+    if any(protocol.startswith(("linear", "svm")) for protocol in selected):
+        scores |= _linear_scores(*standardize(rows, test_rows), codes, test_codes, n_classes, selected)
+    if "knn" in selected:
+        predicted = majority(codes[cosine_neighbors(rows, test_rows, NEIGHBORS)], n_classes)
+        scores["knn"] = _accuracy(predicted, test_codes)
     for suffix in ("", "_l2"):
         names = [measure + suffix for measure in ("kmeans_accuracy", "nmi", "ari")]
-        if any(measure in wanted for measure in names):
-            clustered = _cluster_scores(_at_length_one(test_rows) if suffix else test_rows, test_codes, n_classes)
+        if any(measure in selected for measure in names):
+            clustered = _cluster_scores(_normalized(test_rows) if suffix else test_rows, test_codes, n_classes)
             scores |= dict(zip(names, clustered, strict=True))
-    return {protocol: scores[protocol] for protocol in wanted}
+    return {protocol: scores[protocol] for protocol in selected}
 
 
 def check_protocols(protocols: Sequence[str] | None) -> list[str]:
-    """The names asked for, all of `PROTOCOLS` for None; raises InputError for unknown ones."""
-    wanted = list(PROTOCOLS) if protocols is None else list(protocols)
-    unknown = [protocol for protocol in wanted if protocol not in PROTOCOLS]
-    if unknown or not wanted:
+    """The selected protocols, all of `PROTOCOLS` for None; raises InputError for an unknown name or an empty list."""
+    selected = list(PROTOCOLS) if protocols is None else list(protocols)
+    unknown = [protocol for protocol in selected if protocol not in PROTOCOLS]
+    if unknown or not selected:
         given = f"unknown protocol {unknown[0]!r}" if unknown else "no protocol given"
         raise InputError(f"{given}; expected one or more of {', '.join(PROTOCOLS)}")
-    return wanted
+    return selected
 
 
-def few_label_rows(codes: Codes, share: float, draw: int) -> Codes:
-    """Rows that keep their label, increasing: per class ``max(1, round(share * count))``.
+def few_label_rows(codes: Codes, fraction: float, draw: int) -> Codes:
+    """Rows of a fraction of the labels: of each class ``max(1, round(fraction * count))`` random rows.
 
-    They depend on the labels and the number of the draw alone, so that every embedding is fitted on the same rows.
+    They depend only on the labels and the number of the draw, so every embedding is fitted on the same rows.
+
+    Parameters
+    ----------
+    codes : int array (n,)
+        Class codes from 0.
+    fraction : float
+        Above 0, at most 1.
+    draw : int
+        Seed of the draw.
+
+    Returns
+    -------
+    int array
+        Indices of the rows, increasing.
     """
     rng = np.random.default_rng(draw)
-    kept = []
+    labeled = []
     for code in range(codes.max() + 1):
         members = rng.permutation(np.flatnonzero(codes == code))
-        kept.append(members[: max(1, round(share * len(members)))])
-    return np.sort(np.concatenate(kept))
+        labeled.append(members[: max(1, round(fraction * len(members)))])
+    return np.sort(np.concatenate(labeled))
 
 
 def matched_accuracy(clusters: Codes, classes: Codes) -> float:
-    """Share of rows whose cluster is the one matched with their class, under the best one-to-one matching."""
+    """Fraction of rows whose cluster is matched to their class, under the best one-to-one matching (Hungarian)."""
     counts = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
     np.add.at(counts, (clusters, classes), 1)
     return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(classes))
 
 
 def _linear_scores(
-    train: Rows, test: Rows, codes: Codes, test_codes: Codes, n_classes: int, wanted: Sequence[str]
+    train: Rows, test: Rows, codes: Codes, test_codes: Codes, n_classes: int, selected: Sequence[str]
 ) -> dict[str, float]:
-    def score(loss: Loss, kept: Codes | slice = slice(None)) -> float:
-        model = fit_linear(train[kept], codes[kept], n_classes, loss=loss)
+    def score(loss: Loss, labeled: Codes | slice = slice(None)) -> float:
+        model = fit_linear(train[labeled], codes[labeled], n_classes, loss=loss)
         return _accuracy(model.predict(test), test_codes)
 
     scores = {}
-    if "linear" in wanted:
+    if "linear" in selected:
         scores["linear"] = score("logistic")
-    if "svm" in wanted:
+    if "svm" in selected:
         scores["svm"] = score("squared_hinge")
-    for protocol, share in _SHARES.items():
-        if protocol in wanted:
-            draws = [score("logistic", few_label_rows(codes, share, draw)) for draw in DRAWS]
+    for protocol, fraction in _LABEL_FRACTIONS.items():
+        if protocol in selected:
+            draws = [score("logistic", few_label_rows(codes, fraction, draw)) for draw in DRAWS]
             scores[protocol] = float(np.mean(draws))
     return scores
 
 
 def _cluster_scores(rows: Rows, codes: Codes, n_classes: int) -> tuple[float, float, float]:
-    """Matched accuracy, NMI and ARI of k-means on test rows; `n_classes` counts those of train."""
+    """Matched accuracy, NMI and ARI of k-means on test rows; `n_classes` is the number of classes in train."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
@@ -176,7 +190,7 @@ def _accuracy(predicted: Codes, codes: Codes) -> float:
     return float((predicted == codes).mean())
 
 
-def _at_length_one(rows: Rows) -> Rows:
+def _normalized(rows: Rows) -> Rows:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     norms[norms == 0] = 1
     return rows / norms
@@ -192,7 +206,7 @@ def _rows(x: ArrayLike, what: str) -> Rows:
 
 
 def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[Codes, Codes, int]:
-    """Class codes: the sorted classes of train, then those that only test has."""
+    """Class codes of train and test, and the number of classes in train; classes only in test have larger codes."""
     labels, test_labels = _labels(y_train, n_train, "y_train"), _labels(y_test, n_test, "y_test")
     if (labels.dtype.kind == "U") != (test_labels.dtype.kind == "U"):
         raise InputError(
@@ -200,7 +214,7 @@ def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) ->
         )
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"all train rows have the label {classes[0]}; scores need at least two classes")
+        raise InputError(f"all train rows have the label {classes[0]}, expected at least two classes")
     known = np.concatenate([classes, np.setdiff1d(test_labels, classes)])
     order = np.argsort(known)
     return codes, order[np.searchsorted(known, test_labels, sorter=order)], len(classes)

@@ -14,7 +14,7 @@ from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework
 from viewsmith.frameworks.common import check_no_local_views
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
-from viewsmith.losses.soft_contrastive import Form, default_negative_weight, soft_contrastive
+from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive
 from viewsmith.losses.soft_normalized import soft_normalized
 from viewsmith.views.pair import Pair
 
@@ -40,7 +40,7 @@ class SoftLoss:
     nu: float = 1.0
     nu_target: float = 100.0
     target_distance: float | None = 100.0
-    kernel: Form = "paper"
+    kernel: KernelForm = "paper"
     beta: float = 0.0
     negative_weight: float | None = None
     targets: Literal["samples", "views"] = "samples"
@@ -63,7 +63,7 @@ class InfoNCE:
     help="similarity of projections follows that of representations (diffaug)",
     source="Zang et al. 2024",
     general=False,
-    options={"kernel": Form, "temperature": float, "projector_dims": tuple[int, ...]},
+    options={"kernel": KernelForm, "temperature": float, "projector_dims": tuple[int, ...]},
 )
 class SoftContrastive(Framework):
     """Encoder with one or two embeddings of its representation, each under the soft contrastive loss.
@@ -105,7 +105,7 @@ class SoftContrastive(Framework):
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
         """The paper's kernel, and the temperature of directions."""
         kernel = options.get("kernel", "paper")
-        if kernel not in get_args(Form):
+        if kernel not in get_args(KernelForm):
             raise InputError(f"the kernel {kernel!r} is for the framework 'simclr': leave it out")
         return options | {"kernel": kernel, "temperature": options.get("temperature", 0.1)}
 

@@ -9,7 +9,7 @@ from viewsmith.core.distributed import gather
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_temperature, head_width, prototype_scores, represent_views, require
-from viewsmith.losses.swapped_prediction import log_total, sinkhorn, swapped_prediction
+from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
 
@@ -107,5 +107,5 @@ class SwAV(Framework):
 
 
 def _log_total_everywhere(log_mass: Tensor) -> Tensor:
-    """`log_total` over the samples of all processes."""
-    return gather(log_total(log_mass)[None]).logsumexp(dim=0)
+    """`log_prototype_mass` over the samples of all processes."""
+    return gather(log_prototype_mass(log_mass)[None]).logsumexp(dim=0)

@@ -14,9 +14,9 @@ from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework
 from viewsmith.frameworks.common import check_no_local_views, full_precision, updates_state
 from viewsmith.frameworks.memory import Draw, FeatureMemory
+from viewsmith.losses.logsumexp import logsumexp_of_products
 from viewsmith.losses.nt_xent import unit
-from viewsmith.losses.oucl import Logits, Margin, log_sum, margin_regularization, margins, unite
-from viewsmith.losses.products import log_sum_of_products
+from viewsmith.losses.oucl import Logits, Margin, combine_log_sums, margin_regularization, margins, masked_logsumexp
 from viewsmith.networks.per_view import ViewEncoders
 from viewsmith.views.pair import Pair
 
@@ -144,10 +144,10 @@ class FeatureContrast(nn.Module):
         """Log-sums (V, B) of every view of queries (V, M - 1, B, d) with one view's keys, (K, d) or (B, K, d)."""
         if self.logits.form == "linear":
             slope = self.logits.beta / 2
-            sums: Tensor = log_sum_of_products(slope * queries.flatten(0, 1), keys, excluded)
+            sums: Tensor = logsumexp_of_products(slope * queries.flatten(0, 1), keys, excluded)
             return (sums + slope).unflatten(0, queries.shape[:2]).unbind(1)
         cosines = torch.einsum("vmbd,bkd->vmbk" if keys.ndim == 3 else "vmbd,kd->vmbk", queries, keys)
-        return log_sum(self.logits.negative((cosines + 1) / 2), excluded).unbind(1)
+        return masked_logsumexp(self.logits.negative((cosines + 1) / 2), excluded).unbind(1)
 
     def _positives(self, features: Tensor, draw: Draw) -> Tensor:
         return draw.positives.to(features.dtype) if self.recalled and draw.positives is not None else features
@@ -172,8 +172,8 @@ class FeatureContrast(nn.Module):
     def _contrast(self, negative: Tensor, positive: Tensor) -> Tensor:
         """Losses (B,) from log-sums, both (M, B, groups)."""
         if self.united:
-            return unite(negative.logsumexp((0, 2)), positive.logsumexp((0, 2)), self.logits.beta)
-        return unite(negative, positive, self.logits.beta).mean((0, 2))
+            return combine_log_sums(negative.logsumexp((0, 2)), positive.logsumexp((0, 2)), self.logits.beta)
+        return combine_log_sums(negative, positive, self.logits.beta).mean((0, 2))
 
     def regularization(self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, each: bool = False) -> Tensor:
         """R (B,) of original and augmented features, with margins of the original pairs (equations 4 and 5).

@@ -1,4 +1,4 @@
-"""Pair losses and diagnostics: pure functions on embeddings, one value per pair."""
+"""Pair losses and diagnostics: pure functions of projections and representations; losses have one value per pair."""
 
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, sampled_info_max

@@ -1,4 +1,4 @@
-"""Label-free numbers about a representation: is it spread, has it collapsed, do views stay together?"""
+"""Label-free measures of a representation: collapse, uniformity, and alignment of views."""
 
 from __future__ import annotations
 
@@ -9,22 +9,40 @@ from viewsmith.losses.nt_xent import squared_distances, unit
 
 
 def feature_std(h: Tensor) -> Tensor:
-    """Mean over features of the standard deviation over samples of length-1 rows, times sqrt(d).
+    """Mean over features of their standard deviation, over samples normalized to length 1, times sqrt(d).
 
-    1 for rows spread evenly over the sphere, 0 when all rows point the same way (collapse); SimSiam's
-    monitor (Chen and He 2021, section 4.1). `h` is (n, d), n at least 2.
+    The measure of collapse of SimSiam (Chen and He 2021, section 4.1).
+
+    Parameters
+    ----------
+    h : Tensor, shape (n, d)
+        n at least 2.
+
+    Returns
+    -------
+    Tensor, shape ()
+        About 1 for rows spread evenly over the sphere, 0 if all rows have the same direction (collapse).
     """
     return unit(h).std(dim=0).mean() * h.shape[1] ** 0.5
 
 
 def effective_rank(h: Tensor) -> Tensor:
-    """exp of the entropy of the normalized singular values of the centered (n, d) matrix (Roy and Vetterli 2007).
+    """exp of the entropy of the normalized singular values of the centered rows (Roy and Vetterli 2007).
 
-    Between 1 and min(n, d); 0 for a constant representation. RankMe (Garrido et al. 2023) without its offset.
+    RankMe (Garrido et al. 2023) without its offset.
+
+    Parameters
+    ----------
+    h : Tensor, shape (n, d)
+
+    Returns
+    -------
+    Tensor, shape ()
+        Between 1 and min(n, d); 0 for a constant representation.
     """
     values = torch.linalg.svdvals(h - h.mean(dim=0))
     total = values.sum()
-    # The rounding of the mean leaves a direction in constant rows: that is no rank.
+    # The mean of constant rows is rounded, which leaves tiny differences: they do not count.
     if total <= 10 * torch.finfo(h.dtype).eps * torch.linalg.vector_norm(h):
         return torch.zeros((), dtype=h.dtype, device=h.device)
     p = values / total
@@ -32,14 +50,34 @@ def effective_rank(h: Tensor) -> Tensor:
 
 
 def alignment(h0: Tensor, h1: Tensor) -> Tensor:
-    """Mean squared distance of the length-1 representations of two views, 0 to 4 (Wang and Isola 2020, section 4.1)."""
+    """Mean squared distance of two views' representations, normalized to length 1 (Wang and Isola 2020, section 4.1).
+
+    Parameters
+    ----------
+    h0, h1 : Tensor, shape (n, d)
+
+    Returns
+    -------
+    Tensor, shape ()
+        0 (equal views) to 4.
+    """
     return (unit(h0) - unit(h1)).square().sum(dim=1).mean()
 
 
 def uniformity(h: Tensor, t: float = 2.0) -> Tensor:
-    """log of the mean Gaussian potential exp(-t d^2) over distinct pairs of length-1 rows (Wang and Isola 2020).
+    """log of the mean of exp(-t d^2) over pairs of different rows, normalized to length 1 (Wang and Isola 2020).
 
-    0 when all rows coincide; the lower the more evenly the rows cover the sphere (about -4 at best for t = 2).
+    Parameters
+    ----------
+    h : Tensor, shape (n, d)
+    t : float
+        Inverse width of the Gaussian potential.
+
+    Returns
+    -------
+    Tensor, shape ()
+        0 if all rows are equal; lower values mean that the rows cover the sphere more evenly (about -4 at best for
+        t = 2).
     """
     n = len(h)
     logits = -t * squared_distances(unit(h), unit(h))

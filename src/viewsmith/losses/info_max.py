@@ -1,12 +1,12 @@
-"""Mutual information of a sample and the embedding of its view (Koyama et al. 2021, Contrastive Representation Learning
-with Trainable Augmentation Channel).
+"""Mutual information of a sample and the projection of its view (Koyama et al. 2021, Contrastive Representation
+Learning with Trainable Augmentation Channel).
 
-Symbols: x_i one of N samples, T one of M transformations, P(T|x) the augmentation channel, z = h(T(x)) the embedding,
-on the unit sphere or zero, beta the concentration of P(Z|T(x)), proportional to exp(beta z.Z). Where transformations
-are drawn, there are m of them, and `weights` stand in for P. Every objective is to be raised, and has one value a
-sample; gradients go to embeddings and weights alike.
+Symbols: x_i one of N samples, T one of M transformations, P(T|x) the augmentation channel, z = h(T(x)) the projection
+of a view, which has length 1 or is zero, beta the concentration of P(Z|T(x)), proportional to exp(beta z.Z). If
+transformations are sampled, m is their number per sample and `weights` replace P. Every objective is to be maximized
+and has one value per sample; gradients reach both projections and weights.
 
-The paper's equations with their slips corrected: means stand inside the logarithms (equations 7 to 15 and 19), and the
+The equations include two corrections of the paper: means are inside the logarithms (equations 7 to 15 and 19), and the
 log-ratio has one logarithm (equation 20).
 """
 
@@ -20,48 +20,54 @@ from torch.utils.checkpoint import checkpoint
 
 from viewsmith.core.errors import InputError
 
-#: Similarities that are held at a time.
-BLOCK = 2**24
-#: Below this length embeddings shrink to zero instead of lying on the sphere.
-SMALL = 1e-4
+#: Largest number of similarities in memory at a time.
+MAX_SIMILARITIES = 2**24
+#: Vectors much longer than this are normalized to length 1; shorter ones are scaled towards zero.
+MIN_NORM = 1e-4
 
 Keys = tuple[Tensor, Tensor]
 
 
 def on_sphere(v: Tensor) -> Tensor:
-    """v / sqrt(||v||^2 + SMALL^2), (..., d): length one, but zero at zero, where its gradient stays bounded."""
-    return v * torch.rsqrt(v.square().sum(dim=-1, keepdim=True) + SMALL**2)
+    """``v / sqrt(||v||^2 + MIN_NORM^2)``, (..., d): length 1, except near zero, where the gradient stays bounded."""
+    return v * torch.rsqrt(v.square().sum(dim=-1, keepdim=True) + MIN_NORM**2)
 
 
-def expected(z: Tensor, p: Tensor) -> Tensor:
-    """E_T z of embeddings (N, M, d) under P(T|x), (N, M): (N, d)."""
-    # A product of matrices: the terms of the sum are never held.
+def expectation(z: Tensor, p: Tensor) -> Tensor:
+    """Expectation E_T z of projections, (N, M, d), under P(T|x), (N, M); shape (N, d)."""
+    # A matrix product, which does not store the terms of the sum.
     return (p[:, None] @ z)[:, 0]
 
 
 def log_marginal(
     z: Tensor, p: Tensor, beta: float, keys: Keys | None = None, *, order: Literal[1, 2] | None = None
 ) -> Tensor:
-    """log E_{x', T''} exp(beta z.z''), shape (N, M): how alike each embedding is to those of all samples.
+    """``log E_{x', T''} exp(beta z.z'')``: log of the mean similarity of each projection to those of all samples.
 
     Parameters
     ----------
     z : Tensor, shape (N, M, d)
     p : Tensor, shape (N, M)
-        P(T|x), or weights of drawn transformations over their number.
+        P(T|x), or the weights of sampled transformations divided by their number.
     beta : float
+        Concentration, above 0.
     keys : (Tensor, Tensor), optional
-        z and p of the samples to compare with; default: the same. With several processes those of all.
+        z and p of the samples to compare with (with several processes, the samples of all). Default: `z` and `p`.
     order : {1, 2}, optional
-        Take the exponential's series up to this power: two moments of the keys instead of N M times N' M' pairs. At
-        beta = 0.5 the exponential is off by at most 0.024 with order 2; gradients follow the series.
+        Replace the exponential by its Taylor series up to this power, which needs two moments of the keys instead of
+        all pairs. At beta = 0.5 and order 2 the error of the exponential is at most 0.024. The gradient is that of the
+        series.
+
+    Returns
+    -------
+    Tensor, shape (N, M)
     """
-    others, shares = (z, p) if keys is None else keys
-    others, shares = others.flatten(0, 1), (shares / len(shares)).flatten()
+    others, weights = (z, p) if keys is None else keys
+    others, weights = others.flatten(0, 1), (weights / len(weights)).flatten()
     if order is not None:
-        return _series(z, others, shares, beta, order)
-    queries, logs = z.flatten(0, 1), _log(shares)
-    rows = max(1, BLOCK // len(others))
+        return _series(z, others, weights, beta, order)
+    queries, logs = z.flatten(0, 1), _log(weights)
+    rows = max(1, MAX_SIMILARITIES // len(others))
     if rows >= len(queries):
         return _log_mean(queries, others, logs, beta).view(z.shape[:2])
     parts = [checkpoint(_log_mean, part, others, logs, beta, use_reentrant=False) for part in queries.split(rows)]
@@ -73,23 +79,34 @@ def _log_mean(queries: Tensor, keys: Tensor, logs: Tensor, beta: float) -> Tenso
 
 
 def _log(p: Tensor) -> Tensor:
-    """log p; a probability that has vanished counts for nothing and gets no gradient."""
+    """log p with a lower bound: a probability that underflowed to 0 has no effect and gets no gradient."""
     return torch.log(p.clamp_min(torch.finfo(p.dtype).tiny))
 
 
-def _series(z: Tensor, keys: Tensor, shares: Tensor, beta: float, order: int) -> Tensor:
-    mean = shares @ keys
-    total = shares.sum() + beta * z @ mean
+def _series(z: Tensor, keys: Tensor, weights: Tensor, beta: float, order: int) -> Tensor:
+    mean = weights @ keys
+    total = weights.sum() + beta * z @ mean
     if order == 2:
-        second = keys.T @ (shares[:, None] * keys)
+        second = keys.T @ (weights[:, None] * keys)
         total = total + beta**2 / 2 * ((z @ second) * z).sum(dim=-1)
     return torch.log(total)
 
 
 def info_max(z: Tensor, p: Tensor, beta: float, keys: Keys | None = None) -> Tensor:
-    """I(X; Z), equation 2: shape (N,). All M transformations of every sample; parameters as in `log_marginal`."""
-    own = torch.logsumexp(beta * z @ z.mT + _log(p)[:, None], dim=2)
-    return (p * (own - log_marginal(z, p, beta, keys))).sum(dim=1)
+    """The mutual information I(X; Z) from all M transformations of every sample (equation 2).
+
+    Parameters
+    ----------
+    z, p, beta, keys
+        As in `log_marginal`.
+
+    Returns
+    -------
+    Tensor, shape (N,)
+        In nats; the mean over samples is I(X; Z).
+    """
+    log_conditional = torch.logsumexp(beta * z @ z.mT + _log(p)[:, None], dim=2)
+    return (p * (log_conditional - log_marginal(z, p, beta, keys))).sum(dim=1)
 
 
 def info_max_bound(
@@ -101,69 +118,89 @@ def info_max_bound(
     distinct: bool = False,
     order: Literal[1, 2] | None = None,
 ) -> Tensor:
-    """The lower bound of equation 2 by Jensen's inequality (section 3), over all M transformations: shape (N,).
+    """The lower bound of equation 2 by Jensen's inequality (section 3), from all M transformations of every sample.
 
-    E_{T, T'} z.z' is the squared norm of E_T z, so that the first term takes N M d operations instead of N M^2 d.
+    E_{T, T'} z.z' is the squared norm of E_T z, so the first term takes N M d operations instead of N M^2 d.
 
     Parameters
     ----------
     z, p, beta, keys, order
         As in `log_marginal`.
     distinct : bool
-        Count only pairs T != T': (||sum P z||^2 - sum P^2 ||z||^2) / (1 - sum P^2). The plain form counts a
-        transformation as a positive of itself and so rewards a channel that has only one; this one does not. Where P
-        has only one left, this one is 0.
+        Use only pairs T != T' in the first term: ``(||sum P z||^2 - sum P^2 ||z||^2) / (1 - sum P^2)``, which is 0
+        if P selects a single transformation. The plain form counts each transformation as a positive of itself, and
+        so rewards a channel that selects a single one.
+
+    Returns
+    -------
+    Tensor, shape (N,)
     """
-    alike = expected(z, p).square().sum(dim=1)
+    agreement = expectation(z, p).square().sum(dim=1)
     if distinct:
-        twice = p.square()
-        rest = 1 - twice.sum(dim=1)
-        some = rest > torch.finfo(p.dtype).eps * p.shape[1]
-        alike = alike - (twice * z.square().sum(dim=2)).sum(dim=1)
-        alike = torch.where(some, alike / torch.where(some, rest, 1), 0)
-    return beta * alike - (p * log_marginal(z, p, beta, keys, order=order)).sum(dim=1)
+        same = p.square()
+        different = 1 - same.sum(dim=1)
+        several = different > torch.finfo(p.dtype).eps * p.shape[1]
+        agreement = agreement - (same * z.square().sum(dim=2)).sum(dim=1)
+        agreement = torch.where(several, agreement / torch.where(several, different, 1), 0)
+    return beta * agreement - (p * log_marginal(z, p, beta, keys, order=order)).sum(dim=1)
 
 
 def sampled_info_max(z: Tensor, beta: float, weights: Tensor | None = None, keys: Keys | None = None) -> Tensor:
-    """`info_max_bound` from m drawn transformations of each sample: shape (N,).
+    """Estimate of `info_max_bound` from m sampled transformations of each sample.
 
-    Its first term takes pairs of different draws alone, j != j', and is unbiased; so is each mean inside a logarithm,
-    but not the logarithm of it. With uniform P and m = 2 it is, up to the constant log 2N, minus the mean of InfoNCE
-    over both views, each against all 2N embeddings, itself among them (equation 20 of the paper; NT-Xent leaves itself
-    out: 2N - 1 terms).
+    The first term uses pairs of different draws only, j != j', and is unbiased. Each mean inside a logarithm is
+    unbiased, its logarithm is not. With uniform P and m = 2 the estimate equals, up to the constant log 2N, minus the
+    mean of InfoNCE over both views, where each view is compared with all 2N projections including itself (equation 20;
+    NT-Xent excludes the view itself and has 2N - 1 terms).
 
     Parameters
     ----------
     z : Tensor, shape (N, m, d)
+        m at least 2.
     beta : float
+        Concentration, above 0.
     weights : Tensor, shape (N, m), optional
-        P over the probability with which transformations were drawn (`importance_weights`); ones where they were drawn
-        from P. The same weights stand in the numerator and inside the logarithm.
+        P divided by the probability with which the transformations were sampled (`importance_weights`). Default: ones,
+        for transformations sampled from P. They apply both to the first term and inside the logarithm.
     keys : (Tensor, Tensor), optional
-        z and weights of all samples of all processes.
+        z and weights of the samples of all processes.
+
+    Returns
+    -------
+    Tensor, shape (N,)
+
+    Raises
+    ------
+    InputError
+        m is below 2.
     """
     n, m, _ = z.shape
     if m < 2:
         raise InputError(f"{m} transformation of each sample was drawn, expected at least 2: pairs are made of them")
-    shares = z.new_full((n, m), 1 / m) if weights is None else weights / m
-    total = expected(z, shares).square().sum(dim=1)
-    same = (shares.square() * z.square().sum(dim=2)).sum(dim=1)
+    p = z.new_full((n, m), 1 / m) if weights is None else weights / m
+    total = expectation(z, p).square().sum(dim=1)
+    same = (p.square() * z.square().sum(dim=2)).sum(dim=1)
     others = None if keys is None else (keys[0], keys[1] / m)
-    return beta * (total - same) / (1 - 1 / m) - (shares * log_marginal(z, shares, beta, others)).sum(dim=1)
+    return beta * (total - same) / (1 - 1 / m) - (p * log_marginal(z, p, beta, others)).sum(dim=1)
 
 
 def importance_weights(log_p: Tensor, family: int, *, normalized: bool = False) -> Tensor:
-    """Weights of transformations that were drawn uniformly, shape (N, m), for the channel's step (section 5.2).
+    """Importance weights of transformations sampled uniformly, for the channel's update (section 5.2).
 
     Parameters
     ----------
     log_p : Tensor, shape (N, m)
-        log P(T|x) of those drawn.
+        log P(T|x) of the sampled transformations.
     family : int
         M, the number of transformations.
     normalized : bool
-        Let the weights of each sample have mean 1 (less variance, some bias), instead of M P, whose mean is 1 in
+        Normalize the weights of each sample to mean 1 (less variance, some bias). Default: M P, whose mean is 1 in
         expectation.
+
+    Returns
+    -------
+    Tensor, shape (N, m)
+        Above 0.
     """
     if normalized:
         return torch.softmax(log_p, dim=1) * log_p.shape[1]
@@ -171,6 +208,6 @@ def importance_weights(log_p: Tensor, family: int, *, normalized: bool = False) 
 
 
 def entropy(log_p: Tensor) -> Tensor:
-    """H(T|x) in nats, shape (N,), from log P(T|x), (N, M); exp of it is the effective number of transformations."""
+    """Entropy H(T|x) in nats, (N,), from log P(T|x), (N, M); its exp is the effective number of transformations."""
     p = torch.exp(log_p)
     return -(p * torch.where(p > 0, log_p, 0)).sum(dim=1)

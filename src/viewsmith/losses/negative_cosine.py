@@ -1,4 +1,4 @@
-"""Negative cosine similarity: prediction against target, without negatives."""
+"""Negative cosine similarity of prediction and target: a loss without negatives."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def negative_cosine(p: Tensor, z: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        -1 to 1; 0 where a row is zero.
+        -1 to 1; 0 if one of the rows is zero.
     """
     return -(unit(p) * unit(z)).sum(dim=-1)

@@ -1,6 +1,6 @@
-"""Contrast of a pair against the rest of the batch: InfoNCE in one direction, NT-Xent in both, MoCo's with a queue.
+"""InfoNCE losses: one direction (`info_nce`), both directions in a batch (`nt_xent`), with a queue (`moco_info_nce`).
 
-`info_nce` is the equation. `nt_xent` and `moco_info_nce` give its values without the matrix of similarities.
+`info_nce` is the equation. `nt_xent` and `moco_info_nce` compute its values without the full similarity matrix.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from viewsmith.losses.chunked import EXPONENTIAL, Excluded, Similarity, cauchy, 
 
 Kernel = Literal["cosine", "cauchy"]
 
-# exp(1 / tau) and its inverse, times any number of candidates, must stay within the floating-point range.
-STEEPEST_SINGLE, STEEPEST_DOUBLE = 75, 650
+# Largest 1 / tau: exp(1 / tau) and its inverse, times any number of candidates, must stay in the range of the dtype.
+MAX_INVERSE_TEMPERATURE_FLOAT32, MAX_INVERSE_TEMPERATURE_FLOAT64 = 75, 650
 
-# Similarities from which on tiles are faster: 256 pairs with all, 512 across (benchmarks/nt_xent.py).
-MANY = 1 << 18
+# Number of similarities from which the chunked form is faster: a batch of 256 with negatives="all", of 512 with "cross"
+# (benchmarks/nt_xent.py).
+CHUNKED_FROM = 1 << 18
 
 
 def unit(z: Tensor) -> Tensor:
-    """Rows of `z` at length one; a row of zeros stays zero, with a finite gradient."""
+    """Rows of `z` normalized to length 1, (..., d); a row of zeros stays zero, with a finite gradient."""
     norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
     return z / torch.where(norm == 0, torch.ones_like(norm), norm)
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """Squared Euclidean distances, (n, m) from (n, d) and (m, d), by one matrix product."""
+    """Squared Euclidean distances of all pairs of rows, (n, m) from (n, d) and (m, d), by one matrix product."""
     norms = a.square().sum(1, keepdim=True) + b.square().sum(1)
     return torch.addmm(norms, a, b.T, alpha=-2).clamp_min(0)
 
@@ -45,8 +46,8 @@ def info_nce(
 ) -> Tensor:
     """InfoNCE (van den Oord et al. 2018, equation 4), one value per anchor.
 
-    ``l_i = -log( k(a_i, c_i+) / sum_j k(a_i, c_j) )``, the positive being part of the sum, with
-    ``k = exp(cos / tau)`` or the Cauchy kernel ``k = (1 + d^2)^(-1 / tau)`` of the embeddings as they are.
+    ``l_i = -log( k(a_i, c_i+) / sum_j k(a_i, c_j) )``, where the sum includes the positive. The kernel is
+    ``k = exp(cos / tau)``, or the Cauchy kernel ``k = (1 + d^2)^(-1 / tau)`` of the projections without normalization.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def info_nce(
         tau.
     kernel : {"cosine", "cauchy"}
     excluded : Tensor of bool, shape (B, N), optional
-        Candidates left out of the sum; must not hold a positive.
+        Candidates left out of the sum; a positive must not be excluded.
 
     Returns
     -------
@@ -70,13 +71,13 @@ def info_nce(
         if excluded is not None:
             logits = logits.masked_fill(excluded, float("-inf"))
         return torch.nn.functional.cross_entropy(logits, positive, reduction="none")
-    # The kernel lies in (0, 1], so its sum is taken directly: no exponential, no overflow.
+    # The kernel is in (0, 1], so it can be summed without logsumexp: no overflow.
     similarity = 1 / (1 + squared_distances(anchors, candidates))
     if temperature != 1:
         similarity = similarity ** (1 / temperature)
     if excluded is not None:
         similarity = similarity.masked_fill(excluded, 0)
-    # The positive's distance by subtraction, in the sum too: the product form loses digits where views are close.
+    # Distances of positives by subtraction, in the sum too: the product form loses digits when views are close.
     attraction = torch.log1p((anchors - candidates[positive]).square().sum(1)) / temperature
     similarity = similarity.scatter(1, positive[:, None], torch.exp(-attraction)[:, None])
     return attraction + similarity.sum(1).log()
@@ -91,9 +92,9 @@ def moco_info_nce(
     ids: tuple[Tensor, Tensor] | None = None,
     queue_ids: Tensor | None = None,
 ) -> Tensor:
-    """InfoNCE of each query against its own key and a queue of older keys (MoCo: He et al. 2020, equation 1).
+    """InfoNCE of each query with its own key as positive and a queue of older keys (MoCo: He et al. 2020, equation 1).
 
-    The value of `info_nce` with the cosine kernel, the candidates of a query being its key and the queue. It can be
+    Equals `info_nce` with the cosine kernel, where the candidates of a query are its key and the queue. It can be
     differentiated once.
 
     Parameters
@@ -103,21 +104,28 @@ def moco_info_nce(
     temperature : float
         tau, at least 0.0016.
     ids : pair of int64 Tensor, each (B,), optional
-        Which rows the queries and their keys show. Keys of the queue that show one of the two are no negatives.
+        Row of the data set that each query and each key is a view of. Keys of the queue that are views of one of the
+        two rows are excluded.
     queue_ids : Tensor of int64, shape (K,), optional
-        Which row each key of the queue shows; -1: unknown.
+        Row of the data set that each key of the queue is a view of; -1 if unknown.
 
     Returns
     -------
     Tensor, shape (B,)
+        At least 0.
+
+    Raises
+    ------
+    InputError
+        The temperature is below 0.0016.
     """
     given = queries.dtype
     queries, keys, queue = (z.to(_precision(given, "cosine", temperature)) for z in (queries, keys, queue))
     with torch.autocast(queries.device.type, enabled=False):
         u, k = unit(queries), unit(keys)
-        shown, partner = ids or (None, None)
+        query_ids, key_ids = ids or (None, None)
         similarity, left, right = _factors(u, unit(queue), "cosine", temperature)
-        sums = similarity_sums(left, right, similarity, Excluded((), shown, partner, queue_ids))
+        sums = similarity_sums(left, right, similarity, Excluded((), query_ids, key_ids, queue_ids))
         return _from_sums(sums, _attraction(u, k, "cosine", temperature)).to(given)
 
 
@@ -136,29 +144,34 @@ def nt_xent(
 ) -> Tensor:
     """Normalized temperature-scaled cross entropy of B pairs of views (SimCLR: Chen et al. 2020, equation 1).
 
-    ``negatives="all"``: both views are anchors, every other view of the batch is a candidate, and the value of a
-    pair is the mean of its two anchors'. ``negatives="cross"``: the first views are anchors and the second views
+    ``negatives="all"``: both views are anchors, all other views of the batch are candidates, and the value of a pair
+    is the mean over its two anchors. ``negatives="cross"``: the first views are anchors and the second views are
     candidates (one direction, a quarter of the similarities).
 
     Parameters
     ----------
     z0, z1 : Tensor, shape (B, d)
-        Embeddings of the two views; not normalized by the caller.
+        Projections of the two views; not normalized by the caller.
     temperature : float
-        tau; with the Cauchy kernel 1 / tau is its exponent, and 1 the usual choice.
+        tau. With the Cauchy kernel the exponent is 1 / tau, and 1 is the common choice.
     kernel : {"cosine", "cauchy"}
+        See `info_nce`.
     negatives : {"all", "cross"}
     ids : pair of int64 Tensor, each (B,), optional
-        Which row each view shows. Views of the anchor's or the positive's row are no negatives.
+        Row of the data set that each first and each second view shows. Views of the anchor's row or the positive's row
+        are excluded from the negatives.
     gathered, gathered_ids : pairs like (z0, z1) and `ids`, optional
-        First and second views of a larger batch which holds this one at rows ``offset : offset + B``.
+        First and second views of a larger batch that contains this batch in its rows ``offset : offset + B``.
+    offset : int
+        See `gathered`.
     form : {"auto", "plain", "chunked"}
-        "plain": `info_nce` on the matrix of all similarities, differentiable any number of times. "chunked": the same
-        made tile by tile; memory is linear in the batch, and it can be differentiated once. "auto": the faster.
+        "plain": `info_nce` on the full similarity matrix; can be differentiated any number of times. "chunked":
+        computed tile by tile, in memory linear in the batch; can be differentiated once. "auto": the faster of the two.
 
     Returns
     -------
     Tensor, shape (B,)
+        At least 0.
 
     Raises
     ------
@@ -169,7 +182,7 @@ def nt_xent(
     other_ids = gathered_ids if gathered_ids is not None else ids
     symmetric = gathered is None and negatives == "all" and (ids is None or ids[0] is ids[1])
     pairs = len(z0) * len(others[0]) * (1 if negatives == "cross" else 4)
-    if form == "plain" or (form == "auto" and pairs < MANY):
+    if form == "plain" or (form == "auto" and pairs < CHUNKED_FROM):
         return _plain(z0, z1, others, temperature, kernel, negatives, ids, other_ids, offset)
     given, precision = z0.dtype, _precision(z0.dtype, kernel, temperature)
     with torch.autocast(z0.device.type, enabled=False):
@@ -192,30 +205,30 @@ def _plain(
     other_ids: tuple[Tensor, Tensor] | None,
     offset: int,
 ) -> Tensor:
-    """`nt_xent` by `info_nce` on the whole matrix of similarities."""
+    """`nt_xent` by `info_nce` on the full similarity matrix."""
     c0, c1 = others
-    here = torch.arange(len(z0), device=z0.device) + offset
+    columns = torch.arange(len(z0), device=z0.device) + offset
     if negatives == "cross":
-        anchors, candidates, positive, own = z0, c1, here, None
+        anchors, candidates, positive, itself = z0, c1, columns, None
     else:
         anchors, candidates = torch.cat([z0, z1]), torch.cat([c0, c1])
-        own, positive = torch.cat([here, here + len(c0)]), torch.cat([here + len(c0), here])
+        itself, positive = torch.cat([columns, columns + len(c0)]), torch.cat([columns + len(c0), columns])
     excluded = None
     if ids is not None and other_ids is not None:
-        shown, partner = (ids[0], ids[1]) if negatives == "cross" else (torch.cat(ids), torch.cat(ids[::-1]))
-        rows = other_ids[1] if negatives == "cross" else torch.cat(other_ids)
-        excluded = (shown[:, None] == rows) | (partner[:, None] == rows)
+        anchor_ids, positive_ids = (ids[0], ids[1]) if negatives == "cross" else (torch.cat(ids), torch.cat(ids[::-1]))
+        candidate_ids = other_ids[1] if negatives == "cross" else torch.cat(other_ids)
+        excluded = (anchor_ids[:, None] == candidate_ids) | (positive_ids[:, None] == candidate_ids)
         excluded.scatter_(1, positive[:, None], False)
-    if own is not None:
+    if itself is not None:
         if excluded is None:
             excluded = torch.zeros(len(anchors), len(candidates), dtype=torch.bool, device=z0.device)
-        excluded.scatter_(1, own[:, None], True)
+        excluded.scatter_(1, itself[:, None], True)
     losses = info_nce(anchors, candidates, positive, temperature=temperature, kernel=kernel, excluded=excluded)
     return losses if negatives == "cross" else losses.view(2, -1).mean(0)
 
 
 def _symmetric(z0: Tensor, z1: Tensor, temperature: float, kernel: Kernel, ids: tuple[Tensor, Tensor] | None) -> Tensor:
-    """`nt_xent` of a batch with itself: half of the similarities are enough."""
+    """`nt_xent` without a larger batch: the similarity matrix is symmetric, so half of it is computed."""
     n = len(z0)
     z = _points(torch.cat([z0, z1]), kernel)
     rows = None if ids is None else torch.cat(ids)
@@ -233,27 +246,29 @@ def _chunked(
     other_ids: tuple[Tensor, Tensor] | None,
     offset: int,
 ) -> Tensor:
-    """`nt_xent` of anchors (the first two of `views`) with the candidates of a larger batch (the last two)."""
+    """`nt_xent` of the first two of `views` as anchors with the last two, of a larger batch, as candidates."""
     points = [_points(z, kernel) for z in views]
     anchors, candidates = points[:2], points[2:]
     losses = []
-    for side in (0,) if negatives == "cross" else (0, 1):
+    for view in (0,) if negatives == "cross" else (0, 1):
         sums = torch.zeros((), dtype=views[0].dtype, device=views[0].device)
         for other in (1,) if negatives == "cross" else (0, 1):
-            rows = (None,) * 3 if ids is None or other_ids is None else (ids[side], ids[1 - side], other_ids[other])
-            similarity, left, right = _factors(anchors[side], candidates[other], kernel, temperature)
-            # On this diagonal lie the anchors themselves (same side) or their positives (other side).
+            rows = (None,) * 3 if ids is None or other_ids is None else (ids[view], ids[1 - view], other_ids[other])
+            similarity, left, right = _factors(anchors[view], candidates[other], kernel, temperature)
+            # This diagonal holds the anchors themselves (if other == view) or their positives (if not).
             sums = sums + similarity_sums(left, right, similarity, Excluded((offset,), *rows))
-        positive = candidates[1 - side][offset : offset + len(anchors[side])]
-        losses.append(_from_sums(sums, _attraction(anchors[side], positive, kernel, temperature)))
+        positive = candidates[1 - view][offset : offset + len(anchors[view])]
+        losses.append(_from_sums(sums, _attraction(anchors[view], positive, kernel, temperature)))
     return torch.stack(losses).mean(0)
 
 
 def _precision(given: torch.dtype, kernel: Kernel, temperature: float) -> torch.dtype:
-    """Where exp(cos / tau) neither overflows nor vanishes, so that no row needs its maximum taken out."""
-    if kernel == "cosine" and 1 / temperature > STEEPEST_DOUBLE:
-        raise InputError(f"temperature is {temperature:g}, expected at least {1 / STEEPEST_DOUBLE:.5f}; raise it")
-    if given == torch.float64 or (kernel == "cosine" and 1 / temperature > STEEPEST_SINGLE):
+    """The dtype in which exp(cos / tau) neither overflows nor underflows, so that no maximum need be subtracted."""
+    if kernel == "cosine" and 1 / temperature > MAX_INVERSE_TEMPERATURE_FLOAT64:
+        raise InputError(
+            f"temperature is {temperature:g}, expected at least {1 / MAX_INVERSE_TEMPERATURE_FLOAT64:.5f}; raise it"
+        )
+    if given == torch.float64 or (kernel == "cosine" and 1 / temperature > MAX_INVERSE_TEMPERATURE_FLOAT32):
         return torch.float64
     return torch.float32
 
@@ -263,7 +278,7 @@ def _points(z: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _factors(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> tuple[Similarity, Tensor, Tensor]:
-    """Rows whose products are the cosines over tau or the squared distances, and the kernel as a function of those."""
+    """The kernel as a function of products, and rows whose products are the cosines over tau or squared distances."""
     if kernel == "cosine":
         return EXPONENTIAL, a, c / temperature
     a_norm, c_norm = (z.square().sum(1, keepdim=True) for z in (a, c))
@@ -272,7 +287,7 @@ def _factors(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> tuple[
 
 
 def _attraction(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> Tensor:
-    """log k(a_i, c_i), shape (B,); distances by subtraction, which keeps the digits of close views."""
+    """log k(a_i, c_i), shape (B,); distances by subtraction, which is exact for close views."""
     if kernel == "cosine":
         return (a * c).sum(1) / temperature
     return -torch.log1p((a - c).square().sum(1)) / temperature
@@ -280,6 +295,6 @@ def _attraction(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> Ten
 
 def _from_sums(sums: Tensor, attraction: Tensor) -> Tensor:
     """InfoNCE from the sum over the negatives, (..., B), and log k of the positives, (B,): log(1 + sum / k)."""
-    some = sums > 0
-    repulsion = torch.where(some, torch.where(some, sums, 1).log(), float("-inf"))
+    positive = sums > 0
+    repulsion = torch.where(positive, torch.where(positive, sums, 1).log(), float("-inf"))
     return torch.logaddexp(repulsion - attraction, torch.zeros_like(attraction))

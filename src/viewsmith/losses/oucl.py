@@ -1,9 +1,9 @@
-"""The optimization-driven unified contrastive loss of MetAug (OUCL), in linear time, and the margins of its features.
+"""The optimization-driven unified contrastive loss of MetAug (OUCL) in linear time, and its margin regularization.
 
-Symbols: d a similarity in [0, 1], d+ of a positive pair, d- of a negative one, beta the sharpness, gamma the margin.
-Equations 8 to 10 are sums over all pairs of a positive and a negative, of the form ``exp(x- + x+)``: the double sum is
-the product of two sums, so that ``log(1 + sum sum) = softplus(logsumexp(x-) + logsumexp(x+))``. Log-sums of groups of
-pairs may be kept and put together again by another logsumexp: losses that share pairs share their log-sums.
+Symbols: d a similarity in [0, 1], d+ of a positive pair, d- of a negative pair, beta the sharpness, gamma the margin.
+Equations 8 to 10 are sums of ``exp(x- + x+)`` over all combinations of a positive and a negative. Such a double sum is
+the product of two sums, so ``log(1 + sum sum) = softplus(logsumexp(x-) + logsumexp(x+))``. The log-sum of a group of
+pairs can be computed once, used in several losses, and combined with those of other groups by another logsumexp.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from viewsmith.core.errors import InputError
+from viewsmith.losses.logsumexp import EXCLUDED_LOGIT
 from viewsmith.losses.nt_xent import unit
-from viewsmith.losses.products import ABSENT
 
 Margin = Literal["large", "medium", "small"]
 
 
 @dataclass(frozen=True)
 class Logits:
-    """What stands in the exponent of the unified loss (MetAug: Li et al. 2022, equations 8, 9 and 10).
+    """The exponent of the unified loss (MetAug: Li et al. 2022, equations 8, 9 and 10).
 
-    - "linear" (equation 8): ``beta (d- - d+ + margin)``; the form that the authors' program runs, with margin 0;
+    - "linear" (equation 8): ``beta (d- - d+ + margin)``; the form of the authors' program, with margin 0;
     - "circle" (equation 9): ``beta (G- (d- - gamma) - G+ (d+ - (1 - gamma)))`` with the weights ``G- = d- + gamma`` and
       ``G+ = 1 + gamma - d+``, divided by `attenuation` (section 4.4);
-    - "squared" (equation 10): ``beta ((d+ - 1)^2 + d-^2 - 2 gamma^2)``, which has the value of "circle" without
-      attenuation, and its gradient if the weights are not detached.
+    - "squared" (equation 10): ``beta ((d+ - 1)^2 + d-^2 - 2 gamma^2)``; it has the value of "circle" without
+      attenuation, and the same gradient if the weights are not detached.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class Logits:
     beta : float
         Sharpness, above 0.
     margin : float
-        lambda, of the linear form.
+        lambda of the linear form.
     gamma : float
-        Of the other two, at least 0; the paper studies others with 0.4.
+        Margin of the circle and squared forms, at least 0. The paper uses 0.4 for its other ablations.
     detach : bool
-        Of the circle: no gradient through the weights, as in the circle loss (Sun et al. 2020).
+        No gradient through the weights of the circle form, as in the circle loss (Sun et al. 2020).
     attenuation : float
-        phi_dec of the circle, above 0; the paper's best is 6, 1 is none.
+        phi_dec of the circle form, above 0; 1 means none. The paper's best value is 6.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class Logits:
             raise InputError(f"gamma is {self.gamma}, expected a number of at least 0")
 
     def negative(self, d: Tensor) -> Tensor:
-        """beta x- of similarities d-, of any shape."""
+        """beta x- of the similarities d- of negative pairs, of any shape."""
         if self.form == "linear":
             return self.beta * d
         if self.form == "squared":
@@ -78,7 +78,7 @@ class Logits:
         return self.beta / self.attenuation * weight * (d - self.gamma)
 
     def positive(self, d: Tensor) -> Tensor:
-        """beta x+ of similarities d+, of any shape; the linear form's margin is counted here."""
+        """beta x+ of the similarities d+ of positive pairs, of any shape; includes the margin of the linear form."""
         if self.form == "linear":
             return self.beta * (self.margin - d)
         if self.form == "squared":
@@ -88,28 +88,29 @@ class Logits:
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
-    """``(cos(a_i, b_i) + 1) / 2``, (...,) from (..., d) twice: 0 to 1; a row of zeros has cosine 0, so 1/2."""
+    """``(cos(a_i, b_i) + 1) / 2``, in [0, 1], (...,) from two tensors (..., d); 1/2 for a row of zeros."""
     return ((unit(a) * unit(b)).sum(-1) + 1) / 2
 
 
-def log_sum(logits: Tensor, excluded: Tensor | None = None) -> Tensor:
-    """Logsumexp over the last dimension, (..., B) from (..., B, K), without the pairs that are `excluded`."""
-    return (logits if excluded is None else logits.masked_fill(excluded, ABSENT)).logsumexp(-1)
+def masked_logsumexp(logits: Tensor, excluded: Tensor | None = None) -> Tensor:
+    """Logsumexp over the last dimension without the `excluded` pairs, (..., B) from (..., B, K)."""
+    return (logits if excluded is None else logits.masked_fill(excluded, EXCLUDED_LOGIT)).logsumexp(-1)
 
 
-def unite(negative: Tensor, positive: Tensor, beta: float) -> Tensor:
-    """``softplus(negative + positive) / beta``: the loss from the log-sums of its pairs, of any shape."""
+def combine_log_sums(negative: Tensor, positive: Tensor, beta: float) -> Tensor:
+    """The loss ``softplus(negative + positive) / beta`` from the log-sums of its pairs, of any shape."""
     return F.softplus(negative + positive, threshold=40.0) / beta
 
 
 def oucl(
     positives: Tensor, negatives: Tensor, logits: Logits | None = None, *, excluded: Tensor | None = None
 ) -> Tensor:
-    """The unified loss of each sample: all its positive against all its negative pairs (equations 8, 9 and 10).
+    """The unified loss of each sample, over all its positive and negative pairs (MetAug, equations 8, 9 and 10).
 
-    ``l_i = 1 / beta log(1 + sum_k- sum_k+ exp(beta x-_ik- + beta x+_ik+))``, in time linear in the numbers of pairs.
-    With one positive and the linear form without margin it is InfoNCE at temperature ``2 / beta``, over beta. As beta
-    grows it becomes ``[max d- - min d+ + margin]_+``: the hardest pair, not the sums of the paper's equation 7.
+    ``l_i = 1 / beta log(1 + sum_k- sum_k+ exp(beta x-_ik- + beta x+_ik+))``, in time linear in the number of pairs.
+    With one positive and the linear form with margin 0 it equals InfoNCE at temperature ``2 / beta``, divided by beta.
+    For large beta it tends to ``[max d- - min d+ + margin]_+``, which depends on the hardest pair alone; the sums of
+    the paper's equation 7 are not its limit.
 
     Parameters
     ----------
@@ -118,9 +119,9 @@ def oucl(
     negatives : Tensor, shape (B, K)
         Similarities d- in [0, 1].
     logits : Logits, optional
-        By default the linear form with beta 16.
+        Default: the linear form with beta 16.
     excluded : Tensor of bool, shape (B, K), optional
-        Negatives that do not count.
+        Negatives left out of the sum.
 
     Returns
     -------
@@ -139,25 +140,26 @@ def oucl(
         )
     if not positives.shape[1] or not negatives.shape[1]:
         raise InputError(
-            f"{positives.shape[1]} positives and {negatives.shape[1]} negatives a sample, expected at least one of both"
+            f"{positives.shape[1]} positives and {negatives.shape[1]} negatives per sample, expected at least 1 of each"
         )
-    negative = log_sum(logits.negative(negatives), excluded)
-    return unite(negative, log_sum(logits.positive(positives)), logits.beta)
+    negative = masked_logsumexp(logits.negative(negatives), excluded)
+    return combine_log_sums(negative, masked_logsumexp(logits.positive(positives)), logits.beta)
 
 
 def margins(least_positive: Tensor, greatest_negative: Tensor, kind: Margin = "large") -> tuple[Tensor, Tensor]:
-    """sigma+ and sigma- of original pairs, without gradient (MetAug: equation 4 and appendix A.2).
+    """Margins sigma+ and sigma- from pairs of original features, without gradient (MetAug, equation 4, appendix A.2).
 
     Parameters
     ----------
-    least_positive, greatest_negative : Tensor, of one shape
-        Least similarity of positive and greatest of negative pairs: of the batch, (), or of each sample, (B,).
+    least_positive, greatest_negative : Tensor, shape () or (B,)
+        Least similarity of the positive pairs and greatest of the negative pairs, of the batch or of each sample.
     kind : {"large", "medium", "small"}
-        sigma+ is the smaller and sigma- the greater of the two; both are their mean; sigma+ is the greater.
+        "large": sigma+ is the smaller and sigma- the greater of the two. "medium": both are their mean. "small":
+        sigma+ is the greater and sigma- the smaller.
 
     Returns
     -------
-    sigma+, sigma- : Tensor, of that shape
+    sigma+, sigma- : Tensor, shape () or (B,)
     """
     low, high = least_positive.detach(), greatest_negative.detach()
     if kind == "medium":
@@ -169,28 +171,30 @@ def margins(least_positive: Tensor, greatest_negative: Tensor, kind: Margin = "l
 def margin_regularization(
     positives: Tensor, negatives: Tensor, sigma: tuple[Tensor, Tensor], *, excluded: Tensor | None = None
 ) -> Tensor:
-    """R of pairs of an original and an augmented feature; its mean over the batch is equation 5 of MetAug.
+    """Margin regularization R of each sample; its mean over the batch is equation 5 of MetAug.
 
-    ``R_i = mean_k+ [d+ - sigma+]_+ + mean_k- [sigma- - d-]_+``: positives may be no closer than sigma+, negatives no
-    farther than sigma-, so that augmented features are hard ones.
+    ``R_i = mean_k+ [d+ - sigma+]_+ + mean_k- [sigma- - d-]_+``, over pairs of an original and an augmented feature. It
+    penalizes positives more similar than sigma+ and negatives less similar than sigma-, so that the augmented features
+    make hard pairs.
 
     Parameters
     ----------
     positives, negatives : Tensor, shapes (B, P) and (B, K)
         Similarities in [0, 1].
     sigma : pair of Tensor, each () or (B,)
-        As `margins` gives them.
+        sigma+ and sigma-, from `margins`.
     excluded : Tensor of bool, shape (B, K), optional
-        Negatives that do not count.
+        Negatives left out of the mean.
 
     Returns
     -------
     Tensor, shape (B,)
+        At least 0.
     """
-    near, far = (s[:, None] if s.ndim else s for s in sigma)
-    missed = F.relu(far - negatives)
+    sigma_positive, sigma_negative = (s[:, None] if s.ndim else s for s in sigma)
+    too_far = F.relu(sigma_negative - negatives)
     if excluded is None:
-        missing = missed.mean(1)
+        penalty = too_far.mean(1)
     else:
-        missing = missed.masked_fill(excluded, 0).sum(1) / (~excluded).sum(1).clamp_min(1)
-    return F.relu(positives - near).mean(1) + missing
+        penalty = too_far.masked_fill(excluded, 0).sum(1) / (~excluded).sum(1).clamp_min(1)
+    return F.relu(positives - sigma_positive).mean(1) + penalty

@@ -1,7 +1,7 @@
-"""How good a pair of views is, and what it weighs: foregrounds should agree and backgrounds differ (GenView).
+"""Quality of a pair of views and the weight of its loss: foregrounds should agree, backgrounds should differ (GenView).
 
 Li et al. 2024, GenView: Enhancing View Quality with Pretrained Generative Model for Self-Supervised Learning. Features
-are maps of a frozen network: P patches of width D for each view.
+are feature maps of a frozen network: P patches of width D for each view.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ Pools = tuple[Tensor, Tensor]
 
 
 def foreground_map(features: Tensor, axis: Tensor) -> Tensor:
-    """How much each patch is foreground: its projection on the axis, from 0 to 1 within its image (section 3.4).
+    """Degree to which each patch is foreground: its projection on an axis, scaled to [0, 1] per image (section 3.4).
 
     Parameters
     ----------
     features : Tensor, shape (B, P, D)
     axis : Tensor, shape (D,)
-        First principal component of patch features, pointing to the foreground
-        (`viewsmith.views.generated.noise_level.foreground_axis`). Patches are projected as they are, not centered.
+        First principal component of patch features, pointing to the foreground (the vector of
+        `viewsmith.views.generated.noise_level.Foreground`). Patches are not centered before the projection.
 
     Returns
     -------
     Tensor, shape (B, P)
-        0 and 1 are reached in every image. Where all patches are alike, 1/2: no side can be told from the other.
+        The smallest value of an image is 0 and the largest 1. All are 1/2 if all patches of the image are equal.
     """
     s = features @ axis
     low, high = s.amin(1, keepdim=True), s.amax(1, keepdim=True)
@@ -36,15 +36,16 @@ def foreground_map(features: Tensor, axis: Tensor) -> Tensor:
 
 
 def attention_pools(features: Tensor, foreground: Tensor) -> Pools:
-    """Sums of the patches weighted by the foreground map M and by 1 - M (equation 10; sums, not means).
+    """Sums of the patches weighted by the foreground map M and by 1 - M (equation 10).
 
-    The background is the total minus the foreground. Cosines do not see the missing factors.
+    Sums, not means: `pair_quality` compares them by cosines, which ignore the scale. The background is computed as the
+    sum of all patches minus the foreground.
 
     Parameters
     ----------
     features : Tensor, shape (B, P, D)
     foreground : Tensor, shape (B, P)
-        M, from 0 to 1.
+        M, in [0, 1].
 
     Returns
     -------
@@ -56,7 +57,7 @@ def attention_pools(features: Tensor, foreground: Tensor) -> Pools:
 
 
 def map_pools(maps: Tensor, axis: Tensor) -> Pools:
-    """z_f and z_b, (B, D) each, of feature maps (B, h, w, D) along the axis of the foreground, (D,)."""
+    """z_f and z_b, (B, D) each, of feature maps (B, h, w, D), given the axis of the foreground, (D,)."""
     features = maps.flatten(1, 2)
     return attention_pools(features, foreground_map(features, axis.to(features)))
 
@@ -68,35 +69,36 @@ def pair_quality(first: Pools, second: Pools) -> Tensor:
     ----------
     first, second : pair of Tensor, shape (B, D)
         Foreground and background of the two views, from `attention_pools`. A sample without patches, such as a
-        vector, is all foreground: its background is a row of zeros, and q is one cosine.
+        vector, counts as foreground: its background is a row of zeros, and q is the cosine of the foregrounds.
 
     Returns
     -------
     Tensor, shape (B,)
-        -2 to 2, high for the same thing before another background.
+        -2 to 2; high for the same object in front of a different background.
     """
-    alike = [(unit(one) * unit(other)).sum(-1) for one, other in zip(first, second, strict=True)]
-    return alike[0] - alike[1]
+    foreground, background = ((unit(one) * unit(other)).sum(-1) for one, other in zip(first, second, strict=True))
+    return foreground - background
 
 
 def quality_weights(q: Tensor, gamma: float = 1.0, *, everywhere: Tensor | None = None) -> Tensor:
-    """``w_i = n softmax_i(gamma q)``, without gradient: weights of pairs, 1 on average (equations 13 and 14).
+    """Weights of pairs ``w_i = n softmax_i(gamma q)``, without gradient; 1 on average (equations 13 and 14).
 
-    The printed equations lack the factor n, which would divide the learning rate by it; the authors' program has it.
+    The printed equations lack the factor n, which the authors' program has; without it the learning rate would be
+    divided by n.
 
     Parameters
     ----------
     q : Tensor, shape (B,)
         Quality of the pairs.
     gamma : float
-        0 makes all weights 1; the authors take 1.
+        Inverse temperature of the softmax. 0 makes all weights 1; the authors use 1.
     everywhere : Tensor, shape (n,), optional
-        Quality of the pairs of all processes, over which the softmax is taken; by default `q`.
+        Quality of the pairs of all processes, over which the softmax is taken. Default: `q`.
 
     Returns
     -------
     Tensor, shape (B,)
-        Multiplies the pair losses.
+        Factors of the pair losses.
     """
     logits = gamma * q.detach()
     total = logits if everywhere is None else gamma * everywhere.detach()

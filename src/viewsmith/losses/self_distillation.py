@@ -1,4 +1,4 @@
-"""DINO's equation: the student's views predict the centered, sharpened output of the teacher on another view."""
+"""DINO's loss: the student's views predict the centered, sharpened output of the teacher for another view."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def self_distillation(
     teacher : Tensor, shape (2, B, K)
         Scores of the two full views. The caller detaches them.
     center : Tensor, shape (K,)
-        Running mean of the teacher's scores: subtracting it keeps one prototype from taking all.
+        Running mean of the teacher's scores; subtracting it prevents that all samples get the same prototype.
     student_temperature, teacher_temperature : float
-        tau_s and tau_t, above 0; a teacher below the student sharpens.
+        tau_s and tau_t, above 0; tau_t below tau_s makes the targets sharper than the predictions.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""SwAV's equations: balanced assignments to prototypes, and predicting one view's assignment from another view."""
+"""SwAV's loss: balanced assignments to prototypes, and the prediction of one view's assignment from another view."""
 
 from __future__ import annotations
 
@@ -8,29 +8,35 @@ import torch
 from torch import Tensor
 
 
-def log_total(log_mass: Tensor) -> Tensor:
-    """Logarithm of the mass each prototype holds, (..., K) from log masses (..., B, K)."""
+def log_prototype_mass(log_mass: Tensor) -> Tensor:
+    """Logarithm of the total mass of each prototype, (..., K) from log masses (..., B, K)."""
     return log_mass.logsumexp(dim=-2)
 
 
 def sinkhorn(
-    scores: Tensor, epsilon: float = 0.05, iterations: int = 3, *, total: Callable[[Tensor], Tensor] = log_total
+    scores: Tensor,
+    epsilon: float = 0.05,
+    iterations: int = 3,
+    *,
+    total: Callable[[Tensor], Tensor] = log_prototype_mass,
 ) -> Tensor:
-    """Assignments of samples to prototypes of equal size (SwAV: Caron et al. 2020, equations 3 to 5).
+    """Assign samples to prototypes of equal total mass (SwAV: Caron et al. 2020, equations 3 to 5).
 
-    Sinkhorn and Knopp's scaling of ``exp(scores / epsilon)``, in logarithms: in turn every prototype is given the
-    same mass and every sample a mass of 1. After the last turn samples hold exactly 1, prototypes about B / K.
+    The Sinkhorn-Knopp scaling of ``exp(scores / epsilon)``, in logarithms: it alternately gives every prototype the
+    same mass and every sample a mass of 1. After the last iteration each sample has mass 1 exactly, each prototype
+    about B / K.
 
     Parameters
     ----------
     scores : Tensor, shape (..., B, K)
-        Cosines of samples and prototypes; leading dimensions are assigned separately.
+        Cosines of samples and prototypes. Leading dimensions are independent assignment problems.
     epsilon : float
-        Smoothness of the assignments, above 0: the smaller, the closer to one prototype per sample.
+        Smoothness of the assignments, above 0; small values approach one prototype per sample.
     iterations : int
         At least 1.
     total : callable
-        Sums the masses over the samples, `log_total`; other when samples are spread over processes.
+        Log of the masses summed over the samples, (..., B, K) to (..., K). With several processes it must sum over
+        the samples of all of them. Default: `log_prototype_mass`.
 
     Returns
     -------
@@ -45,16 +51,16 @@ def sinkhorn(
 
 
 def swapped_prediction(scores: Tensor, targets: Tensor, temperature: float = 0.1) -> Tensor:
-    """Cross entropy of the two full views' targets and the predictions of all other views (SwAV, equations 1, 2 and 6).
+    """Cross entropy of the two full views' targets and the other views' predictions (SwAV, equations 1, 2 and 6).
 
     ``l_i = mean over t in {0, 1}, s != t of -sum_k q_tik log p_sik`` with ``p = softmax(scores / tau)``.
 
     Parameters
     ----------
     scores : Tensor, shape (S, B, K)
-        Scores of S views, at least 2; the first two are those that the targets belong to.
+        Scores of S views, at least 2; the first two are the full views.
     targets : Tensor, shape (2, B, K)
-        q; rows sum to 1. The caller detaches them.
+        q, the targets of the two full views; rows sum to 1. The caller detaches them.
     temperature : float
         tau, above 0.
 

@@ -17,9 +17,16 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
-from viewsmith.losses.info_max import entropy, expected, importance_weights, info_max_bound, on_sphere, sampled_info_max
+from viewsmith.losses.info_max import (
+    entropy,
+    expectation,
+    importance_weights,
+    info_max_bound,
+    on_sphere,
+    sampled_info_max,
+)
 from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
-from viewsmith.networks.evaluating import evaluating
+from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
 
 Step = Literal["exact", "sampled"]
@@ -144,7 +151,7 @@ class CRLTACMethod(Method):
 
     def _exact_gain(self, x: Tensor, log_p: Tensor) -> Tensor:
         """The bound over all transformations, with projections that stay as they are: (B,)."""
-        with torch.no_grad(), evaluating(self.encoder, self.head):
+        with torch.no_grad(), eval_mode(self.encoder, self.head):
             z = self.every_projection(x)
         p, beta = log_p.exp(), self.channel_beta
         order: Literal[2] | None = 2 if beta <= 1 else None
@@ -154,7 +161,7 @@ class CRLTACMethod(Method):
         """The sampled bound over uniform draws, weighted by P(T|x), likewise: (B,)."""
         size = self.channel.family.size
         t = torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
-        with torch.no_grad(), evaluating(self.encoder, self.head):
+        with torch.no_grad(), eval_mode(self.encoder, self.head):
             z = self.some_projections(x, t)
         w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
         return sampled_info_max(z, self.channel_beta, w, _gathered(z, w))
@@ -197,8 +204,8 @@ class CRLTACMethod(Method):
             return self.encoder(x) if output == "representation" else self.project(x)
         weights = self.channel.shares(x, self.inference, self.inference_count)
         if output == "representation":
-            return expected(family.embed(self.encoder, x), weights)
-        return on_sphere(expected(self.every_projection(x), weights))
+            return expectation(family.embed(self.encoder, x), weights)
+        return on_sphere(expectation(self.every_projection(x), weights))
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         view: Tensor = self.channel(x, index=index, generator=generator)

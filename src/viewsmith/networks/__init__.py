@@ -1,14 +1,14 @@
-"""Encoders, heads, generators of noise, and the input layers that belong to a model."""
+"""Encoders, projection heads, noise generators, and the input layers that are part of a model."""
 
 from viewsmith.networks.alexnet import SplitAlexNet
 from viewsmith.networks.base import EncoderContext, NoiseContext
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.networks.cnn import CropCNN, SmallCNN
+from viewsmith.networks.color_split import ColorSplit, rgb_to_lab
 from viewsmith.networks.hyena import Hyena
 from viewsmith.networks.inputs.nucleotides import Nucleotides
 from viewsmith.networks.inputs.pixels import Pixels
 from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
-from viewsmith.networks.lab import ColorSplit, rgb_to_lab
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
 from viewsmith.networks.per_view import ViewEncoders, ViewHeads

@@ -1,4 +1,4 @@
-"""AlexNet, split: half of its channels, one network a view (Zhang et al. 2017; MetAug, appendix B.1)."""
+"""Split AlexNet: half of the channels, one network per view (Zhang et al. 2017; MetAug, appendix B.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext, find_stem
-from viewsmith.networks.resnet import check_pixels
+from viewsmith.networks.resnet import check_image_size
 
 _WIDTHS = (48, 128, 192, 192, 128)
 #: Smallest side of images by stem.
@@ -17,10 +17,10 @@ SMALLEST = {"standard": 63, "small": 8}
 
 
 class SplitAlexNet(nn.Module):
-    """Images (B, C, H, W) of one view to representations (B, n_components): "fc" of the paper.
+    """Images (B, C, H, W) of one view to representations (B, n_components), "fc" in the paper.
 
-    Five convolutions of 48, 128, 192, 192 and 128 channels, each with BatchNorm and ReLU, and two fully connected
-    layers of n_components, likewise. The paper's last layer, to 128 features, is the projection head.
+    Five convolutions with 48, 128, 192, 192 and 128 channels and two fully connected layers of width n_components, each
+    with BatchNorm and ReLU. The paper's last layer, to 128 features, is the projection head.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class SplitAlexNet(nn.Module):
     n_components : int
         2048 in the paper.
     stem : {"standard", "small"}
-        "standard": as published, for 224 x 224 pixels, at least 63: the first convolution is 11x11 with stride 4, the
-        poolings 3x3 with stride 2, the last map 6x6. "small": 3x3 convolutions without stride and 2x2 poolings, the
-        last map 2x2; at least 8 pixels.
+        "standard": as published, for images of 224 x 224 pixels (at least 63): the first convolution is 11x11 with
+        stride 4, poolings are 3x3 with stride 2, the last map is 6x6. "small": 3x3 convolutions without stride and 2x2
+        poolings, the last map is 2x2; for images of at least 8 x 8 pixels.
 
     Raises
     ------
@@ -62,12 +62,12 @@ class SplitAlexNet(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, 48, ...)."""
-        check_pixels(x, self.smallest)
+        check_image_size(x, self.smallest)
         h: Tensor = self.conv1(x)
         return h
 
     def maps(self, x: Tensor) -> Tensor:
-        """The last map, "conv" of the paper: (B, 128, 6, 6), or (B, 128, 2, 2) with the small stem."""
+        """The last feature map, "conv" in the paper: (B, 128, 6, 6), or (B, 128, 2, 2) with the small stem."""
         h = self.conv2(self.pool(self.stem(x)))
         h = self.conv5(self.conv4(self.conv3(self.pool(h))))
         maps: Tensor = self.resize(self.pool(h))
@@ -91,7 +91,7 @@ def _connected(n_in: int, n_out: int) -> nn.Sequential:
 @register(
     "encoder",
     "split-alexnet",
-    help="AlexNet of half its channels, large or for small images",
+    help="AlexNet with half the channels, for large or small images",
     domains="images",
     source="Zhang et al. 2017",
     default_width=256,

@@ -1,4 +1,4 @@
-"""What is known when an encoder, or a network that generates noise, is built from its name."""
+"""The arguments that a registered encoder or noise generator is built from."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from torch import nn
 
 @dataclass(frozen=True)
 class EncoderContext:
-    """What an encoder is built for.
+    """The arguments that a registered encoder is built from.
 
-    An encoder registers itself as ``@register("encoder", "my-encoder", help=..., domains=...)``, as a function of this
-    context whose keyword-only arguments are its options. Its traits: ``width`` (of the representation, where it is
-    fixed), ``default_width`` (where it is not), ``smallest`` (least side of images in pixels), ``longest`` (most bases
-    of a sequence), ``published`` (heads of published widths suit it) and ``first_stage`` (it has a `stem` that a noise
-    generator can share).
+    An encoder is registered by ``@register("encoder", "my-encoder", help=..., domains=...)`` on a function of this
+    context, whose keyword-only arguments are the encoder's options. Its traits: ``width`` (width of the
+    representation, if fixed), ``default_width`` (if not fixed), ``smallest`` (smallest side of images in pixels),
+    ``longest`` (largest number of bases of a sequence), ``published`` (projection heads of the published widths are
+    suitable) and ``first_stage`` (it has a method `stem`, which a noise generator can use).
 
     Attributes
     ----------
     row_shape : tuple of int
-        Of a sample as users give it; of DNA of any length.
+        Shape of a sample as given by the user; for DNA of any length.
     channels : int
-        First dimension of a scaled sample: features, channels of pixels, four letters.
+        First dimension of a scaled sample: number of features, of color channels, or four letters.
     n_components : int
         Width of the representation.
     input_components : int
-        Principal axes before the encoder of vectors; 0: none.
+        Number of principal axes before the encoder of vectors; 0 means none.
     bias : bool
-        Whether layers without a norm have biases, where the encoder leaves that open.
+        Whether layers without a norm have biases, for encoders that support both.
     name : str
-        As the user wrote it, with the argument of a name that takes one.
+        The name given by the user, including its argument (``timm:resnet34``).
     """
 
     row_shape: tuple[int, ...]
@@ -44,15 +44,18 @@ class EncoderContext:
 
 @dataclass(frozen=True)
 class NoiseContext:
-    """What a network of PiNDA's noise generator is built for.
+    """The arguments that a registered noise generator of PiNDA is built from.
 
-    It registers itself as ``@register("noise generator", ...)``, a function of this context whose keyword-only
-    arguments are its options; it maps scaled samples (B, C, ...) to (B, outputs, ...) and ends in a linear layer.
+    A noise generator is registered by ``@register("noise generator", ...)`` on a function of this context, whose
+    keyword-only arguments are its options. The network maps scaled samples (B, C, ...) to (B, outputs, ...) and ends in
+    a linear layer.
 
     Attributes
     ----------
     row_shape : tuple of int
+        Shape of a sample as given by the user.
     channels, outputs : int
+        First dimension of a scaled sample and of the network's output.
     encoder : nn.Module
         The encoder that is trained.
     """
@@ -64,5 +67,5 @@ class NoiseContext:
 
 
 def find_stem(stem: Literal["auto", "small", "standard"], row_shape: tuple[int, ...]) -> Literal["small", "standard"]:
-    """First layers of a network of images: "auto" is small up to 64 pixels."""
+    """First layer of an image network; "auto" is "small" for images of at most 64 x 64 pixels, else "standard"."""
     return "small" if stem == "small" or (stem == "auto" and max(row_shape[:2]) <= 64) else "standard"

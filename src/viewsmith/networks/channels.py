@@ -1,4 +1,4 @@
-"""Networks of an augmentation channel: a score of each transformation of a sample, before the softmax."""
+"""Networks of an augmentation channel: logits of the transformations of a sample, before the softmax."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from viewsmith.networks.inputs.nucleotides import real_positions
 
 
 class CropScores(nn.Module):
-    """Images (B, C, H, W) to a score of each crop of a grid, (B, rows, columns).
+    """Images (B, C, H, W) to the logits of the crops of a grid, (B, rows, columns).
 
-    Three convolutions without padding that together see 20 x 20 pixels, 4 apart: the paper's crops (Koyama et al. 2021,
-    section 5.3, says three layers and no more). For them each score is a function of its crop alone, so that the
-    channel moves with the object and is uniform on an empty image. For a finer grid, that of small crops, the image is
-    enlarged until there is a score for each; for a coarser one the map is interpolated.
+    Three convolutions without padding, with a receptive field of 20 x 20 pixels and a stride of 4: the paper's crops
+    (Koyama et al. 2021, section 5.3, which gives only the number of layers). For these crops a logit depends on its
+    crop alone, so the channel moves with the object and is uniform on an empty image. For a finer grid (small crops)
+    the image is enlarged to have a logit for each crop; for a coarser grid the map is interpolated.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class CropScores(nn.Module):
         self.conv1 = nn.Conv2d(channels, widths[0], 6, 2)
         self.conv2 = nn.Conv2d(widths[0], widths[1], 4, 2)
         self.conv3 = nn.Conv2d(widths[1], 1, 3)
-        # Uniform to begin with.
+        # The channel is uniform at initialization.
         nn.init.zeros_(self.conv3.weight)
         nn.init.zeros_(self.conv3.bias)  # type: ignore[arg-type]
 
@@ -45,7 +45,17 @@ class CropScores(nn.Module):
 
 
 class MaskScores(nn.Module):
-    """Vectors (B, d) to a score of each of M transformations, (B, M)."""
+    """Vectors (B, d) to the logits of M transformations, (B, M).
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    family : int
+        M, the number of transformations.
+    hidden : int
+        Width of the hidden layer.
+    """
 
     def __init__(self, n_features: int, family: int, *, hidden: int = 128) -> None:
         super().__init__()
@@ -60,7 +70,13 @@ class MaskScores(nn.Module):
 
 
 class PositionScores(nn.Module):
-    """Scaled DNA (B, 4, L) to a score of each position, (B, L), by two convolutions that take nothing from padding."""
+    """Scaled DNA (B, 4, L) to a logit of each position, (B, L), by two convolutions that ignore padding.
+
+    Parameters
+    ----------
+    width : int
+        Channels of the hidden layer.
+    """
 
     def __init__(self, *, width: int = 32) -> None:
         super().__init__()
@@ -76,10 +92,19 @@ class PositionScores(nn.Module):
 
 
 class ImageScores(nn.Module):
-    """Images (B, C, H, W) of any size to a score of each of M transformations, (B, M), whatever these are.
+    """Images (B, C, H, W) of any size to the logits of M transformations of any kind, (B, M).
 
-    Two convolutions, the means over a grid of `GRID` x `GRID` parts (transformations may differ in where they look),
-    and a linear layer.
+    Two convolutions, means over a grid of `GRID` x `GRID` cells (transformations may depend on the position), and a
+    linear layer.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    family : int
+        M, the number of transformations.
+    widths : (int, int)
+        Channels of the convolutions.
     """
 
     GRID = 4
@@ -99,10 +124,17 @@ class ImageScores(nn.Module):
 
 
 class SequenceScores(nn.Module):
-    """Scaled DNA (B, 4, L) to a score of each of M transformations, (B, M), whatever these are.
+    """Scaled DNA (B, 4, L) to the logits of M transformations of any kind, (B, M).
 
-    Two convolutions that take nothing from padding, the means over `PARTS` equal stretches of each sequence, however
-    far it is padded, and a linear layer.
+    Two convolutions that ignore padding, means over `PARTS` equal parts of each sequence without its padding, and a
+    linear layer.
+
+    Parameters
+    ----------
+    family : int
+        M, the number of transformations.
+    width : int
+        Channels of the convolutions.
     """
 
     PARTS = 8

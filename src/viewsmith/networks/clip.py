@@ -1,4 +1,4 @@
-"""CLIP's network of images through transformers (extra ``unclip``), as a network that gives maps of patch features."""
+"""CLIP's vision model from transformers (extra ``unclip``), as a feature extractor that returns maps of patches."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
 
-KINDS = ("clip_vision_model", "clip")  # of config.json: the network of images alone, and with that of texts
+KINDS = ("clip_vision_model", "clip")  # model_type in config.json: the vision model alone, or with the text model
 STATISTICS = ("image_mean", "image_std")
 
 
 class ClipMaps(nn.Module):
     """Scaled images (B, C, H, W) to the features of their patches, (B, D, h, w), after the last norm.
 
-    Images are unscaled, gray ones repeated to three channels, resized and cropped to the network's size and normalized
-    as it was trained.
+    Images are converted back to pixels (gray images to three channels), resized and cropped to the size of the model,
+    and normalized as in its training.
 
     Parameters
     ----------
     model : transformers.CLIPVisionModel or CLIPVisionModelWithProjection
-    mean, std : sequence of float
-        Of the three colors, which the network was trained with.
+    mean, std : sequence of 3 float
+        Normalization of the colors that the model was trained with.
     center, scale : Tensor, shape (C,)
-        What makes pixels from 0 to 1 of scaled images: ``x * scale + center``.
+        Scaling of the images: ``x * scale + center`` are pixels from 0 to 1.
     """
 
     center: Tensor
@@ -48,18 +48,32 @@ class ClipMaps(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         pixels = (x.float() * self.scale + self.center).clamp(0, 1).expand(-1, 3, -1, -1)
-        _, maps = see(self.model, pixels, (self.size, self.size), self.mean, self.std)
+        _, maps = clip_features(self.model, pixels, (self.size, self.size), self.mean, self.std)
         return maps.movedim(3, 1)
 
 
-def see(
+def clip_features(
     model: Any, pixels: Tensor, size: tuple[int, int], mean: Sequence[float], std: Sequence[float]
 ) -> tuple[Any, Tensor]:
-    """What CLIP makes of pixels from 0 to 1, (B, 3, H, W): its output, and the maps of its patches, (B, h, w, D).
+    """Output and feature maps of CLIP for images.
 
-    Maps are without the class token and after the last norm, as published for GenView.
+    Parameters
+    ----------
+    model : transformers.CLIPVisionModel or CLIPVisionModelWithProjection
+    pixels : Tensor, shape (B, 3, H, W)
+        From 0 to 1.
+    size : (int, int)
+        Height and width to which images are resized and cropped.
+    mean, std : sequence of 3 float
+        Normalization of the colors.
+
+    Returns
+    -------
+    output : the model's output object
+    maps : Tensor, shape (B, h, w, D)
+        Features of the patches after the last norm, without the class token, as published for GenView.
     """
-    pixels = _middle(_resized(pixels, max(size)), *size)
+    pixels = _center_crop(_resize(pixels, max(size)), *size)
     center, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
     output = model(((pixels - center) / spread).to(next(model.parameters()).dtype))
     patches = getattr(model, "vision_model", model).post_layernorm(output.last_hidden_state[:, 1:])
@@ -68,56 +82,58 @@ def see(
 
 
 def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
-    """CLIP's network of images from a folder, or from the hub, from which it is fetched.
+    """Load CLIP's vision model from a folder, or download it from the Hugging Face Hub.
 
     Parameters
     ----------
     where : str
-        Folder in the layout of transformers, with safetensors and the settings of its image processor; or the hub's
-        OWNER/NAME.
+        Folder in the layout of transformers, with safetensors and the settings of the image processor; or OWNER/NAME
+        on the hub.
     center, scale : Tensor, shape (C,)
-        As of `ClipMaps`.
+        As in `ClipMaps`.
 
     Raises
     ------
     InputError
-        There is no such network, or transformers (extra ``unclip``) is not installed.
+        There is no such model, or it is incomplete.
+    MissingExtra
+        transformers (extra ``unclip``) is not installed.
     """
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError as error:
         raise MissingExtra(error.name or "transformers", "unclip", "features of CLIP") from error
-    local = is_local(where, "CLIP", "transformers")
+    local = is_local_folder(where, "CLIP", "transformers")
     processors: Any = importlib.import_module("transformers.image_processing_base")
     try:
         with _quiet(transformers, local):
             settings, _ = processors.ImageProcessingMixin.get_image_processor_dict(where, local_files_only=local)
             kind = transformers.PreTrainedConfig.get_config_dict(where, local_files_only=local)[0].get("model_type")
             if kind not in KINDS:
-                raise InputError(f"it holds a model of the type {kind!r}")
+                raise InputError(f"its model has the type {kind!r}")
             model, report = transformers.CLIPVisionModel.from_pretrained(
                 where, local_files_only=local, use_safetensors=True, dtype=torch.float32, output_loading_info=True
             )
         if report["missing_keys"]:
             raise InputError(f"it lacks the weights {sorted(report['missing_keys'])[0]}")
         if not all(len(settings[name]) == 3 for name in STATISTICS):
-            raise InputError("its preprocessor_config.json has other than three colors")
+            raise InputError("its preprocessor_config.json does not have three colors")
     except Exception as error:
-        detail = " ".join(str(error).split())[:200] if isinstance(error, InputError | OSError) else _named(error)
+        detail = " ".join(str(error).split())[:200] if isinstance(error, InputError | OSError) else _describe(error)
         raise InputError(
-            f"cannot load CLIP from {where!r} ({detail}): give the folder of a CLIP vision model, complete, with "
+            f"cannot load CLIP from {where!r} ({detail}): give the complete folder of a CLIP vision model, with "
             "config.json, model.safetensors and preprocessor_config.json"
         ) from error
     return ClipMaps(model, settings["image_mean"], settings["image_std"], center, scale)
 
 
-def is_local(where: str, what: str, layout: str) -> bool:
-    """Whether weights lie in a folder, and are not named as a model on the hub.
+def is_local_folder(where: str, what: str, layout: str) -> bool:
+    """Whether `where` is a folder (True) or the name of a model on the Hugging Face Hub (False).
 
     Raises
     ------
     InputError
-        They are neither.
+        It is neither.
     """
     local = Path(where).is_dir()
     if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
@@ -127,13 +143,13 @@ def is_local(where: str, what: str, layout: str) -> bool:
     return local
 
 
-def _named(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
 @contextlib.contextmanager
 def _quiet(transformers: Any, local: bool) -> Iterator[None]:
-    """Without what transformers prints of weights that are not wanted; what is fetched keeps its bar."""
+    """Suppress what transformers prints about unused weights; downloads keep their progress bar."""
     logs = transformers.utils.logging
     level, bar = logs.get_verbosity(), logs.is_progress_bar_enabled()
     logs.set_verbosity_error()
@@ -147,14 +163,14 @@ def _quiet(transformers: Any, local: bool) -> Iterator[None]:
             logs.enable_progress_bar()
 
 
-def _resized(x: Tensor, side: int) -> Tensor:
-    """Images (B, C, H, W) resized with a smooth filter until their shorter side has `side` pixels."""
+def _resize(x: Tensor, side: int) -> Tensor:
+    """Images (B, C, H, W) resized with an antialiasing filter, so that their shorter side has `side` pixels."""
     height, width = x.shape[2:]
     scale = side / min(height, width)
     size = max(side, int(height * scale)), max(side, int(width * scale))
     return F.interpolate(x, size, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
 
 
-def _middle(x: Tensor, height: int, width: int) -> Tensor:
+def _center_crop(x: Tensor, height: int, width: int) -> Tensor:
     top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
     return x[:, :, top : top + height, left : left + width]

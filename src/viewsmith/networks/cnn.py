@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
-from viewsmith.networks.inputs.pixels import pixel_by_pixel
-from viewsmith.networks.resnet import check_pixels
+from viewsmith.networks.inputs.pixels import channels_last
+from viewsmith.networks.resnet import check_image_size
 
 SMALLEST = 8
 
 
 class SmallCNN(nn.Module):
-    """Images (B, C, H, W), H and W at least 8, to representations (B, n_components); made for one CPU core.
+    """Images (B, C, H, W), H and W at least 8, to representations (B, n_components); designed for one CPU core.
 
-    Convolution - BatchNorm - ReLU, each with stride 2, the first over 4x4 pixels; then the mean over the map and
-    Linear - BatchNorm - ReLU.
+    Convolution - BatchNorm - ReLU, each with stride 2, the first with kernel size 4, the others 3; then the mean over
+    the map and Linear - BatchNorm - ReLU.
 
     Parameters
     ----------
@@ -36,6 +36,11 @@ class SmallCNN(nn.Module):
     ----------
     stem_width : int
         Channels of `stem`.
+
+    Raises
+    ------
+    InputError
+        `widths` is empty.
     """
 
     def __init__(
@@ -54,12 +59,12 @@ class SmallCNN(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, widths[0], H / 2, W / 2), rounded down."""
-        check_pixels(x, SMALLEST)
+        check_image_size(x, SMALLEST)
         stem: Tensor = self.stages[0](x)
         return stem
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.stem(pixel_by_pixel(x))
+        h = self.stem(channels_last(x))
         for stage in self.stages[1:]:
             h = stage(h)
         return F.relu(self.norm(self.project(h.mean(dim=(2, 3)))))
@@ -72,22 +77,24 @@ def _stage(n_in: int, n_out: int, kernel: int) -> nn.Sequential:
 class CropCNN(nn.Module):
     """The encoder f of CRL-TAC (Koyama et al. 2021, section 5.3): three convolutions, 200 outputs, for 20x20 crops.
 
-    Kernels and widths are in a figure alone; these are ours. Without padding and with a total stride of 4, the spacing
-    of the paper's crop corners, one pass over a whole image gives the embeddings of all its crops (`dense`). The
-    strides are those of max-pooling: with strided convolutions the projection head loses far more of the digits.
+    The paper gives kernels and widths only in a figure; these are viewsmith's. The network has no padding and a total
+    stride of 4, the spacing of the paper's crop corners, so that one pass over an image gives the representations of
+    all its crops (`dense`). The strides come from max-pooling: with strided convolutions the projections of digits
+    contain much less information about the class.
 
     Parameters
     ----------
     channels : int
         C: 1 or 3.
     n_components : int
+        Width of the representation.
     bias : bool
-        Without biases an empty crop, all zeros, has an embedding of zeros.
+        Whether convolutions have biases. Without them the representation of an empty crop (all zeros) is zero.
 
     Attributes
     ----------
     crop, stride : int
-        Size of a crop and the spacing of the corners, in pixels.
+        Size of a crop and spacing of the corners, in pixels.
     stem_width : int
         Channels of `stem`.
     """
@@ -103,23 +110,23 @@ class CropCNN(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, pooled: (B, 16, H / 2 - 2, W / 2 - 2), rounded down."""
-        # The larger of four, then ReLU: the same numbers as the other way round, and a quarter of the work.
-        return F.relu(F.max_pool2d(self.conv1(pixel_by_pixel(x)), 2))
+        # Max-pooling before ReLU gives the same values as after it, with a quarter of the work.
+        return F.relu(F.max_pool2d(self.conv1(channels_last(x)), 2))
 
     def dense(self, x: Tensor) -> Tensor:
-        """Embeddings of all crops with corners at multiples of 4: (B, n_components, rows, columns).
+        """Representations of all crops with corners at multiples of 4: (B, n_components, rows, columns).
 
         Raises
         ------
         InputError
             The images are smaller than a crop.
         """
-        check_pixels(x, self.crop)
+        check_image_size(x, self.crop)
         maps: Tensor = self.conv3(F.relu(F.max_pool2d(self.conv2(self.stem(x)), 2)))
         return maps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Crops (B, C, 20, 20) to (B, n_components); of larger images the mean over their crops."""
+        """Representations (B, n_components) of crops (B, C, 20, 20); for larger images the mean over their crops."""
         return self.dense(x).mean(dim=(2, 3))
 
 

@@ -1,4 +1,4 @@
-"""Feature maps of images, from inside an encoder or by a network of their own: what shows foreground."""
+"""Feature maps of images, from a layer of the encoder or from a separate network; used to find the foreground."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 
-PATCHES = 7  # a side of the map, as of the published network on 224 pixels
-FEWEST = 3
-BLOCK = 64  # images that a network of its own looks at in one go
+PREFERRED_PATCHES = 7  # patches per side, as for the published network and images of 224 pixels
+MIN_PATCHES = 3
+BLOCK = 64  # images passed to a separate network at a time
 
 
-class _Caught(Exception):
-    """The map is there."""
+class _StopForward(Exception):
+    """Ends a forward pass after the layer whose output is needed."""
 
 
 class FeatureMap(nn.Module):
-    """Images (B, C, H, W) to maps of patch features (B, h, w, D) from inside an encoder; no gradient.
+    """Images (B, C, H, W) to feature maps (B, h, w, D) of a layer of an encoder; without gradient.
 
-    Looked at is the deepest layer whose map has at least 7 x 7 patches: the last to be computed that gives
-    (B, D, h, w), or (B, h w, D) with at most one further row in front (a transformer's patches and class token). With
-    smaller maps alone, that of the largest.
+    The layer is the deepest (last computed) one whose map has at least 7 x 7 patches. A map is an output (B, D, h, w),
+    or (B, h w, D) with at most one additional row in front (the patches and class token of a transformer). If all maps
+    are smaller, the layer is the deepest one with the largest map.
 
     Parameters
     ----------
     encoder : nn.Module
-        Any encoder of images. It is used, not copied, and always in evaluation mode.
+        Any image encoder. It is neither copied nor changed, and runs in evaluation mode.
     x : Tensor, shape (B, C, H, W)
-        Scaled images to find the layer with; one is enough.
+        Scaled images, used to find the layer; only the first is needed.
 
     Attributes
     ----------
@@ -50,62 +50,68 @@ class FeatureMap(nn.Module):
 
     def __init__(self, encoder: nn.Module, x: Tensor) -> None:
         super().__init__()
-        # In a list, for the encoder belongs to somebody else and must not be saved here a second time.
+        # In a list, so that the encoder is not a submodule and is not saved a second time.
         self.encoder = [encoder]
-        found: list[tuple[str, Tensor]] = []
+        maps: list[tuple[str, Tensor]] = []
 
-        def look(name: str) -> Any:
-            def hook(module: nn.Module, given: Any, output: Any) -> None:
+        def append_as(name: str) -> Any:
+            def hook(module: nn.Module, inputs: Any, output: Any) -> None:
                 if (map_ := _as_map(output)) is not None:
-                    found.append((name, map_))
+                    maps.append((name, map_))
 
             return hook
 
-        self._run(x[:1], [module.register_forward_hook(look(name)) for name, module in encoder.named_modules()])
-        if not found:
+        self._run(x[:1], [module.register_forward_hook(append_as(name)) for name, module in encoder.named_modules()])
+        if not maps:
             raise InputError(
-                f"the encoder {type(encoder).__name__} has no feature map of {FEWEST} x {FEWEST} patches or more for "
-                f"images of {x.shape[2]} x {x.shape[3]} pixels: take another encoder, larger images, or (genview) "
-                "quality=False and noise='constant:200'"
+                f"the encoder {type(encoder).__name__} has no feature map of at least {MIN_PATCHES} x {MIN_PATCHES} "
+                f"patches for images of {x.shape[2]} x {x.shape[3]} pixels: use another encoder, larger images, or "
+                "(genview) quality=False and noise='constant:200'"
             )
-        sides = [min(map_.shape[1:3]) for _, map_ in found]
-        wanted = min(PATCHES, max(sides))
-        self.layer, map_ = next(entry for entry, side in zip(found[::-1], sides[::-1], strict=True) if side >= wanted)
+        sides = [min(map_.shape[1:3]) for _, map_ in maps]
+        least = min(PREFERRED_PATCHES, max(sides))
+        self.layer, map_ = next(entry for entry, side in zip(maps[::-1], sides[::-1], strict=True) if side >= least)
         self.shape: tuple[int, int, int] = (map_.shape[1], map_.shape[2], map_.shape[3])
 
     def forward(self, x: Tensor) -> Tensor:
-        caught: list[Tensor] = []
+        maps: list[Tensor] = []
 
-        def catch(module: nn.Module, given: Any, output: Any) -> None:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
             map_ = _as_map(output)
             assert map_ is not None
-            caught.append(map_)
-            raise _Caught  # what lies deeper is not wanted
+            maps.append(map_)
+            raise _StopForward  # deeper layers are not needed
 
-        self._run(x, [self.encoder[0].get_submodule(self.layer).register_forward_hook(catch)])
-        return caught[-1]
+        self._run(x, [self.encoder[0].get_submodule(self.layer).register_forward_hook(hook)])
+        return maps[-1]
 
-    def listen(self, encoder: nn.Module, found: list[Tensor]) -> Any:
-        """Add the maps, without gradient, of all passes of an encoder built like this one to a list.
+    def record(self, encoder: nn.Module, maps: list[Tensor]) -> Any:
+        """Append the maps of all forward passes of an encoder to a list, without gradient.
+
+        Parameters
+        ----------
+        encoder : nn.Module
+            An encoder of the same architecture as this one, or the same encoder.
+        maps : list of Tensor
 
         Returns
         -------
         handle
-            Its ``remove()`` ends that.
+            ``handle.remove()`` ends the recording.
         """
 
-        def hear(module: nn.Module, given: Any, output: Any) -> None:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
             if (map_ := _as_map(output)) is not None:
-                found.append(map_.detach())
+                maps.append(map_.detach())
 
-        return encoder.get_submodule(self.layer).register_forward_hook(hear)
+        return encoder.get_submodule(self.layer).register_forward_hook(hook)
 
     @torch.no_grad()
     def _run(self, x: Tensor, hooks: list[Any]) -> None:
         encoder = self.encoder[0]
         training = encoder.training
         try:
-            with contextlib.suppress(_Caught):
+            with contextlib.suppress(_StopForward):
                 encoder.eval()(x)
         finally:
             encoder.train(training)
@@ -114,26 +120,26 @@ class FeatureMap(nn.Module):
 
 
 class FrozenMaps(nn.Module):
-    """Images (B, C, H, W) to maps of patch features (B, h, w, D) by a network that gives maps; no gradient.
+    """Images (B, C, H, W) to feature maps (B, h, w, D) of a separate, frozen network (a feature extractor).
 
-    The network does not learn, stays in evaluation mode, and is no part of what holds it: it is neither saved nor
-    copied with it.
+    The network stays in evaluation mode and gets no gradient. It is not a submodule: it is neither saved nor copied
+    with the module that holds this one.
 
     Parameters
     ----------
     find : callable
-        Gives the network, from scaled images to (B, D, h, w), when it is first needed.
+        Returns the network, which maps scaled images to (B, D, h, w); called when it is first needed.
     name : str
-        Of the network, in messages.
+        Name of the network in messages.
     x : Tensor, shape (B, C, H, W), optional
-        Scaled images to try it with at once.
+        Scaled images to test the network with at once; only the first is needed. Required if `shape` is not given.
     shape : (int, int, int), optional
-        h, w, D where they are known already.
+        h, w, D, if already known.
 
     Raises
     ------
     InputError
-        It cannot be found, fails, or gives something else than maps of 3 x 3 patches or more.
+        The network cannot be loaded, fails, or does not return maps of at least 3 x 3 patches.
     """
 
     def __init__(
@@ -146,9 +152,9 @@ class FrozenMaps(nn.Module):
     ) -> None:
         super().__init__()
         self.find, self.name = find, name
-        self.found: list[nn.Module] = []  # in a list, for it is no part of this one
+        self.found: list[nn.Module] = []  # in a list, so that it is not a submodule
         if x is not None:
-            map_ = self._tried(x[:1])
+            map_ = self._test(x[:1])
             shape = (map_.shape[1], map_.shape[2], map_.shape[3])
         assert shape is not None
         self.shape = shape
@@ -164,16 +170,21 @@ class FrozenMaps(nn.Module):
         network = self.network().to(x.device)
         maps = [network(part) for part in x.split(BLOCK)]
         for map_, part in zip(maps, x.split(BLOCK), strict=True):
-            if not isinstance(map_, Tensor) or map_.ndim != 4 or len(map_) != len(part) or min(map_.shape[2:]) < FEWEST:
+            if (
+                not isinstance(map_, Tensor)
+                or map_.ndim != 4
+                or len(map_) != len(part)
+                or min(map_.shape[2:]) < MIN_PATCHES
+            ):
                 given = tuple(map_.shape) if isinstance(map_, Tensor) else type(map_).__name__
                 raise InputError(
-                    f"the network {self.name} that gives features makes {given} of images {tuple(part.shape)}, "
-                    f"expected maps ({len(part)}, features, h, w) with h and w at least {FEWEST}"
+                    f"the feature extractor {self.name} returned {given} for images {tuple(part.shape)}, expected maps "
+                    f"({len(part)}, features, h, w) with h and w at least {MIN_PATCHES}"
                 )
         return torch.cat(maps).movedim(1, 3)
 
-    def _tried(self, x: Tensor) -> Tensor:
-        """The maps of images that the network has not seen the like of yet."""
+    def _test(self, x: Tensor) -> Tensor:
+        """The maps of images; exceptions of the network are raised as InputError."""
         self.network()
         try:
             maps: Tensor = self(x)
@@ -181,23 +192,23 @@ class FrozenMaps(nn.Module):
             raise
         except Exception as error:
             raise InputError(
-                f"the network {self.name} that gives features fails on images {tuple(x.shape)}: "
+                f"the feature extractor {self.name} failed for images {tuple(x.shape)}: "
                 f"{type(error).__name__}: {' '.join(str(error).split())}"
             ) from error
         return maps
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenMaps:
-        return self  # nothing in it changes
+        return self  # it never changes
 
 
 def _as_map(output: Any) -> Tensor | None:
-    """(B, h, w, D) from what a layer gives; None where that is no map."""
+    """The output of a layer as (B, h, w, D); None if it is not a map."""
     if not isinstance(output, Tensor):
         return None
     if output.ndim == 4:
         map_ = output.movedim(1, 3)
     elif output.ndim == 3:
-        # Patches of a transformer; a class token stands before them.
+        # Patches of a transformer, possibly after a class token.
         rows = output.shape[1]
         side = math.isqrt(rows)
         if rows not in (side * side, side * side + 1):
@@ -205,4 +216,4 @@ def _as_map(output: Any) -> Tensor | None:
         map_ = output[:, rows - side * side :].unflatten(1, (side, side))
     else:
         return None
-    return map_ if min(map_.shape[1:3]) >= FEWEST else None
+    return map_ if min(map_.shape[1:3]) >= MIN_PATCHES else None

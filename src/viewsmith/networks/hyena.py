@@ -1,12 +1,12 @@
 """HyenaDNA (Nguyen et al. 2023, arXiv:2306.15794): a causal long-convolution encoder for DNA.
 
-The default is the shape of the published ``hyenadna-tiny-1k-seqlen``, under its names, so that its weights load.
-The operator is that of Poli et al. 2023 (arXiv:2302.10866), order 2: with three projections x0, x1, v of the input,
-each passed through a convolution over 3 positions,
+The default has the shape and the parameter names of the published ``hyenadna-tiny-1k-seqlen``, so that its weights can
+be loaded. The operator is that of Poli et al. 2023 (arXiv:2302.10866), order 2: with three projections x0, x1, v of the
+input, each followed by a convolution over 3 positions,
 
     y = x0 * (k conv (v * x1) + D v * x1)
 
-where k is a causal filter as long as the sequence, the output of a small network of the position.
+where k is a causal filter as long as the sequence, which is the output of a small network of the position.
 """
 
 from __future__ import annotations
@@ -32,23 +32,27 @@ MAX_LENGTH = 1024
 
 
 def causal_convolution(u: Tensor, k: Tensor) -> Tensor:
-    """y_t = sum over s <= t of k_s u_(t-s), by FFT in O(L log L).
+    """``y_t = sum over s <= t of k_s u_(t-s)``, by FFT in O(L log L).
 
     Parameters
     ----------
     u : Tensor, shape (..., L)
     k : Tensor, shape (..., L)
         Filters; leading dimensions broadcast.
+
+    Returns
+    -------
+    Tensor, shape (..., L)
     """
     length = u.shape[-1]
-    # Twice the length, so that the end does not wrap round to the start; half precision has no FFT on every device.
+    # Twice the length, so that the convolution is not circular; not every device has an FFT in half precision.
     wide = torch.promote_types(u.dtype, torch.float32)
     spectrum = torch.fft.rfft(u.to(wide), n=2 * length) * torch.fft.rfft(k.to(wide), n=2 * length)
     return torch.fft.irfft(spectrum, n=2 * length)[..., :length].to(u.dtype)
 
 
 class Sine(nn.Module):
-    """sin(w x) with a frequency w for each unit, learned."""
+    """sin(w x) with a learned frequency w per unit."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -58,8 +62,8 @@ class Sine(nn.Module):
         return torch.sin(self.freq * x)
 
 
-class PositionCode(nn.Module):
-    """The time t from 0 to 1 and the first waves of the position, fixed: (1, positions, emb_dim)."""
+class PositionalEmbedding(nn.Module):
+    """Fixed positional embedding, (1, positions, emb_dim): the time t from 0 to 1, and cosines and sines of it."""
 
     z: Tensor
     t: Tensor
@@ -74,7 +78,7 @@ class PositionCode(nn.Module):
 
 
 class Decay(nn.Module):
-    """Exponential windows, from fast to slow over the channels: filters start out local (section 3.3 of Hyena)."""
+    """Exponential windows with decay rates from slow to fast over the channels (Hyena, section 3.3)."""
 
     deltas: Tensor
 
@@ -89,13 +93,13 @@ class Decay(nn.Module):
 
 
 class ImplicitFilter(nn.Module):
-    """The long filters, (d_model, L): a network of sines of the position, times a decay."""
+    """The long filters, (d_model, L): a network of the position with sine activations, multiplied by a decay."""
 
     def __init__(self, d_model: int, emb_dim: int, order: int, positions: int) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.randn(d_model))
-        self.pos_emb = PositionCode(emb_dim, positions)
-        # The published layers share one sine, stored once, as number 1; hence the gaps in the numbers.
+        self.pos_emb = PositionalEmbedding(emb_dim, positions)
+        # The published layers share one sine, which is stored once, as number 1: the numbers 3 and 5 are missing.
         self.implicit_filter = nn.ModuleDict(
             {
                 "0": nn.Linear(emb_dim, order),
@@ -116,7 +120,7 @@ class ImplicitFilter(nn.Module):
 
 
 class HyenaOperator(nn.Module):
-    """The order-2 operator of the module's docstring, (B, L, d_model) to the same."""
+    """The order-2 operator of the module's docstring, (B, L, d_model) to (B, L, d_model)."""
 
     def __init__(self, d_model: int, emb_dim: int, filter_order: int, positions: int) -> None:
         super().__init__()
@@ -147,7 +151,7 @@ class FeedForward(nn.Module):
 
 
 class HyenaBlock(nn.Module):
-    """LayerNorm - operator - add, LayerNorm - feed-forward - add."""
+    """Two residual layers, each after a LayerNorm: the operator, then a feed-forward network."""
 
     def __init__(self, d_model: int, d_inner: int, emb_dim: int, filter_order: int, positions: int) -> None:
         super().__init__()
@@ -162,7 +166,7 @@ class HyenaBlock(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """The table of token embeddings, under its published name."""
+    """The table of token embeddings, with its published name."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -172,18 +176,23 @@ class Embeddings(nn.Module):
 class Hyena(nn.Module):
     """DNA (B, 4, L) to representations (B, d_model): the mean of the last hidden states over the bases.
 
-    The four channels of a position mix the embeddings of A C G T: a one-hot column is a lookup, an N the mean of the
-    four (the published table's own row for N is kept, not used), and noise on the code has a gradient. Padding at the
-    end changes nothing, because every layer is causal. Without the dropout of the published training.
+    The four channels of a position are the weights of the token embeddings of A C G T: a one-hot column selects one, N
+    is their mean (the published row for N is loaded but not used), and noise on the input has a gradient. Padding at
+    the end has no effect, because every layer is causal. There is no dropout, unlike in the published training.
 
     Parameters
     ----------
     d_model, n_layer, d_inner : int
-        Width, blocks, width inside the feed-forward layers.
+        Width, number of blocks, width of the hidden layer of the feed-forward networks.
     emb_dim, filter_order : int
-        Of the network that makes the long filters: width of its position code (odd) and of its layers.
+        Network of the long filters: width of its positional embedding (odd, at least 3) and of its layers.
     max_length : int
-        Longest sequence, in bases.
+        Length of the longest sequence, in bases.
+
+    Raises
+    ------
+    InputError
+        `emb_dim` is even or below 3.
     """
 
     def __init__(
@@ -209,7 +218,7 @@ class Hyena(nn.Module):
         self.apply(_initialize)
 
     def hidden(self, x: Tensor) -> Tensor:
-        """Last hidden states of every position, (B, L, d_model); those of padding mean nothing.
+        """Last hidden states of every position, (B, L, d_model); those of padding are meaningless.
 
         Raises
         ------
@@ -218,8 +227,8 @@ class Hyena(nn.Module):
         """
         if x.shape[2] > self.max_length:
             raise InputError(
-                f"sequences of {x.shape[2]} bases: this Hyena encoder takes at most {self.max_length}; "
-                "cut them into pieces, or take another encoder (or one with a larger max_length)"
+                f"sequences of {x.shape[2]} bases: this Hyena encoder accepts at most {self.max_length}; "
+                "cut them into pieces, or use another encoder (or a larger max_length)"
             )
         h: Tensor = x.mT @ self.embeddings.word_embeddings.weight[FIRST_LETTER : FIRST_LETTER + 4]
         for layer in self.layers:
@@ -232,7 +241,7 @@ class Hyena(nn.Module):
         return (real @ self.hidden(x))[:, 0] / real.sum(dim=2).clamp_min(1)
 
     def load_published(self, path: str | Path) -> None:
-        """Take the published weights from a safetensors file; the language-model head is left out.
+        """Load the published weights from a safetensors file; the language-model head is left out.
 
         Parameters
         ----------
@@ -243,7 +252,7 @@ class Hyena(nn.Module):
         Raises
         ------
         InputError
-            The file cannot be read (a pickled checkpoint never is), or its names or shapes are not this model's.
+            The file cannot be read (pickled checkpoints are not supported), or its names or shapes do not match.
         """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -265,16 +274,16 @@ class Hyena(nn.Module):
             ],
         }
         if any(problems.values()):
-            found = "; ".join(f"{kind}: {_first(names)}" for kind, names in problems.items() if names)
-            raise InputError(f"{path}: not the weights of this Hyena encoder; {found}")
+            differences = "; ".join(f"{kind}: {_first(names)}" for kind, names in problems.items() if names)
+            raise InputError(f"{path}: not the weights of this Hyena encoder; {differences}")
         self.load_state_dict(state)
 
 
 def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Published weights under the names used here.
+    """Published weights with the names used here.
 
-    Whatever precedes ``backbone.`` goes (``model.`` in the original files, ``hyena.`` in Hugging Face's), so do the
-    head and the extra ``.layer`` of checkpointed training. Copies of the sine that all layers share become one.
+    Removed are prefixes before ``backbone.`` (``model.`` in the original files, ``hyena.`` in those of Hugging Face),
+    the language-model head, the ``.layer`` of activation checkpointing, and the copies of the shared sine.
 
     Raises
     ------
@@ -296,13 +305,13 @@ def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return state
 
 
-def _first(names: list[str], shown: int = 3) -> str:
-    more = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
+def _first(names: list[str], limit: int = 3) -> str:
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def _initialize(module: nn.Module) -> None:
-    """Start as published: N(0, 0.02^2) weights, no biases; all else as its layer does."""
+    """Published initialization: weights of linear layers and embeddings N(0, 0.02^2), biases 0."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:
@@ -312,7 +321,7 @@ def _initialize(module: nn.Module) -> None:
 @register(
     "encoder",
     "hyena",
-    help="long convolutions in the shape of hyenadna-tiny-1k",
+    help="long convolutions, with the shape of hyenadna-tiny-1k",
     domains="dna",
     source="Nguyen et al. 2023",
     width=128,

@@ -1,4 +1,4 @@
-"""Fully connected networks: encoders, projection heads, generators."""
+"""Fully connected networks: encoders, projection heads, noise generators."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from torch import nn
 
 
 class MLP(nn.Sequential):
-    """Linear layers with an activation between them, optionally with BatchNorm.
+    """Linear layers with activations in between, (B, n_features) to (B, n_components), optionally with BatchNorm.
 
-    With ``norm="batch"`` every layer but a bare last one is Linear - BatchNorm - activation; the bias before a
-    BatchNorm is left out, since the norm would remove it.
+    With ``norm="batch"`` every layer, except a last one of kind "linear", is Linear - BatchNorm - activation. A linear
+    layer before a BatchNorm has no bias, because the norm would remove it.
 
     Parameters
     ----------
     n_features : int
         Input width.
     widths : sequence of int
-        Output width of each layer; the last one is the network's. None at all: the identity.
+        Output width of each layer. An empty sequence gives the identity.
     norm : {"none", "batch"}
     last : {"linear", "activated", "normed"}
-        Whether the last layer is bare, has the norm and the activation of the others, or ends in a BatchNorm without
-        scale and shift and without activation, whatever `norm` (the projection heads of SimSiam and MoCo v3).
+        The last layer. "linear": a linear layer alone. "activated": with the norm and activation of the other layers.
+        "normed": with a BatchNorm without scale and shift and no activation, for any `norm` (the projection heads of
+        SimSiam and MoCo v3).
     activation : {"relu", "gelu"}
     bias : bool
-        Whether layers without a BatchNorm have one.
+        Whether layers without a BatchNorm have a bias.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Networks from a sample to raw maps of its size, for the noise generator: images (B, C, H, W) and DNA (B, 4, L).
+"""Networks of the noise generator: images (B, C, H, W) or DNA (B, 4, L) to unconstrained maps of the same size.
 
-All give (B, outputs, ...) of the sample's own size, whatever it is, and end in a layer `last` with a bias. None has
-BatchNorm: the noise of one view would tell of the other views of the batch.
+All return (B, outputs, ...) with the spatial size of the sample, and end in a layer `last` with a bias. None has
+BatchNorm, because the noise of a view would then depend on the other samples of the batch.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:
 
 
 def _enlarged(h: Tensor, size: Sequence[int]) -> Tensor:
-    """`h` interpolated linearly to the spatial size."""
+    """`h` interpolated linearly to a spatial size."""
     if h.shape[2:] == tuple(size):
         return h
     return F.interpolate(h, size=tuple(size), mode="linear" if h.ndim == 3 else "bilinear", align_corners=False)
 
 
 class LowResolutionMap(nn.Module):
-    """A map at a quarter of the resolution, enlarged: smooth, and about a hundredth of the work of a ResNet-18.
+    """A map at a quarter of the resolution, enlarged: smooth, and with about a hundredth of the work of a ResNet-18.
 
     Parameters
     ----------
     channels : int
         Channels of the images.
     outputs : int, optional
-        Maps to make; default: one per channel.
+        Number of maps. Default: one per channel.
     width : int
-        Channels inside, a multiple of 8.
+        Channels of the first convolution, a multiple of 8; the second has twice as many.
     """
 
     def __init__(self, channels: int, outputs: int | None = None, *, width: int = 32) -> None:
@@ -61,7 +61,15 @@ class LowResolutionMap(nn.Module):
 
 
 class UNet(nn.Module):
-    """A small U-Net (Ronneberger et al. 2015, arXiv:1505.04597): sharp maps; see LowResolutionMap."""
+    """A small U-Net for maps at full resolution (Ronneberger et al. 2015, arXiv:1505.04597).
+
+    Parameters
+    ----------
+    channels, outputs : int
+        As in `LowResolutionMap`.
+    width : int
+        Channels at full resolution, a multiple of 8.
+    """
 
     def __init__(self, channels: int, outputs: int | None = None, *, width: int = 16) -> None:
         super().__init__()
@@ -83,7 +91,7 @@ class UNet(nn.Module):
 
 
 class ResNetMap(nn.Module):
-    """The generator as published, a ResNet-18; how it comes back to full size is not, so: enlarged stage by stage.
+    """A ResNet-18, as published; its decoder is not published: here each stage doubles the size of the map.
 
     Parameters
     ----------
@@ -108,24 +116,30 @@ class ResNetMap(nn.Module):
 
 
 class SharedTrunkMap(nn.Module):
-    """A light head on the encoder's own first activations (section 5 of PiNDA names sharing as future work).
+    """A small head on the first layer of the encoder (PiNDA, section 5, names shared networks as future work).
 
-    Two convolutions, the second 1x1. The encoder's BatchNorms run on their running statistics here and do not count
-    these samples; its weights belong to the encoder alone and are not saved here.
+    Two convolutions, the second 1x1. The BatchNorms of the encoder use their running statistics here without updating
+    them. The encoder is not a submodule: its weights are not saved here.
 
     Parameters
     ----------
     stem : bound method
-        The encoder's own: (B, C, H, W) to (B, stem_width, H', W'), or (B, 4, L) to (B, stem_width, L').
+        Method of the encoder: (B, C, H, W) to (B, stem_width, H', W'), or (B, 4, L) to (B, stem_width, L').
     stem_width : int
+        Channels of `stem`.
     outputs : int
-        Maps to make.
+        Number of maps.
     dims : {1, 2}
-        1: DNA, 2: images.
+        1 for DNA, 2 for images.
     detach : bool
-        Keep the noise's gradient from the encoder.
+        Whether the encoder gets no gradient from the noise.
     width : int
-        Channels inside.
+        Channels of the first convolution.
+
+    Raises
+    ------
+    InputError
+        `stem` is not a method of a module.
     """
 
     def __init__(
@@ -139,7 +153,7 @@ class SharedTrunkMap(nn.Module):
         width: int = 32,
     ) -> None:
         super().__init__()
-        # copy.deepcopy of a model takes a bound method along to the copied encoder, but no other function.
+        # copy.deepcopy of a model binds a bound method to the copied encoder; other functions would keep the old one.
         if not (isinstance(stem, MethodType) and isinstance(stem.__self__, nn.Module)):
             raise InputError(f"stem is {stem!r}, expected a method of the encoder, as in encoder.stem")
         convolution = nn.Conv1d if dims == 1 else nn.Conv2d
@@ -158,7 +172,7 @@ class SharedTrunkMap(nn.Module):
 
 @contextmanager
 def _running_statistics(encoder: nn.Module) -> Iterator[None]:
-    """Every BatchNorm of the encoder uses its running statistics and leaves them as they are."""
+    """Inside the block every BatchNorm of the encoder uses its running statistics without updating them."""
     norms = [m for m in encoder.modules() if isinstance(m, _BatchNorm) and m.training]
     for norm in norms:
         norm.training = False
@@ -170,16 +184,16 @@ def _running_statistics(encoder: nn.Module) -> Iterator[None]:
 
 
 class SequenceMap(nn.Module):
-    """Three convolutions along DNA, (B, 4, L) to (B, outputs, L); what it says of a base does not hang on the padding.
+    """Three convolutions along DNA, (B, 4, L) to (B, outputs, L); the output of a base does not depend on padding.
 
     Parameters
     ----------
     outputs : int
-        Maps to make: 4, or 1 shared by the letters.
+        Number of maps: 4, or 1 for all letters together.
     width : int
-        Channels inside.
+        Channels of the hidden layers.
     kernel : int
-        Bases seen by each of the first two convolutions, odd.
+        Kernel size of the first two convolutions, in bases, odd.
     """
 
     def __init__(self, outputs: int = 4, *, width: int = 32, kernel: int = 9) -> None:
@@ -194,7 +208,7 @@ class SequenceMap(nn.Module):
         return raw
 
 
-# ---- by name ---------------------------------------------------------------------------------------------------
+# ---- registered names ------------------------------------------------------------------------------------------
 
 
 @register("noise generator", "mlp", help="fully connected layers", domains="vectors")
@@ -227,7 +241,7 @@ def _sequence(context: NoiseContext) -> SequenceMap:
 @register(
     "noise generator",
     "shared",
-    help="a light head on the encoder's own first stage",
+    help="a small head on the encoder's first layer",
     domains=("images", "dna"),
     needs_first_stage=True,
 )

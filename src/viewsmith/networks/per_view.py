@@ -1,4 +1,4 @@
-"""Encoders and heads of several views, one network for each (MetAug, section 3.1)."""
+"""Encoders and projection heads with a separate network for each view (MetAug, section 3.1)."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from viewsmith.core.errors import InputError
 
 
 class ViewEncoders(nn.Module):
-    """M encoders, the j-th for the j-th view; the representation is what all of them give, side by side.
+    """M encoders, one per view; the representation is the concatenation of their outputs, (B, M n).
 
     Parameters
     ----------
     networks : sequence of nn.Module
-        M encoders, each from its view to (B, n).
+        M encoders; the j-th maps the j-th view to (B, n).
     split : nn.Module, optional
-        From a sample to its M views, such as `viewsmith.networks.lab.ColorSplit`; without it every encoder sees
-        whole samples.
+        Maps samples to their M views, such as `viewsmith.networks.color_split.ColorSplit`. Default: every encoder gets
+        the whole sample.
 
     Raises
     ------
     InputError
-        There are less than two.
+        There are fewer than two encoders.
     """
 
     def __init__(self, networks: Sequence[nn.Module], split: nn.Module | None = None) -> None:
         super().__init__()
         if len(networks) < 2:
-            raise InputError(f"{len(networks)} encoder for views, expected at least 2: with one view there is no pair")
+            raise InputError(f"{len(networks)} encoder was given, expected at least 2: one for each view of a pair")
         self.networks = nn.ModuleList(networks)
         self.split = split
 
     def forward(self, x: Tensor) -> Tensor:
-        """Representations (B, M n) of samples (B, ...), all views side by side."""
+        """Representations (B, M n) of samples (B, ...), the views concatenated."""
         return self.represent([x] * len(self.networks) if self.split is None else self.split(x))
 
     def represent(self, views: Sequence[Tensor]) -> Tensor:
-        """The same of M views made elsewhere, each (B, ...)."""
+        """Representations (B, M n) of M given views, each (B, ...)."""
         return torch.cat([network(view) for network, view in zip(self.networks, views, strict=True)], dim=1)
 
 
 class ViewHeads(nn.Module):
-    """M projection heads: representations (B, M n) to embeddings (B, M d), view by view.
+    """M projection heads, one per view: representations (B, M n) to projections (B, M d).
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class ViewHeads(nn.Module):
 
     Attributes
     ----------
-    n_components : int
-        Width of one view's embedding, d, where the heads say it.
+    n_components : int or None
+        Width d of one view's projection, if the heads have this attribute.
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:

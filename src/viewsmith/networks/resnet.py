@@ -1,4 +1,4 @@
-"""Residual networks (He et al. 2016, arXiv:1512.03385), under the usual names, without the classifier."""
+"""Residual networks (He et al. 2016, arXiv:1512.03385) with torchvision's parameter names, without the classifier."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext, find_stem
-from viewsmith.networks.inputs.pixels import pixel_by_pixel
+from viewsmith.networks.inputs.pixels import channels_last
 
 Stem = Literal["small", "standard"]
 Norm = Callable[[int], nn.Module]
 SMALLEST = 8
 
 
-def check_pixels(x: Tensor, fewest: int) -> None:
-    """Refuse images (B, C, H, W) with less than `fewest` pixels on a side.
+def check_image_size(x: Tensor, smallest: int) -> None:
+    """Check that images (B, C, H, W) have at least `smallest` x `smallest` pixels.
 
     Raises
     ------
     InputError
+        They are smaller.
     """
     height, width = x.shape[2:]
-    if min(height, width) < fewest:
-        raise InputError(f"images are {height} x {width} pixels, expected at least {fewest} x {fewest}: enlarge them")
+    if min(height, width) < smallest:
+        least = f"{smallest} x {smallest}"
+        raise InputError(f"images are {height} x {width} pixels, expected at least {least}: enlarge them")
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions around a shortcut (figure 5, left)."""
+    """Two 3x3 convolutions with a shortcut (figure 5, left)."""
 
     expansion = 1
 
@@ -50,7 +52,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 3x3 convolution between two of 1x1, around a shortcut (figure 5, right); the 3x3 takes the stride."""
+    """A 3x3 convolution between two 1x1 convolutions, with a shortcut (figure 5, right); the 3x3 has the stride."""
 
     expansion = 4
 
@@ -88,13 +90,13 @@ class ResNet(nn.Module):
     channels : int
         C: 1 or 3.
     stem : {"small", "standard"}
-        First layer. small: 3x3, no stride, no pooling, for images up to about 64 pixels; standard: 7x7 with stride 2
-        and a maximum over 3x3 with stride 2.
+        First layer. "small": 3x3, no stride, no pooling, for images up to about 64 pixels. "standard": 7x7 with
+        stride 2, then 3x3 max-pooling with stride 2.
     zero_init : bool
-        Start the last norm of each block at 0, so that every block starts as its shortcut (Goyal et al. 2017,
-        arXiv:1706.02677, section 5.1): the signal passes a deep network evenly, which large rates and batches need.
+        Initialize the last norm of each block with 0, so that every block starts as the identity (Goyal et al. 2017,
+        arXiv:1706.02677, section 5.1), which helps with large learning rates and batches.
     norm : callable
-        Width to normalization layer.
+        Returns the normalization layer for a number of channels.
 
     Attributes
     ----------
@@ -102,6 +104,11 @@ class ResNet(nn.Module):
         512 for basic blocks, 2048 for bottlenecks.
     stem_width : int
         Channels of `stem`.
+
+    Raises
+    ------
+    InputError
+        Unknown `stem`.
     """
 
     def __init__(
@@ -141,12 +148,12 @@ class ResNet(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first layer, (B, 64, H, W), or (B, 64, H / 2, W / 2) rounded up for the standard stem."""
-        check_pixels(x, SMALLEST)
+        check_image_size(x, SMALLEST)
         return F.relu(self.bn1(self.conv1(x)))
 
     def stages(self, x: Tensor) -> Tensor:
-        """Activations of the last stage, (B, n_components, H / 8, W / 8) (small stem) or a 32nd, rounded up."""
-        h = self.maxpool(self.stem(pixel_by_pixel(x)))
+        """Activations of the last stage, (B, n_components, H / 8, W / 8), or H / 32, W / 32 for the standard stem."""
+        h = self.maxpool(self.stem(channels_last(x)))
         h = self.layer2(self.layer1(h))
         last: Tensor = self.layer4(self.layer3(h))
         return last

@@ -18,9 +18,10 @@ LATER_KERNEL = 5
 
 
 class SequenceBatchNorm(nn.BatchNorm1d):
-    """BatchNorm whose statistics in training are those of the real positions alone, (B, c, L) to (B, c, L).
+    """BatchNorm, (B, c, L) to (B, c, L), whose statistics in training leave out padding.
 
-    With `real`, bool (B, L), padding comes out as zeros; without it every position is real.
+    `real`, bool (B, L), marks the positions that are not padding; padding is zero in the output. Without it there is
+    no padding.
     """
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
@@ -33,7 +34,7 @@ class SequenceBatchNorm(nn.BatchNorm1d):
 
 
 class ConvolutionBlock(nn.Module):
-    """Convolution - BatchNorm - ReLU at full resolution; padding stays zero."""
+    """Convolution - BatchNorm - ReLU at full resolution, (B, n_in, L) to (B, n_out, L); padding stays zero."""
 
     def __init__(self, n_in: int, n_out: int, kernel: int) -> None:
         super().__init__()
@@ -47,17 +48,16 @@ class ConvolutionBlock(nn.Module):
 class SequenceCNN(nn.Module):
     """DNA (B, 4, L) of any length to representations (B, n_components).
 
-    Convolutions with BatchNorm and ReLU, the first over letters (motifs), a maximum over every 4 positions between
-    them; then the mean and the maximum over the positions that hold bases, and Linear - BatchNorm - ReLU. Padding is
-    zero after every layer, so a representation does not depend on how far the batch was padded, nor, in evaluation,
-    on the other rows.
+    Convolutions with BatchNorm and ReLU, the first over letters (motifs), with max-pooling over 4 positions in between;
+    then the mean and the maximum over the positions of bases, and Linear - BatchNorm - ReLU. Padding is zero after
+    every layer, so a representation does not depend on the length of the padding nor, in evaluation, on the other rows.
 
     Parameters
     ----------
     widths : sequence of int
         Channels of each convolution.
     kernel : int
-        Bases that a filter of the first convolution sees, odd; 5 positions in the later ones.
+        Kernel size of the first convolution, in bases, odd; the others have kernel size 5.
     n_components : int
         Width of the representation.
 
@@ -65,6 +65,11 @@ class SequenceCNN(nn.Module):
     ----------
     stem_width : int
         Channels of `stem`.
+
+    Raises
+    ------
+    InputError
+        `widths` is empty or `kernel` is even.
     """
 
     def __init__(self, widths: Sequence[int] = (48, 96, 128), *, kernel: int = 11, n_components: int = 256) -> None:
@@ -82,11 +87,11 @@ class SequenceCNN(nn.Module):
 
     def _real(self, x: Tensor) -> Tensor | None:
         real = real_positions(x)
-        # Batches without padding are the usual case in training and need no masks, which cost a fifth of the time.
+        # Most training batches have no padding and need no masks, which would cost a fifth of the time.
         return None if self.training and bool(real.all()) else real
 
     def stem(self, x: Tensor) -> Tensor:
-        """Activations of the first convolution, (B, widths[0], L): how well each motif fits at each position."""
+        """Activations of the first convolution, (B, widths[0], L): the match of each motif at each position."""
         stem: Tensor = self.blocks[0](x, self._real(x))
         return stem
 
@@ -94,15 +99,15 @@ class SequenceCNN(nn.Module):
         real = self._real(x)
         h: Tensor = self.blocks[0](x, real)
         for block in self.blocks[1:]:
-            h = _maximum(h)
-            real = None if real is None else _maximum(real)
+            h = _max_pool(h)
+            real = None if real is None else _max_pool(real)
             h = block(h, real)
         mean = h.mean(dim=2) if real is None else h.sum(dim=2) / real.sum(dim=1, keepdim=True).clamp_min(1)
         return F.relu(self.norm(self.project(torch.cat([mean, h.amax(dim=2)], dim=1))))
 
 
-def _maximum(h: Tensor) -> Tensor:
-    # On a CPU this is faster than max_pool1d. Activations are never negative, so that padding cannot win.
+def _max_pool(h: Tensor) -> Tensor:
+    # On a CPU this is faster than max_pool1d. Activations are not negative, so padding is never the maximum.
     return F.pad(h, (0, -h.shape[-1] % POOL)).unflatten(-1, (-1, POOL)).amax(dim=-1)
 
 

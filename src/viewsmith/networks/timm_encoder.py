@@ -1,4 +1,4 @@
-"""Encoders of the library timm, by their names there."""
+"""Encoders of the library timm."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from viewsmith.networks.base import EncoderContext
 
 @register("encoder", "timm:", help="any network of timm (extra timm)", domains="images")
 def timm_encoder(context: EncoderContext) -> nn.Module:
-    """The network that ``timm:NAME`` names, without its classifier.
+    """The network NAME of timm, without its classifier, for the encoder ``timm:NAME``.
 
     Raises
     ------
     MissingExtra
         timm is not installed.
     InputError
-        It has no such network.
+        timm has no such network, or cannot be imported.
     """
     name = context.name
     try:
         timm: Any = importlib.import_module("timm")
     except ImportError as error:
         raise MissingExtra("timm", "timm", f"the encoder {name!r}") from error
-    except RuntimeError as error:  # timm needs torchvision, which fails so when it was built for another torch
-        raise InputError(f"timm cannot be imported ({error}): install a torchvision that fits torch") from error
+    except RuntimeError as error:  # raised by torchvision, which timm needs, if it was built for another torch
+        raise InputError(f"timm cannot be imported ({error}): install the torchvision of this torch") from error
     try:
         network: nn.Module = timm.create_model(name.removeprefix("timm:"), num_classes=0, in_chans=context.channels)
     except RuntimeError as error:

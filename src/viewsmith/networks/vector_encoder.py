@@ -1,4 +1,4 @@
-"""The encoder of vectors: principal axes where rows are wide, then fully connected layers."""
+"""The default encoder of vectors: fully connected layers, for wide rows after a projection to principal axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def vector_encoder(
     hidden : tuple of int
         Widths of the hidden layers.
     norm : {"batch", "none"}
-        BatchNorm and ReLU after every layer, the representation included; or ReLU between plain layers.
+        "batch": BatchNorm and ReLU after every layer, including the last. "none": ReLU between linear layers.
     """
     d, k = context.row_shape[0], context.input_components
     layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []

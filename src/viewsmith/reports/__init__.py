@@ -1,7 +1,6 @@
-"""The report of a run: one self-contained HTML file made from plain data."""
+"""The report of a run: one self-contained HTML file, made from plain data."""
 
 from viewsmith.reports.content import (
-    Choices,
     EmbeddingMap,
     FeatureProfile,
     FeatureViolins,
@@ -9,12 +8,12 @@ from viewsmith.reports.content import (
     ReportContent,
     SimilarityHistogram,
     SortedSimilarities,
+    TransformProbabilities,
 )
 from viewsmith.reports.layout import two_dimensional_map
 from viewsmith.reports.report import render_report, write_report
 
 __all__ = [
-    "Choices",
     "EmbeddingMap",
     "FeatureProfile",
     "FeatureViolins",
@@ -22,6 +21,7 @@ __all__ = [
     "ReportContent",
     "SimilarityHistogram",
     "SortedSimilarities",
+    "TransformProbabilities",
     "render_report",
     "two_dimensional_map",
     "write_report",

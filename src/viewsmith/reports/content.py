@@ -1,4 +1,4 @@
-"""What a report shows, as plain data: the reports room knows nothing of training."""
+"""The content of a report as plain data, independent of training."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from viewsmith.core.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingMap:
-    """A picture of an embedding in the plane.
+    """A two-dimensional map of the rows of a data set.
 
     Parameters
     ----------
     name : str
-        What was embedded, such as ``"raw"`` or ``"representation"``.
+        The features that are mapped, such as ``"raw"`` or ``"representation"``.
     xy : (n, 2) array
         Positions; rows that are not finite are left out. See `two_dimensional_map`.
     labels : sequence of length n, optional
-        Colors. Strings or whole numbers are classes, floats are a scale, None or NaN is unlabeled.
+        They determine the colors. Strings or integers are classes, floats are a scale, None or NaN is unlabeled.
     caption : str
         One line under the picture.
     """
@@ -48,11 +48,11 @@ class FeatureProfile:
     name : str
         Heading.
     values : (d,) array
-        Values; those that are not finite are counted and left out.
+        Values; those that are not finite are left out, and their number is reported.
     names : sequence of length d, optional
-        Names of the features; ``feature 0, feature 1, ...`` without it.
+        Names of the features. Default: ``feature 0, feature 1, ...``.
     caption, unit : str
-        One line under the picture; the label of the axis of values.
+        One line under the picture; the label of the value axis.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Gallery:
     views : (n, k, ...) array
         k views of each sample, each of the sample's shape.
     kind : {"curve", "pixels", "letters"}
-        How to draw them.
+        How the samples are drawn.
     """
 
     title: str
@@ -117,7 +117,7 @@ class FeatureViolins:
     views : (m, d) array
         Generated views of them, m at least 1; all values finite.
     feature_names : sequence of length d, optional
-        Names of the features; ``feature 0, feature 1, ...`` without it.
+        Names of the features. Default: ``feature 0, feature 1, ...``.
     caption : str
         One line under the heading.
     """
@@ -141,7 +141,7 @@ class FeatureViolins:
             )
         for what, values in (("originals", self.originals), ("views", self.views)):
             if not np.isfinite(values).all():
-                raise InputError(f"violins {self.name!r}: the {what} hold values that are not finite; leave them out")
+                raise InputError(f"violins {self.name!r}: the {what} have values that are not finite; leave them out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +153,12 @@ class SimilarityHistogram:
     name : str
         Heading.
     similarities : mapping of str to (n,) array
-        Similarities in [-1, 1] of each kind, one or more. The first kind stands out; the others are there for
+        Similarities in [-1, 1] of each kind, one or more. The first kind is highlighted; the others are for
         comparison.
     caption : str
         One line under the heading.
     of : str
-        What is compared, in a word or three.
+        What is compared, in a few words.
     """
 
     name: str
@@ -175,21 +175,21 @@ class SimilarityHistogram:
                     f"histogram {self.name!r}: similarities of {kind!r} have shape {np.shape(values)}; "
                     "give an (n,) array of at least one"
                 )
-            # NaN compares as False. The rounding of a cosine in float16 may pass 1 a little.
+            # NaN compares as False. By rounding, a cosine in float16 may be a little above 1.
             if not (np.abs(values) <= 1 + 2e-3).all():
                 raise InputError(f"histogram {self.name!r}: similarities of {kind!r} are not all cosines in [-1, 1]")
 
 
 @dataclass(frozen=True, eq=False)
 class SortedSimilarities:
-    """Absolute cosines of the embeddings of pairs of different samples, by kind of embedding.
+    """Absolute cosines of the projections of pairs of different samples, by kind of projection.
 
     Parameters
     ----------
     name : str
         Heading.
     similarities : mapping of str to (n,) array
-        Values in [0, 1] of each kind, one or more; the first stands out.
+        Values in [0, 1] of each kind (before and after training, for instance), one or more; the first is highlighted.
     caption : str
         One line under the heading.
     """
@@ -200,18 +200,18 @@ class SortedSimilarities:
 
     def __post_init__(self) -> None:
         if not self.similarities:
-            raise InputError(f"sorted similarities {self.name!r}: none; give at least one kind of embedding")
+            raise InputError(f"sorted similarities {self.name!r}: no similarities; give at least one kind")
         for kind, values in self.similarities.items():
             if np.ndim(values) != 1 or not len(values) or not ((values >= 0) & (values <= 1 + 2e-3)).all():
                 raise InputError(
-                    f"sorted similarities {self.name!r}: those of {kind!r} have shape {np.shape(values)}; expected an "
-                    "(n,) array of at least one value, all in [0, 1]"
+                    f"sorted similarities {self.name!r}: those of {kind!r} have shape {np.shape(values)} or values out "
+                    "of range; give an (n,) array of at least one value, all in [0, 1]"
                 )
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
-    """How probable the transformations of a finite family are, for samples and on average.
+class TransformProbabilities:
+    """Probabilities of the transformations of a finite family, for single samples and on average.
 
     Parameters
     ----------
@@ -220,11 +220,11 @@ class Choices:
     names : sequence of length M
         Names of the transformations.
     probabilities : (n, M) array
-        Of each of some samples; rows sum to one.
+        Probabilities for n samples; rows sum to 1.
     mean : (M,) array
-        The mean over all rows.
+        Mean probabilities over all rows of the data set.
     samples, views : (n, ...) and (n, k, ...) arrays, optional
-        Of images, the samples and the k most probable views of each, the most probable first, k at most M; as in
+        For images: the samples and the k most probable views of each, the most probable first, k at most M; as in
         `Gallery`.
     """
 
@@ -237,30 +237,30 @@ class Choices:
     views: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        m = len(self.names)
+        m, what = len(self.names), f"transform probabilities {self.title!r}"
         given, mean = np.shape(self.probabilities), np.shape(self.mean)
         if len(given) != 2 or given[1] != m or mean != (m,):
             raise InputError(
-                f"choices {self.title!r}: probabilities of shape {given} and their mean of shape {mean} for {m} names; "
+                f"{what}: probabilities of shape {given} and their mean of shape {mean} for {m} names; "
                 f"give (n, {m}) and ({m},)"
             )
         for p in (self.probabilities, self.mean):
             if not (np.asarray(p) >= 0).all() or not np.allclose(np.sum(p, axis=-1), 1, atol=1e-3):
-                raise InputError(f"choices {self.title!r}: not all rows are probabilities that sum to one")
+                raise InputError(f"{what}: not all rows are probabilities with sum 1")
         if (self.samples is None) != (self.views is None):
-            raise InputError(f"choices {self.title!r}: samples or views alone; give both or none")
+            raise InputError(f"{what}: only one of samples and views is given; give both or none")
         if self.samples is not None and self.views is not None:
             Gallery(self.title, self.caption, self.samples, self.views, "pixels")
             if len(self.samples) != len(self.probabilities) or np.shape(self.views)[1] > m:
                 raise InputError(
-                    f"choices {self.title!r}: views of shape {np.shape(self.views)} for probabilities of shape "
+                    f"{what}: views of shape {np.shape(self.views)} for probabilities of shape "
                     f"{given}; give at most {m} views of each sample"
                 )
 
 
 @dataclass(frozen=True, eq=False)
 class ReportContent:
-    """Everything `render_report` needs; each part but title and method may be empty.
+    """The content of a report; all parts except title and method may be empty.
 
     Parameters
     ----------
@@ -269,14 +269,14 @@ class ReportContent:
     config, summary : mapping
         Nested plain values of ``config.toml`` and ``summary.json``; ``summary["status"]`` is shown in the header.
     metrics : sequence of mapping
-        Rows of ``metrics.jsonl`` in order. Keys other than phase, epoch, step and seconds are curves.
+        Rows of ``metrics.jsonl`` in order. Keys other than phase, epoch, step and seconds are drawn as curves.
     warnings : sequence of str
         Shown at the top.
     evaluation : mapping, optional
         ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
         "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.
-    maps, profiles, galleries, choices, violins, histograms, orders : sequence
-        Pictures.
+    maps, profiles, galleries, transform_probabilities, violins, histograms, sorted_similarities : sequence
+        Data of the pictures.
     """
 
     title: str
@@ -289,7 +289,7 @@ class ReportContent:
     maps: Sequence[EmbeddingMap] = ()
     profiles: Sequence[FeatureProfile] = ()
     galleries: Sequence[Gallery] = ()
-    choices: Sequence[Choices] = ()
+    transform_probabilities: Sequence[TransformProbabilities] = ()
     violins: Sequence[FeatureViolins] = ()
     histograms: Sequence[SimilarityHistogram] = ()
-    orders: Sequence[SortedSimilarities] = ()
+    sorted_similarities: Sequence[SortedSimilarities] = ()

@@ -1,4 +1,4 @@
-"""Training curves as small multiples: one panel per logged number and kind of phase, nothing smoothed."""
+"""Training curves as small multiples: one panel per logged metric and kind of phase, without smoothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.reports.diagnostics import READINGS
+from viewsmith.reports.diagnostics import DIAGNOSTICS
 from viewsmith.reports.drawing import BLUE, INK, RULE, Picture, as_svg, new_axes, shorten, style
 from viewsmith.reports.verdict import score
 
@@ -20,20 +20,20 @@ _TITLES = {
     "noise_spread": "Noise spread over features",
     "effective": "Effective number of transformations",
     "largest_p": "Largest probability",
-    "nonempty_mass": "Probability of views that show something",
-    **{key: title for key, (title, _) in READINGS.items()},
+    "nonempty_mass": "Probability of nonempty views",
+    **{key: title for key, (title, _) in DIAGNOSTICS.items()},
 }
-_LINEAR = ("learning_rate",)  # warm-up and cosine are read as shapes
-_SHARES = ("drift", "largest_p", "nonempty_mass")
+_LINEAR = ("learning_rate",)  # always on a linear scale, which shows warm-up and cosine as they are
+_PROBABILITIES = ("drift", "largest_p", "nonempty_mass")
 _LOG_RATIO = 100.0
 _RASTER_POINTS = 3000
 _STEPS = (1, 2, 5, 10)
-_LETTER, _PANEL_WIDTH = 4.5, 180.0  # points: a letter of a phase's name, and what the axes of a panel have at least
+_LETTER, _PANEL_WIDTH = 4.5, 180.0  # in points: width of a letter of a phase's name, least width of a panel's axes
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A panel: its key in the metrics, a title and the last value beside the picture."""
+    """A panel: its key in the metrics, title, last value and picture."""
 
     key: str
     title: str
@@ -43,7 +43,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axis:
-    """The shared horizontal axis: a position per row, its name, and the stretch of rows of each phase."""
+    """The common horizontal axis: a position per row, its name, and the (name, start, end) of each phase."""
 
     x: np.ndarray
     name: str
@@ -51,11 +51,11 @@ class Axis:
 
 
 def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
-    """The panels of all keys that hold at least one finite number, in the order they first appear.
+    """One panel for each key with at least one finite number, in the order of first appearance.
 
-    The label-free diagnostics judge the representation, which goes through all phases: one panel each. Every other key
-    belongs to what a phase trains, and the loss of an encoder is another quantity than that of a generator: one panel
-    for each kind of phase (`phase_kind`) that logs it, and no line from one stretch of such phases to the next.
+    A label-free diagnostic describes the representation, which all phases change: it has one panel. Other keys depend
+    on what a phase trains (the losses of an encoder and of a generator are different quantities): they have one panel
+    per kind of phase (`phase_kind`), with a gap in the line between separate phases of that kind.
     """
     axis = training_axis(metrics)
     keys = dict.fromkeys(key for row in metrics for key in row if key not in _NOT_CURVES)
@@ -67,9 +67,9 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
         for key in ordered:
             values = [score(row.get(key)) for row in metrics]
             y = np.array([np.nan if value is None else value for value in values])
-            # Rows that do not log a key are no gap in its curve; a value that is logged but not finite is.
+            # A row without the key leaves no gap in the curve; a logged value that is not finite does.
             logged = np.array([key in row and row[key] is not None for row in metrics])
-            if key in READINGS:
+            if key in DIAGNOSTICS:
                 if np.isfinite(y).any():
                     curves.append(_curve(key, _title(key), axis, axis.x[logged], y[logged]))
                 continue
@@ -77,7 +77,7 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
             groups = [rows for rows in groups if np.isfinite(y[rows]).any()]
             for rows in groups:
                 title = _title(key) + (_of_phases(dict.fromkeys(names[rows].tolist())) if len(groups) > 1 else "")
-                gaps = _left(kinds, rows)
+                gaps = _gaps(kinds, rows)
                 curves.append(
                     _curve(key, title, axis, np.insert(axis.x[rows], gaps, np.nan), np.insert(y[rows], gaps, np.nan))
                 )
@@ -85,7 +85,7 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
 
 
 def phase_kind(name: str) -> str:
-    """The kind of a phase: its name without the number at its end, A for A1 and A2."""
+    """The kind of a phase: its name without the trailing number, A for A1 and A2."""
     return name.rstrip("0123456789") or name
 
 
@@ -100,16 +100,16 @@ def _of_phases(names: Iterable[str]) -> str:
     return f" ({listed})"
 
 
-def _left(kinds: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Where, among the chosen rows, phases of another kind have come in between."""
-    stretch = np.cumsum(np.append(0, kinds[1:] != kinds[:-1]))
-    return np.flatnonzero(np.diff(stretch[rows])) + 1
+def _gaps(kinds: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Positions among the selected rows before which there were phases of another kind."""
+    block = np.cumsum(np.append(0, kinds[1:] != kinds[:-1]))
+    return np.flatnonzero(np.diff(block[rows])) + 1
 
 
 def training_axis(metrics: Sequence[Mapping[str, Any]]) -> Axis:
-    """Where each row lies along the run: its epoch if every row has its own, else its step, else its number.
+    """Position of each row along the run: its epoch if all rows have different epochs, else its step, else its number.
 
-    Counters that start again with a phase are carried on from the end of the phase before.
+    Counters that restart with a phase continue from the end of the previous phase.
     """
     phases = [str(row.get("phase", "")) for row in metrics]
     x, name = np.arange(1.0, len(metrics) + 1), "record"
@@ -146,14 +146,14 @@ def _curve(key: str, title: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Cu
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=_STEPS))
-    if key in _SHARES:
+    if key in _PROBABILITIES:
         axes.set_ylim(-0.03, 1.03)
     axes.plot(x, y, color=BLUE, linewidth=1.3, rasterized=len(x) > _RASTER_POINTS)
     dots = _without_line(y) if len(finite) > 2 else np.isfinite(y)
     axes.plot(x[dots], y[dots], color=BLUE, linestyle="", marker="o", markersize=3)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=_STEPS, integer=True, min_n_ticks=1))
     margin = 0.02 * float(np.ptp(axis.x)) or 0.5
-    # One scale for all panels: they are read one above the other.
+    # All panels have the same horizontal scale, so that they can be compared.
     axes.set_xlim(axis.x.min() - margin, axis.x.max() + margin)
     axes.set_xlabel(axis.name)
     alt = (
@@ -164,7 +164,7 @@ def _curve(key: str, title: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Cu
 
 
 def _without_line(y: np.ndarray) -> np.ndarray:
-    """Which finite values have none beside them, so that no line shows them."""
+    """Which finite values have no finite neighbor, so that no line shows them."""
     finite = np.pad(np.isfinite(y), 1)
     return finite[1:-1] & ~finite[:-2] & ~finite[2:]
 

@@ -1,4 +1,4 @@
-"""How to read the label-free numbers, and when they say that a representation has collapsed."""
+"""Titles and explanations of the label-free diagnostics, and the values that indicate a collapse."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from typing import Any
 
 from viewsmith.reports.verdict import score
 
-#: Title of each label-free diagnostic and one sentence on how to read it.
-READINGS: dict[str, tuple[str, str]] = {
+#: Title of each label-free diagnostic and one sentence that explains its values.
+DIAGNOSTICS: dict[str, tuple[str, str]] = {
     "feature_std": (
         "Feature spread",
-        "Mean standard deviation of the features of length-1 rows, times the root of the width: "
-        "near 1 the rows point everywhere, near 0 they all point the same way (collapse).",
+        "Mean standard deviation of the features of rows normalized to length 1, times the square root of the width: "
+        "near 1 the rows have all directions, near 0 they all have the same direction (collapse).",
     ),
     "effective_rank": (
         "Effective rank",
-        "How many directions the representation really uses: at most its width, and below 2 it has shrunk to a line.",
+        "Effective number of dimensions of the representation: at most its width; below 2 it is close to a line.",
     ),
     "alignment": (
         "Alignment",
         "Mean squared distance between two views of a sample, 0 to 4: lower means that the views agree, "
-        "which is only worth something while uniformity stays well below 0.",
+        "which is meaningful only if uniformity is well below 0.",
     ),
     "uniformity": (
         "Uniformity",
-        "How evenly the rows cover the sphere: 0 is all in one place, about −4 is the best there is.",
+        "How evenly the rows cover the sphere: 0 if all rows are equal, about −4 at best.",
     ),
     "drift": (
         "Drift of generated views",
-        "Share of the generated views whose nearest real row is neither their sample nor in its neighborhood: "
-        "near 0 views keep to their sample, above one half most of them show something else.",
+        "Fraction of the generated views whose nearest real row is neither their sample nor one of its neighbors: "
+        "near 0 the views stay close to their samples, above 1/2 most of them do not.",
     ),
     "generated_similarity": (
         "Similarity of generated views",
-        "Mean cosine similarity of samples and their generated views in the representation: "
-        "at 1 the views mean just what their samples mean, and the lower, the more they have changed.",
+        "Mean cosine similarity of the representations of samples and of their generated views: "
+        "1 means that the encoder sees no difference; the lower, the more the views differ from their samples.",
     ),
     "feature_cosine": (
         "Cosine of augmented features",
-        "Mean cosine of embeddings and what the generators make of them: at 1 augmented features are copies that add "
-        "nothing, and near 0 they have nothing left of their sample.",
+        "Mean cosine similarity of features and the augmented features that the generators make from them: at 1 the "
+        "augmented features are copies and add nothing, near 0 they are unrelated to their sample.",
     ),
     "denoising": (
         "Denoising error",
-        "Error of the generator on rows held back from its training: lower is better, and when it rises again "
-        "the generator has begun to learn its rows by heart.",
+        "Error of the generator on rows held out from its training: lower is better; when it rises again, "
+        "the generator overfits its training rows.",
     ),
 }
 
@@ -55,7 +55,7 @@ MAXIMUM_DRIFT = 0.5
 
 
 def latest(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    """The last finite value of `key` in the rows, None where there is none."""
+    """The last finite value of `key` in the rows, None if there is none."""
     values = (score(row.get(key)) for row in reversed(metrics))
     return next((value for value in values if value is not None), None)
 
@@ -68,10 +68,15 @@ def collapse_warnings(
     Parameters
     ----------
     metrics : sequence of mapping
+        Rows of ``metrics.jsonl``.
     evaluation : mapping or None
-        Its ``["rows"]["test"]`` rows are those of its label-free diagnostics.
+        Result of an evaluation; its label-free diagnostics were computed on ``["rows"]["test"]`` rows.
     rows : int, optional
-        Training rows, which those of `metrics` are a sample of.
+        Number of training rows; the diagnostics in `metrics` were computed on a sample of them.
+
+    Returns
+    -------
+    list of str
     """
     evaluated = ((evaluation or {}).get("label_free") or {}).get("representation") or {}
     tested = ((evaluation or {}).get("rows") or {}).get("test")
@@ -89,7 +94,7 @@ def collapse_warnings(
 
 
 def drift_warnings(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line where at the end of training most generated views have left their sample's neighborhood."""
+    """One line if at the end of training most generated views are outside their sample's neighborhood, else none."""
     drift = latest(metrics, "drift")
     if drift is None or drift <= MAXIMUM_DRIFT:
         return []
@@ -100,5 +105,5 @@ def drift_warnings(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _least_rank(rows: float | None) -> float:
-    """The effective rank below which so many rows have collapsed: n rows span n - 1 dimensions at most."""
+    """The effective rank below which this many rows count as collapsed; n rows span at most n - 1 dimensions."""
     return MINIMUM_RANK if rows is None else min(MINIMUM_RANK, (rows - 1) / 2)

@@ -1,4 +1,4 @@
-"""Matplotlib without its global state: figures in, pictures that can stand inside a page out."""
+"""Matplotlib figures, drawn without its global state, as pictures to embed in an HTML page."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PALETTE = (
 )
 
 _STYLE = {
-    "svg.fonttype": "none",  # letters stay letters: they can be searched, and scripts DejaVu lacks come out
+    "svg.fonttype": "none",  # text stays text: it can be searched, and the browser supplies letters DejaVu lacks
     "svg.hashsalt": "viewsmith",
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "text.parse_math": False,  # a dollar sign in a name must not start a formula
     "font.family": ["DejaVu Sans"],
     "font.size": 8,
     "text.color": INK,
@@ -54,12 +54,12 @@ _STYLE = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
-_BARE: dict[str, Any] = {"Software": None}  # no name of the program and its version: equal pictures are equal bytes
+_NO_METADATA: dict[str, Any] = {"Software": None}  # no program version: equal pictures give equal bytes
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture for the page: `svg` is markup, else `uri` is a data URI; `alt` says what it shows."""
+    """A picture for the page: either `svg` markup or `uri`, a data URI; `alt` is the alternative text."""
 
     alt: str
     svg: str = ""
@@ -69,17 +69,17 @@ class Picture:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The look of every figure, whatever the user's own matplotlib settings are; restored on leaving."""
+    """Apply the style of the report, independent of the user's matplotlib settings, and restore these on exit."""
     import matplotlib.style
 
     with warnings.catch_warnings(), matplotlib.style.context(_STYLE, after_reset=True):
-        # The browser has the letters that the font used for measuring lacks.
+        # The font used for measuring may lack letters that the browser has.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         yield
 
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty figure of `width` x `height` inches and its one pair of axes."""
+    """An empty figure of `width` x `height` inches and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -95,23 +95,23 @@ def as_svg(figure: Figure, alt: str) -> Picture:
 
 
 def as_png(figure: Figure, alt: str) -> Picture:
-    """The figure as a PNG data URI, sharp on screens of high density."""
+    """The figure as a PNG data URI, with enough pixels for high-resolution screens."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160, metadata=_BARE)
+    figure.savefig(buffer, format="png", dpi=160, metadata=_NO_METADATA)
     return Picture(alt=alt, uri=_data_uri(buffer.getvalue()))
 
 
 def pixels_as_png(pixels: np.ndarray, alt: str) -> Picture:
-    """(H, W, 3) uint8 pixels as a PNG data URI, one pixel per pixel."""
+    """(H, W, 3) uint8 pixels as a PNG data URI, without resampling."""
     from matplotlib.image import imsave
 
     buffer = io.BytesIO()
-    imsave(buffer, pixels, format="png", metadata=_BARE)
+    imsave(buffer, pixels, format="png", metadata=_NO_METADATA)
     return Picture(alt=alt, uri=_data_uri(buffer.getvalue()), pixelated=True)
 
 
 def shorten(text: Any, length: int = 32) -> str:
-    """`text` on one line, cut to `length` characters with an ellipsis; control characters, illegal in SVG, replaced."""
+    """`text` on one line, cut to `length` characters with an ellipsis; control characters (illegal in SVG) replaced."""
     line = " ".join(str(text).split())
     line = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
@@ -122,7 +122,7 @@ def _data_uri(png: bytes) -> str:
 
 
 def _inline_svg(document: bytes, inches: float) -> str:
-    """Matplotlib's SVG document as an element for HTML: no namespaces, no leaking style, ids unique in the page."""
+    """Convert matplotlib's SVG document to an HTML element: no namespaces, no style element, ids unique in the page."""
     root = ElementTree.fromstring(document)
     prefix = "s" + hashlib.sha256(document).hexdigest()[:8] + "-"
     used = set(re.findall(rb'(?:url\(#|href="#)([^)"]+)', document))
@@ -155,7 +155,7 @@ def _inline_svg(document: bytes, inches: float) -> str:
 def _prefixed(name: str, value: str, prefix: str) -> str:
     if name == "href":
         if value.startswith("data:image/png;base64,"):
-            return value  # a picture within the picture
+            return value  # an embedded raster image
         return f"#{prefix}{value[1:]}" if value.startswith("#") else value
     return value.replace("url(#", f"url(#{prefix}")
 

@@ -14,12 +14,12 @@ _MAX_VIEWS = 6
 _MAX_FEATURES = 200
 _TILE = 96
 _LETTERS = 90
-OUTSIDE = ord(".")  # a letter of a sample that its view does not cover
+OUTSIDE = ord(".")  # marks a letter of a sample that its view does not cover
 
 
 @dataclass(frozen=True)
-class Strand:
-    """A line of an alignment: `letters` as (letter, differs from the sample) pairs."""
+class AlignedRow:
+    """A row of an alignment: `letters` are (letter, differs from the sample) pairs."""
 
     name: str
     letters: tuple[tuple[str, bool], ...]
@@ -27,11 +27,11 @@ class Strand:
 
 @dataclass(frozen=True)
 class Alignment:
-    """A sample's strand over those of its views, from letter `start` (counted from 1) of `length`."""
+    """The row of a sample above those of its views, from letter `start` (counted from 1) of `length`."""
 
     start: int
     length: int
-    strands: tuple[Strand, ...]
+    rows: tuple[AlignedRow, ...]
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
     shown = np.arange(samples.shape[1])
     if len(shown) > _MAX_FEATURES:
         shown = np.sort(np.argsort(-spread, kind="stable")[: _MAX_FEATURES // 2])
-        note += f" Shown: the {len(shown)} most varied of {samples.shape[1]} features, in their order."
+        note += f" Shown: the {len(shown)} of {samples.shape[1]} features with the largest variance, in their order."
     label, axis = "value", "feature" if len(shown) == samples.shape[1] else f"{len(shown)} features, in their order"
-    # One feature in the thousands would press all others onto the axis.
+    # A single feature with large values would flatten all others.
     if np.median(spread[shown]) < 0.05 * spread[shown].max():
         center, scale = np.nanmean(samples, axis=0), np.where(spread > 0, spread, 1)
         samples, views, label = (samples - center) / scale, (views - center) / scale, "standardized value"
@@ -87,7 +87,7 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
 def _images(gallery: Gallery) -> DrawnGallery:
     tiles = image_tiles(gallery.samples[:_IMAGE_SAMPLES], gallery.views[:_IMAGE_SAMPLES, :_MAX_VIEWS])
     n, k, height, width, _ = tiles.shape
-    gap, first = max(1, height // 16), max(2, height // 6)  # a wider gap parts the samples from their views
+    gap, first = max(1, height // 16), max(2, height // 6)  # a wider gap separates the samples from their views
     page = np.full((n * (height + gap) - gap, k * (width + gap) - gap + first, 3), 255, dtype=np.uint8)
     for i in range(n):
         for j in range(k):
@@ -100,14 +100,14 @@ def _images(gallery: Gallery) -> DrawnGallery:
 
 
 def image_tiles(samples: np.ndarray, views: np.ndarray) -> np.ndarray:
-    """Images (n, ...) and k views of each as tiles of at most 96 pixels a side: uint8 (n, 1 + k, h, w, 3)."""
+    """Images (n, ...) and k views of each as tiles of at most 96 x 96 pixels: uint8 (n, 1 + k, h, w, 3)."""
     rows = np.concatenate([np.asarray(samples)[:, None], np.asarray(views)], axis=1)
     rows = rows[..., None] if rows.ndim == 4 else rows
     return _as_bytes(_reduced(rows), rows.dtype, np.asarray(samples))
 
 
 def _reduced(rows: np.ndarray) -> np.ndarray:
-    """Tiles of at most 96 pixels, by the mean over blocks."""
+    """Tiles of at most 96 x 96 pixels, by means over blocks."""
     n, k, height, width, channels = rows.shape
     b = -(-max(height, width) // _TILE)
     rows = rows[:, :, : height - height % b, : width - width % b].astype(np.float64)
@@ -116,7 +116,7 @@ def _reduced(rows: np.ndarray) -> np.ndarray:
 
 def _as_bytes(tiles: np.ndarray, dtype: np.dtype, samples: np.ndarray) -> np.ndarray:
     if dtype != np.uint8:
-        # The samples set the scale: a stray pixel of a generated view must not make all pictures pale.
+        # Scaled by the samples alone: an outlier pixel of a generated view must not make all pictures pale.
         low, high = np.nanmin(samples), np.nanmax(samples)
         low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
         tiles = np.nan_to_num((tiles - low) / ((high - low) or 1.0)) * 255
@@ -132,24 +132,24 @@ def _dna(gallery: Gallery) -> DrawnGallery:
         length = _length(np.concatenate([sample[None], sample_views]))
         start = _busiest(changed[:, :length].sum(axis=0), _LETTERS)
         window = slice(start, min(start + _LETTERS, length))
-        strands = [_strand("sample", sample[window], sample[window])]
+        rows = [_aligned_row("sample", sample[window], sample[window])]
         for j, view in enumerate(sample_views):
-            share = changed[j].sum() / max(length, 1)
-            strands.append(_strand(f"view {j + 1}, {share:.0%}", view[window], sample[window]))
-        alignments.append(Alignment(start + 1, length, tuple(strands)))
+            fraction = changed[j].sum() / max(length, 1)
+            rows.append(_aligned_row(f"view {j + 1}, {fraction:.0%}", view[window], sample[window]))
+        alignments.append(Alignment(start + 1, length, tuple(rows)))
     note = (
-        "Letters of a view that differ from the sample stand out on a filled ground; those that agree are pale. "
-        "Beside a view: the share of all its letters that differ."
+        "Letters of a view that differ from the sample have a filled background; those that agree are pale. "
+        "Beside a view: the percentage of all its letters that differ."
     )
     if (views == _outside(views)).any():
-        note += " Dots: what a view does not cover."
+        note += " Dots: letters that a view does not cover."
     if any(alignment.length > _LETTERS for alignment in alignments):
-        note += f" Shown: the {_LETTERS} letters of each sample where most has changed."
+        note += f" Shown: the {_LETTERS} letters of each sample with the most changes."
     return DrawnGallery(gallery.title, gallery.caption, note, alignments=tuple(alignments))
 
 
 def _upper(letters: np.ndarray) -> np.ndarray:
-    """Letters in upper case: samples come as they were written, views in upper case. Text stays as it is."""
+    """uint8 letters in upper case (samples may be in lower case, views are not); text is returned unchanged."""
     letters = np.asarray(letters)
     if letters.dtype != np.uint8:
         return letters
@@ -157,7 +157,7 @@ def _upper(letters: np.ndarray) -> np.ndarray:
 
 
 def _length(rows: np.ndarray) -> int:
-    """Letters of the longest row, without the zeros that pad it."""
+    """Length of the longest row, without the zeros of its padding."""
     real = np.flatnonzero((rows != 0).any(axis=0)) if rows.dtype == np.uint8 else np.arange(rows.shape[1])
     return int(real[-1]) + 1 if len(real) else 0
 
@@ -169,7 +169,7 @@ def _busiest(changed: np.ndarray, width: int) -> int:
 
 
 def _differ(views: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Which letters of views are others than the sample's; those it has no view of are not."""
+    """Which letters of views differ from the sample's; letters that a view does not cover do not count."""
     return (views != sample) & (views != _outside(views))
 
 
@@ -177,10 +177,10 @@ def _outside(letters: np.ndarray) -> int | str:
     return OUTSIDE if letters.dtype == np.uint8 else chr(OUTSIDE)
 
 
-def _strand(name: str, letters: np.ndarray, sample: np.ndarray) -> Strand:
+def _aligned_row(name: str, letters: np.ndarray, sample: np.ndarray) -> AlignedRow:
     pairs = zip(letters.tolist(), _differ(letters, sample).tolist(), strict=True)
-    return Strand(name, tuple((_letter(letter), differs) for letter, differs in pairs))
+    return AlignedRow(name, tuple((_letter(letter), differs) for letter, differs in pairs))
 
 
 def _letter(letter: int | str) -> str:
-    return str(letter) if not isinstance(letter, int) else chr(letter) if letter else "-"  # "-": the strand has ended
+    return str(letter) if not isinstance(letter, int) else chr(letter) if letter else "-"  # "-": after the end

@@ -1,4 +1,4 @@
-"""A deterministic two-dimensional map of any embedding."""
+"""A deterministic two-dimensional map (t-SNE) of any features."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 
-_TSNE_ROWS = 10  # below this many rows t-SNE's neighborhoods mean nothing
+_TSNE_ROWS = 10  # for fewer rows the neighborhoods of t-SNE are meaningless
 _PCA_WIDTH = 50
 
 
 def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = 1500) -> tuple[np.ndarray, np.ndarray]:
-    """Lay the rows of `x` out in the plane: t-SNE after PCA to 50 dimensions, started from PCA.
+    """Map the rows of `x` to two dimensions by t-SNE, after PCA to 50 dimensions and initialized by PCA.
 
     Parameters
     ----------
     x : (n, ...) array
-        One row per sample, flattened if it has more than one axis; all values finite. With one or two features per row
-        the positions are the features themselves (a second axis of zeros is added to one). Fewer than ten rows: PCA.
+        One row per sample, flattened if it has more than one axis; all values finite. One or two features are used as
+        positions directly (one is padded by a second axis of zeros). Fewer than ten rows are mapped by PCA.
     seed : int
-        Chooses the rows and drives the optimizer; the same seed gives the same map.
+        Seed of the sample of rows and of the optimizer; the same seed gives the same map.
     max_rows : int
-        A random sample of this many rows is laid out when there are more.
+        Of more rows, a random sample of this size is mapped.
 
     Returns
     -------
     xy : (m, 2) float64 array
         Positions, m = min(n, max_rows).
     index : (m,) int array
-        The rows of `x` that were used, ascending.
+        Indices of the mapped rows of `x`, ascending.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _layout(rows: np.ndarray, seed: int) -> np.ndarray:
 
     rows = rows - rows.mean(axis=0)
     scale = np.abs(rows).max()
-    # A collapsed embedding is what a report must survive to show: t-SNE's start divides by a spread that is zero there.
+    # Collapsed features must not raise an error: the initialization of t-SNE would divide by their spread of zero.
     if scale < 1e-12:
         return np.zeros((len(rows), 2))
     width = _PCA_WIDTH if len(rows) >= _TSNE_ROWS else 2

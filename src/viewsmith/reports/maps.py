@@ -19,7 +19,7 @@ _UNLABELED = "#c3c9d0"
 
 @dataclass(frozen=True)
 class Entry:
-    """A class of the legend: its mark, color, name (short and whole) and number of rows."""
+    """A class in the legend: its marker, color, short and full name, and number of rows."""
 
     glyph: str
     color: str
@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Legend:
-    """Either `entries` for classes, or the two ends of a `scale` with a `note` on what it runs over."""
+    """Either `entries` for classes, or the two ends of a color `scale` with a `note`."""
 
     entries: tuple[Entry, ...] = ()
     scale: tuple[str, str] | None = None
@@ -57,13 +57,13 @@ class Coloring:
 
 
 def draw_map(item: EmbeddingMap) -> DrawnMap:
-    """Scatter the rows of a map; a class keeps its color and marker from one map to the next with the same labels."""
+    """Draw a map as a scatter plot; a class has the same color and marker in all maps with the same labels."""
     xy = np.asarray(item.xy, dtype=np.float64)
     coloring = color_by(item.labels, len(xy))
     kept = np.isfinite(xy).all(axis=1)
     xy = xy[kept]
     colors, markers = coloring.colors[kept], coloring.markers[kept]
-    # Rows often come sorted by class: drawn in order, the last class would hide the others.
+    # Rows are often sorted by class: drawn in that order, the last class would hide the others.
     order = np.random.default_rng(0).permutation(len(xy))
     with style():
         figure, axes = new_axes(4.2, 4.2)
@@ -86,7 +86,7 @@ def draw_map(item: EmbeddingMap) -> DrawnMap:
 
 
 def color_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Coloring:
-    """Colors for `n` rows: classes up to 20 get one each, more classes or floats run through one color map."""
+    """Colors for `n` rows: one color per class for up to 20 classes; a continuous color map for more, or for floats."""
     if labels is None:
         return Coloring(np.full(n, BLUE, dtype=object), np.zeros(n, dtype=int), Legend())
     values = [_plain(label) for label in labels]
@@ -132,7 +132,7 @@ def _scale(values: list[Any], known: list[float], end: Any) -> Coloring:
 
 
 def _plain(label: Any) -> Any:
-    """A label as None, int, float or str, so that equal labels of different types of number are one class."""
+    """A label as None, int, float or str, so that equal numbers of different types are one class."""
     label = label.item() if hasattr(label, "item") else label
     if label is None or (isinstance(label, float) and not math.isfinite(label)):
         return None
@@ -144,7 +144,7 @@ def _plain(label: Any) -> Any:
 
 
 def _sorted(classes: set[Any]) -> list[Any]:
-    """Numbers by size, also those written as text, then words."""
+    """Numbers first, by value, also those written as text; then the other labels in alphabetical order."""
 
     def key(value: Any) -> tuple[bool, float, str]:
         text = str(value)

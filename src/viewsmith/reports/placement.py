@@ -1,4 +1,4 @@
-"""Views beside their samples in one picture, whatever their size: crops in the middle, windows where they lie."""
+"""Views brought to the shape of their samples, to show them in one picture: padded crops, aligned windows."""
 
 from __future__ import annotations
 
@@ -9,34 +9,44 @@ from viewsmith.reports.galleries import OUTSIDE
 GRAY = 128
 
 
-def like_sample(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Views (n, k, ...) of samples (n, ...), images or sequences, in the samples' shape.
+def match_sample_shape(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Views of images or sequences in the shape of their samples.
 
-    Smaller images are in the middle of gray, larger ones lose rows and columns evenly. A shorter piece of a sequence
-    stands where the sequence has it, among `OUTSIDE`; one that is not in it begins where the sequence begins.
+    Smaller images are centered on gray; larger ones are subsampled evenly. A window of a sequence is placed where the
+    sequence contains it, between `OUTSIDE` letters; a view that the sequence does not contain is placed at the start.
+
+    Parameters
+    ----------
+    views : (n, k, ...) array
+    samples : (n, ...) array
+
+    Returns
+    -------
+    (n, k, ...) array
+        With the trailing shape of `samples`.
     """
     if views.shape[2:] == samples.shape[1:]:
         return views
     if samples.ndim == 2:
         pairs = zip(views, samples, strict=True)
-        return np.stack([np.stack([_placed(view, sample) for view in of]) for of, sample in pairs])
-    for axis, side in enumerate(samples.shape[1:3], start=2):
-        if (given := views.shape[axis]) > side:
-            views = views.take(np.arange(side) * given // side, axis=axis)
+        return np.stack([np.stack([_align(view, sample) for view in of]) for of, sample in pairs])
+    for axis, size in enumerate(samples.shape[1:3], start=2):
+        if (given := views.shape[axis]) > size:
+            views = views.take(np.arange(size) * given // size, axis=axis)
     missing = [large - small for large, small in zip(samples.shape[1:], views.shape[2:], strict=True)]
-    sides = [(part // 2, part - part // 2) for part in missing]
-    return np.pad(views, [(0, 0), (0, 0), *sides], constant_values=GRAY)
+    padding = [(part // 2, part - part // 2) for part in missing]
+    return np.pad(views, [(0, 0), (0, 0), *padding], constant_values=GRAY)
 
 
-def _placed(view: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Letters of a view (L',), 0 after its end, along its sample (L,)."""
-    piece, whole = view.tobytes().rstrip(b"\0"), sample.tobytes().rstrip(b"\0").upper()
-    start = whole.find(piece)
-    found = np.zeros_like(sample)
-    if start < 0 or not piece:
+def _align(view: np.ndarray, sample: np.ndarray) -> np.ndarray:
+    """A view, (L',), aligned to its sample, (L,); both are letters with zeros after their end."""
+    window, sequence = view.tobytes().rstrip(b"\0"), sample.tobytes().rstrip(b"\0").upper()
+    start = sequence.find(window)
+    aligned = np.zeros_like(sample)
+    if start < 0 or not window:
         length = min(len(view), len(sample))
-        found[:length] = view[:length]
-        return found
-    found[: len(whole)] = OUTSIDE
-    found[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
-    return found
+        aligned[:length] = view[:length]
+        return aligned
+    aligned[: len(sequence)] = OUTSIDE
+    aligned[start : start + len(window)] = np.frombuffer(window, np.uint8)
+    return aligned

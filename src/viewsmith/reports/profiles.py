@@ -1,4 +1,4 @@
-"""One number per feature: a bar chart for few features, a sorted curve and a table of both ends for many."""
+"""One number per feature: a bar chart for few features; for many a sorted curve and tables of the extremes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDS = 15
 
 @dataclass(frozen=True)
 class DrawnProfile:
-    """A profile ready for the page; `top` and `bottom` are (name, value) rows, empty where every bar has its name."""
+    """A profile ready for the page; `top` and `bottom` are (name, value) rows, empty for a bar chart."""
 
     name: str
     caption: str
@@ -27,7 +27,7 @@ class DrawnProfile:
 
 
 def draw_profile(profile: FeatureProfile) -> DrawnProfile:
-    """Draw a profile sorted from the largest value down; equal values keep the order of the features."""
+    """Draw a profile sorted in descending order; equal values keep the order of the features."""
     values = np.asarray(profile.values, dtype=np.float64)
     names = profile.names if profile.names is not None else [f"feature {i}" for i in range(len(values))]
     order = [int(i) for i in np.argsort(-values, kind="stable") if np.isfinite(values[i])]
@@ -65,7 +65,7 @@ def _sorted_curve(profile: FeatureProfile, ranked: list[tuple[str, float]]) -> P
         np.arange(1, len(values) + 1), values, min(0.0, values.min()), color=BLUE, alpha=0.12, linewidth=0
     )
     axes.set_xlim(1, len(values))
-    axes.set_xlabel("features, from the largest value down")
+    axes.set_xlabel("features, sorted by descending value")
     axes.set_ylabel(shorten(profile.unit, 40) or "value")
     return as_svg(figure, _described(profile, ranked))
 

@@ -1,4 +1,4 @@
-"""The report of a run as one HTML file that needs nothing but a browser."""
+"""The report of a run as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
-from viewsmith.reports.choices import draw_choices
 from viewsmith.reports.content import ReportContent
 from viewsmith.reports.curves import draw_curves
-from viewsmith.reports.diagnostics import READINGS, collapse_warnings, drift_warnings
+from viewsmith.reports.diagnostics import DIAGNOSTICS, collapse_warnings, drift_warnings
 from viewsmith.reports.drawing import Picture
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import draw_map
 from viewsmith.reports.profiles import draw_profile
 from viewsmith.reports.similarities import draw_histogram
 from viewsmith.reports.sorted_similarities import draw_sorted
+from viewsmith.reports.transform_probabilities import draw_transform_probabilities
 from viewsmith.reports.verdict import caveat, comparison, protocol_title, score, verdict
 from viewsmith.reports.violins import draw_violins
 
 __all__ = ["ReportContent", "render_report", "write_report"]
 
-#: Tone and meaning of the states a run can be left in.
+#: CSS class and explanation of each status of a run.
 _STATES = {
     "finished": ("good", ""),
-    "time limit": ("fair", "Training reached its time limit; viewsmith fit with --resume and more minutes goes on."),
-    "interrupted": ("fair", "Training was interrupted; viewsmith fit with --resume goes on from the last checkpoint."),
+    "time limit": ("fair", "Training reached its time limit; viewsmith fit with --resume and more minutes continues."),
+    "interrupted": (
+        "fair",
+        "Training was interrupted; viewsmith fit with --resume continues from the last checkpoint.",
+    ),
 }
-_LIST_SHOWN = 12
+_MAX_LIST = 12
 _DASH = "–"
 
 
 def write_report(path: str | Path, content: ReportContent) -> None:
-    """Render `content` and write it to `path`, which holds either the old or the whole new report at any time.
+    """Render `content` and write it to `path`, atomically.
 
     Raises
     ------
     OSError
-        The file cannot be written; an old report stays as it was.
+        The file cannot be written; an existing report stays unchanged.
     """
     write_text_atomic(path, render_report(content))
 
 
 def render_report(content: ReportContent) -> str:
-    """The report as one HTML document: pictures inside, no scripts, nothing fetched.
+    """Render the report as one HTML document with embedded pictures, without scripts or external files.
 
     Equal content gives equal text. All names, labels and values are escaped.
     """
@@ -58,7 +61,7 @@ def render_report(content: ReportContent) -> str:
     environment.filters.update(number=_number, score=_score, cosine=_cosine, signed=_signed, picture=_picture)
     template = resources.files("viewsmith.reports").joinpath("report.html.j2").read_text(encoding="utf-8")
     page = environment.from_string(template).render(_page(content))
-    # Half a surrogate pair, as in the name of a damaged file, cannot be written: it becomes a question mark.
+    # A lone surrogate (possible in file names) cannot be encoded: it becomes a question mark.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -77,23 +80,23 @@ def _page(content: ReportContent) -> dict[str, Any]:
         "status": status,
         "tone": tone,
         "meaning": meaning,
-        # A run says itself that its views drift, in the same words.
+        # A run may report the drift of its views in the same words: dict.fromkeys removes the duplicate.
         "warnings": list(dict.fromkeys([*collapse, *drift, *content.warnings])),
         "collapse": collapse,
         "drift": drift,
         "comparison": _comparison(evaluation) if evaluation and evaluation.get("embeddings") else None,
         "maps": maps,
         "shared_legend": shared,
-        "curves": [curve for curve in curves if curve.key not in READINGS],
+        "curves": [curve for curve in curves if curve.key not in DIAGNOSTICS],
         "split": len({curve.key for curve in curves}) < len(curves),
         "readings": _readings(curves),
         "label_free": _label_free(evaluation),
         "profiles": [draw_profile(profile) for profile in content.profiles],
         "galleries": [draw_gallery(gallery) for gallery in content.galleries],
-        "choices": [draw_choices(item) for item in content.choices],
+        "transform_probabilities": [draw_transform_probabilities(item) for item in content.transform_probabilities],
         "violins": [draw_violins(violins) for violins in content.violins],
         "histograms": [draw_histogram(histogram) for histogram in content.histograms],
-        "orders": [draw_sorted(item) for item in content.orders],
+        "sorted_similarities": [draw_sorted(item) for item in content.sorted_similarities],
         "config": "\n".join(_config_lines(content.config)),
         "summary": _groups(content.summary),
     }
@@ -115,7 +118,7 @@ def _comparison(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 
 def _readings(curves: Iterable[Any]) -> list[dict[str, Any]]:
     logged = {curve.key: curve for curve in curves}
-    return [{"title": title, "text": text, "curve": logged.get(key)} for key, (title, text) in READINGS.items()]
+    return [{"title": title, "text": text, "curve": logged.get(key)} for key, (title, text) in DIAGNOSTICS.items()]
 
 
 def _label_free(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -123,15 +126,15 @@ def _label_free(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
     present = {key for row in table.values() for key in row}
     if not present:
         return None
-    keys = [*(key for key in READINGS if key in present), *sorted(present - READINGS.keys())]
+    keys = [*(key for key in DIAGNOSTICS if key in present), *sorted(present - DIAGNOSTICS.keys())]
     return {
-        "columns": [READINGS[key][0] if key in READINGS else key for key in keys],
+        "columns": [DIAGNOSTICS[key][0] if key in DIAGNOSTICS else key for key in keys],
         "rows": [(name, [row.get(key) for key in keys]) for name, row in table.items()],
     }
 
 
 def _config_lines(config: Mapping[str, Any], path: str = "") -> list[str]:
-    """The nested values as the lines of a TOML file; what TOML cannot hold (None) is shown as JSON shows it."""
+    """The nested values as the lines of a TOML file; values that TOML lacks (None) are written as in JSON."""
     plain = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
     lines = [f"[{path}]"] if path and (plain or not config) else []
     lines += [f"{key} = {json.dumps(_native(value), ensure_ascii=False, default=str)}" for key, value in plain.items()]
@@ -143,7 +146,7 @@ def _config_lines(config: Mapping[str, Any], path: str = "") -> list[str]:
 
 
 def _groups(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The summary as tables: the plain values first, then one table for each group of values."""
+    """The summary as tables: plain values first, then one table per group of values."""
     plain = {key: value for key, value in summary.items() if not isinstance(value, Mapping)}
     groups = [("run", list(_flat(plain)))] if plain else []
     return groups + [(str(key), list(_flat(value))) for key, value in summary.items() if isinstance(value, Mapping)]
@@ -163,11 +166,11 @@ def _native(value: Any) -> Any:
 
 
 def _number(value: Any) -> str:
-    """Any value as text: numbers to four digits, whole numbers grouped, missing ones as a dash, long lists cut."""
+    """Any value as text: four significant digits, grouped integers, a dash for missing values, long lists cut."""
     value = _native(value)
     if isinstance(value, list | tuple):
-        shown = ", ".join(_number(item) for item in value[:_LIST_SHOWN])
-        return f"{shown}, … ({len(value):,} values)" if len(value) > _LIST_SHOWN else shown or _DASH
+        text = ", ".join(_number(item) for item in value[:_MAX_LIST])
+        return f"{text}, … ({len(value):,} values)" if len(value) > _MAX_LIST else text or _DASH
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -191,7 +194,7 @@ def _signed(value: float) -> str:
 
 
 def _picture(picture: Picture) -> Any:
-    """The picture as markup; its words are escaped here, its SVG was escaped when it was drawn."""
+    """The picture as markup; its alternative text is escaped here, its SVG was escaped when it was drawn."""
     from markupsafe import Markup
 
     if picture.svg:

@@ -1,4 +1,4 @@
-"""How alike samples and views are, by kind of view: one histogram over another, on the same bins."""
+"""Histograms of the similarities of samples and views, one strip per kind of view, with common bins."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from viewsmith.reports.content import SimilarityHistogram
 from viewsmith.reports.drawing import INK, RULE, VERMILION, Picture, as_svg, new_axes, shorten, style
 
 _BINS = 40
-_OTHERS = "#8e9aa6"
-_TALLEST = 0.72
+_OTHER_KINDS = "#8e9aa6"
+_STRIP_HEIGHT = 0.72
 
 
 @dataclass(frozen=True)
 class SimilarityRow:
-    """A kind of view: the quantiles of its similarities (5%, 50%, 95%) and how many there are."""
+    """Quantiles (5%, 50%, 95%) and number of the similarities of one kind of view."""
 
     kind: str
     low: float
@@ -38,36 +38,40 @@ class DrawnHistogram:
 
 
 def draw_histogram(item: SimilarityHistogram) -> DrawnHistogram:
-    """Draw each kind as a strip of its own, the first in color, with a line at its median."""
+    """Draw each kind as a separate strip, the first in color, with a line at its median."""
     kinds = {kind: np.asarray(values, dtype=np.float64).clip(-1, 1) for kind, values in item.similarities.items()}
     rows = tuple(_row(kind, values) for kind, values in kinds.items())
     edges = common_bins(np.concatenate(list(kinds.values())))
     with style():
         figure, axes = new_axes(4.8, 0.5 + 0.56 * len(kinds))
         for i, (values, row) in enumerate(zip(kinds.values(), rows, strict=True)):
-            base, color = len(kinds) - 1 - i, _OTHERS if i else VERMILION
-            counts, _ = np.histogram(values.clip(edges[0], edges[-1]), bins=edges)  # the edges are rounded numbers
-            heights = base + _TALLEST * counts / counts.max()
+            base, color = len(kinds) - 1 - i, _OTHER_KINDS if i else VERMILION
+            counts, _ = np.histogram(values.clip(edges[0], edges[-1]), bins=edges)  # clip: the edges are rounded
+            heights = base + _STRIP_HEIGHT * counts / counts.max()
             axes.stairs(heights, edges, baseline=base, fill=True, color=color, alpha=0.85, linewidth=0)
-            axes.plot([row.median] * 2, [base, base + _TALLEST], color=INK, linewidth=1.2, solid_capstyle="butt")
-        axes.set_yticks(np.arange(len(kinds))[::-1] + 0.4 * _TALLEST, labels=[shorten(kind, 24) for kind in kinds])
+            axes.plot([row.median] * 2, [base, base + _STRIP_HEIGHT], color=INK, linewidth=1.2, solid_capstyle="butt")
+        axes.set_yticks(np.arange(len(kinds))[::-1] + 0.4 * _STRIP_HEIGHT, labels=[shorten(kind, 24) for kind in kinds])
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         axes.spines["left"].set_visible(False)
         axes.grid(visible=False, axis="y")
         for base in range(1, len(kinds)):
             axes.axhline(base, color=RULE, linewidth=0.6, zorder=0)
-        axes.set_ylim(0, len(kinds) - 1 + 1.15 * _TALLEST)
+        axes.set_ylim(0, len(kinds) - 1 + 1.15 * _STRIP_HEIGHT)
         margin = 0.01 * (edges[-1] - edges[0])
         axes.set_xlim(edges[0] - margin, edges[-1] + margin)
         axes.set_xlabel(f"cosine similarity of {item.of}")
-        told = "; ".join(f"{shorten(row.kind)} {row.median:.2f} (5% {row.low:.2f}, 95% {row.high:.2f})" for row in rows)
-        picture = as_svg(figure, f"Cosine similarity of {item.of}, median by kind: {told}.")
-    note = "Each strip has a height of its own; its line is the median." if len(rows) > 1 else "The line is the median."
+        medians = "; ".join(
+            f"{shorten(row.kind)} {row.median:.2f} (5% {row.low:.2f}, 95% {row.high:.2f})" for row in rows
+        )
+        picture = as_svg(figure, f"Cosine similarity of {item.of}, median by kind: {medians}.")
+    note = "The line is the median."
+    if len(rows) > 1:
+        note = "Each strip is scaled to its own maximum; its line is the median."
     return DrawnHistogram(item.name, item.caption, note, picture, rows)
 
 
 def common_bins(values: np.ndarray) -> np.ndarray:
-    """Edges of bins for (n,) cosines of all kinds: from the tenth below the least to that above the greatest."""
+    """Bin edges for (n,) cosines of all kinds, from their minimum to their maximum, rounded outwards to tenths."""
     low, high = math.floor(10 * values.min()), math.ceil(10 * values.max())
     if low == high:
         low, high = max(low - 1, -10), min(low + 1, 10)

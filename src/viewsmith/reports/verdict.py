@@ -1,4 +1,4 @@
-"""The comparison in words and as a table: what the representation gains over doing without it."""
+"""The comparison of the representation with the baselines, in words and as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-#: Column title and tie width (differences up to it are ties) of each protocol, in the order of the table.
+#: Column title and tie width (the largest difference that counts as a tie) of each protocol, in the table's order.
 PROTOCOLS: dict[str, tuple[str, float]] = {
     "linear": ("linear", 0.015),
     "knn": ("kNN", 0.015),
@@ -21,16 +21,16 @@ PROTOCOLS: dict[str, tuple[str, float]] = {
     "nmi_l2": ("NMI", 0.05),
     "ari_l2": ("ARI", 0.05),
 }
-# NMI, ARI and the variants on normalized rows say the same as k-means again: they stay in the table.
-_IN_WORDS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy")
+# NMI, ARI and the variants on normalized rows mostly repeat k-means: they are in the table only.
+_VERDICT_PROTOCOLS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy")
 
 _SUBJECT = "representation"
-_OURS = {_SUBJECT, "map", "projection"}
-_SHOWN = {"pca": "PCA", "umap": "UMAP"}
-_SPOKEN = {**_SHOWN, "untrained": "the untrained encoder"}
-_ORDER = ("raw", "pca", "umap", "untrained")
+_LEARNED = {_SUBJECT, "map", "projection"}
+_TABLE_NAMES = {"pca": "PCA", "umap": "UMAP"}
+_TEXT_NAMES = {**_TABLE_NAMES, "untrained": "the untrained encoder"}
+_BASELINE_ORDER = ("raw", "pca", "umap", "untrained")
 
-CAVEAT = "This is one run: it shows no spread over seeds, so it is not yet a claim."
+CAVEAT = "This is one run: a claim needs several seeds."
 
 Outcome = Literal["beats", "ties", "loses"]
 Scores = Mapping[str, Mapping[str, Any]]
@@ -38,7 +38,7 @@ Scores = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One score of the comparison table; `score` is None where there is none."""
+    """One score of the comparison table; `score` is None if it is missing."""
 
     score: float | None
     best: bool
@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The table: `rows` of (name, cells), and per column how the representation fares against the best baseline."""
+    """The table: `rows` of (name, cells), and per column the outcome of the representation and the best baseline."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
@@ -62,7 +62,7 @@ def score(value: Any) -> float | None:
 
 
 def caveat(test_rows: int | None) -> str:
-    """What the numbers do not say; of a small test part also how far an accuracy on it may be off."""
+    """The limits of the comparison; for a small test split also the standard error of an accuracy."""
     error = 0.5 / math.sqrt(test_rows) if test_rows else 0.0
     if error <= PROTOCOLS["linear"][1]:
         return CAVEAT
@@ -70,25 +70,30 @@ def caveat(test_rows: int | None) -> str:
 
 
 def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
-    """What the numbers say in plain words: where the representation beats, ties with or loses to the best baseline.
+    """The result in one sentence: where the representation beats, ties with or loses to the best baseline.
 
     Parameters
     ----------
     embeddings : mapping
-        ``{embedding: {protocol: score}}``; higher is better. All embeddings that are not ours are baselines.
+        ``{embedding: {protocol: score}}``; higher is better. All embeddings except those learned by the run
+        (representation, map, projection) are baselines.
     test_rows : int, optional
-        How many rows were scored: a difference of one of them is a tie.
+        Number of test rows: a difference of a single row counts as a tie.
+
+    Returns
+    -------
+    str
     """
     baselines = _baselines(embeddings)
     if _SUBJECT not in embeddings or not baselines:
-        return "No verdict: the evaluation holds no representation beside a baseline."
-    ours, named = embeddings[_SUBJECT], [_SPOKEN.get(name, name) for name in baselines]
+        return "No verdict: the evaluation has no representation, or no baseline."
+    ours, named = embeddings[_SUBJECT], [_TEXT_NAMES.get(name, name) for name in baselines]
     parts: dict[Outcome, list[str]] = {"beats": [], "ties": [], "loses": []}
-    for key in _IN_WORDS:
-        judged = _judge(embeddings, key, test_rows)
-        if judged is None:
+    for key in _VERDICT_PROTOCOLS:
+        compared = _compare(embeddings, key, test_rows)
+        if compared is None:
             continue
-        outcome, _ = judged
+        outcome, _ = compared
         theirs = [score(embeddings[name].get(key)) for name in baselines]
         best = max(value for value in theirs if value is not None)
         if outcome == "beats":
@@ -109,14 +114,14 @@ def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
 
 
 def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: bool = False) -> Comparison:
-    """The comparison table, baselines first; equal scores share the mark of the best in their column.
+    """The comparison table, baselines first; all cells with the best score of a column are marked.
 
-    With `unit_rows` its columns are the clusterings of rows scaled to length 1, without it all other protocols.
+    With `unit_rows` the columns are the clusterings of rows normalized to length 1, otherwise all other protocols.
     """
     present = {key for scores in embeddings.values() for key in scores}
     keys = [key for key in PROTOCOLS if key in present] + sorted(present - PROTOCOLS.keys())
     keys = [key for key in keys if key.endswith("_l2") == unit_rows]
-    names = [*_baselines(embeddings), *(name for name in embeddings if name in _OURS)]
+    names = [*_baselines(embeddings), *(name for name in embeddings if name in _LEARNED)]
     best = {
         key: max((s for n in names if (s := score(embeddings[n].get(key))) is not None), default=None) for key in keys
     }
@@ -124,37 +129,38 @@ def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: b
     for name in names:
         values = [score(embeddings[name].get(key)) for key in keys]
         cells = (Cell(v, v is not None and v == best[k]) for k, v in zip(keys, values, strict=True))
-        rows.append((_SHOWN.get(name, name), tuple(cells)))
+        rows.append((_TABLE_NAMES.get(name, name), tuple(cells)))
     return Comparison(
         columns=tuple(PROTOCOLS[key][0] if key in PROTOCOLS else key for key in keys),
         rows=tuple(rows),
-        outcomes=tuple(_judge(embeddings, key, test_rows) for key in keys),
+        outcomes=tuple(_compare(embeddings, key, test_rows) for key in keys),
     )
 
 
 def protocol_title(key: str) -> str:
-    """The title of a protocol in a list of all, the key itself where it has none."""
+    """The title of a protocol in the list of all protocols; the key itself if it has no title."""
     if key not in PROTOCOLS:
         return key
     return PROTOCOLS[key][0] + (", rows of length 1" if key.endswith("_l2") else "")
 
 
-def _judge(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outcome, float] | None:
-    """The outcome against the best baseline on one protocol and the difference to it; None without both scores."""
+def _compare(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outcome, float] | None:
+    """Outcome and difference between the representation and the best baseline; None if a score is missing."""
     ours = score(embeddings.get(_SUBJECT, {}).get(key))
     theirs = [s for name in _baselines(embeddings) if (s := score(embeddings[name].get(key))) is not None]
     if key not in PROTOCOLS or ours is None or not theirs:
         return None
     difference = ours - max(theirs)
     width = max(PROTOCOLS[key][1], 1 / test_rows if test_rows else 0.0)
-    if abs(difference) <= width + 1e-9:  # 0.955 - 0.940 is a tie, though binary floats make it 0.0150...01
+    if abs(difference) <= width + 1e-9:  # 0.955 - 0.940 is a tie, although it is 0.0150...01 in binary floats
         return "ties", difference
     return ("beats" if difference > 0 else "loses"), difference
 
 
 def _baselines(embeddings: Scores) -> list[str]:
-    others = [name for name in embeddings if name not in _OURS]
-    return [*(name for name in _ORDER if name in others), *(name for name in others if name not in _ORDER)]
+    others = [name for name in embeddings if name not in _LEARNED]
+    known = [name for name in _BASELINE_ORDER if name in others]
+    return [*known, *(name for name in others if name not in _BASELINE_ORDER)]
 
 
 def _listed(items: Iterable[str]) -> str:

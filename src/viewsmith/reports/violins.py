@@ -1,4 +1,4 @@
-"""The most varied features of samples and of their generated views as split violins."""
+"""The features of samples and of their generated views as split violins; of many, those with the largest variance."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_FEATURES = 12
-_FEW = 10  # a density of fewer values says more of the kernel than of them: they are drawn as dots
-_ENDS = 0.005
+_FEW = 10  # fewer values are drawn as dots: their density would depend on the kernel more than on the values
+_ENDS = 0.005  # quantile left out at either end
 _POINTS = 100
-_HALF, _HAIR = 0.4, 0.012
-_FLATTENED = 0.04
-_SLOT_LETTERS = 100
+_HALF_WIDTH, _MIN_WIDTH = 0.4, 0.012
+_FLATTENED = 0.04  # a feature whose spread is below this fraction of the axis would look flat
+_SLOT_LETTERS = 100  # letters that fit under all violins together without slanting the labels
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class DrawnViolins:
 
 
 def draw_violins(item: FeatureViolins) -> DrawnViolins:
-    """Draw the features that vary most in the originals, from the most varied on: originals left, views right."""
+    """Draw the features with the largest variance in the originals, in that order: originals left, views right."""
     originals, views = np.asarray(item.originals, dtype=np.float64), np.asarray(item.views, dtype=np.float64)
     names = item.feature_names if item.feature_names is not None else [f"feature {i}" for i in range(views.shape[1])]
     shown = np.argsort(-originals.std(axis=0), kind="stable")[:MAX_FEATURES]
     originals, views, labels = originals[:, shown], views[:, shown], [str(names[i]) for i in shown]
     few = min(len(originals), len(views)) < _FEW
-    told = "" if few else _told(originals, views, labels)
+    summary = "" if few else _summary(originals, views, labels)
     note = f"Left: {len(originals):,} originals. Right: {len(views):,} generated views. "
     if max(len(originals), len(views)) >= _FEW:
         note += "White lines: median and quartiles; the outermost 0.5% at either end are left out. "
@@ -55,13 +55,13 @@ def draw_violins(item: FeatureViolins) -> DrawnViolins:
             _half(axes, originals[:, i], i, -1, BLUE)
             _half(axes, views[:, i], i, 1, VERMILION)
         _label(axes, short, unit, slanted=slanted)
-        alt = f"Violins of {len(shown)} features, originals left and generated views right. {told}".strip()
+        alt = f"Violins of {len(shown)} features, originals left and generated views right. {summary}".strip()
         picture = as_svg(figure, alt)
-    return DrawnViolins(item.name, item.caption, (note + told).strip(), picture)
+    return DrawnViolins(item.name, item.caption, (note + summary).strip(), picture)
 
 
-def _told(originals: np.ndarray, views: np.ndarray, labels: list[str]) -> str:
-    """In words, how far the views have shifted and narrowed, in standard deviations of the originals."""
+def _summary(originals: np.ndarray, views: np.ndarray, labels: list[str]) -> str:
+    """Shift and spread of the views in words, in standard deviations of the originals."""
     spread = originals.std(axis=0)
     varied = np.flatnonzero(spread > 0)
     if not len(varied):
@@ -70,13 +70,14 @@ def _told(originals: np.ndarray, views: np.ndarray, labels: list[str]) -> str:
     shift = np.abs(np.median(views, axis=0) - np.median(originals, axis=0))[varied] / spread[varied]
     most = int(shift.argmax())
     return (
-        f"The views spread {ratio:.2f} times as widely as the originals (median of these features); the median that "
-        f"has shifted most is that of {shorten(labels[varied[most]])}, by {shift[most]:.2f} standard deviations."
+        f"The standard deviation of the views is {ratio:.2f} times that of the originals (median of these features); "
+        f"the largest shift of a median is that of {shorten(labels[varied[most]])}, {shift[most]:.2f} standard "
+        "deviations."
     )
 
 
 def _on_one_scale(originals: np.ndarray, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
-    """Both standardized by the originals where a shared axis in their own units would flatten a feature."""
+    """Both arrays and their unit; standardized by the originals if a feature would look flat on a common axis."""
     spread = originals.std(axis=0)
     width = max(originals.max(), views.max()) - min(originals.min(), views.min())
     if not (spread[spread > 0] < _FLATTENED * width).any():
@@ -89,16 +90,16 @@ def _half(axes: Axes, values: np.ndarray, position: int, side: int, color: str) 
     """One half of a violin, left (-1) or right (1) of `position`."""
     inner = position + 0.02 * side
     low, high = np.quantile(values, [_ENDS, 1 - _ENDS])
-    if low == high:  # one value alone has no density
-        axes.plot([inner, inner + side * _HALF], [low, low], color=color, linewidth=1.8, solid_capstyle="butt")
+    if low == high:  # a constant has no density
+        axes.plot([inner, inner + side * _HALF_WIDTH], [low, low], color=color, linewidth=1.8, solid_capstyle="butt")
         return
     if len(values) < _FEW:
         axes.scatter(np.full(len(values), inner + 0.14 * side), values, s=14, color=color, alpha=0.8, linewidths=0)
         return
     grid = np.linspace(low, high, _POINTS)
     density = kernel_density(values, grid)
-    # Of all halves alike: a narrow one must not flatten the others. A thin tail still has a line.
-    width = np.maximum(_HALF * density / density.max(), _HAIR)
+    # All halves have the same maximal width: a narrow distribution must not flatten the others. Tails keep a thin line.
+    width = np.maximum(_HALF_WIDTH * density / density.max(), _MIN_WIDTH)
     axes.fill_betweenx(grid, inner, inner + side * width, color=color, alpha=0.8, linewidth=0)
     for quantile, line in ((0.25, 0.7), (0.5, 1.6), (0.75, 0.7)):
         at = np.quantile(values, quantile)
@@ -107,10 +108,20 @@ def _half(axes: Axes, values: np.ndarray, position: int, side: int, color: str) 
 
 
 def kernel_density(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Gaussian kernel density of (n,) `values` at the (g,) evenly spaced points of `grid`, of no particular area.
+    """Gaussian kernel density estimate, not normalized.
 
-    Silverman's bandwidth (1986, equation 3.31), at least one step of the grid. Values are counted at the nearest point
-    of the grid first, so that the cost of many is that of counting them; those beyond its ends do not count.
+    Silverman's bandwidth (1986, equation 3.31), at least one step of the grid. Values are first binned to the nearest
+    point of the grid, so the time for many values is that of counting; values beyond the grid are left out.
+
+    Parameters
+    ----------
+    values : (n,) array
+    grid : (g,) array
+        Evenly spaced points.
+
+    Returns
+    -------
+    (g,) array
     """
     step = grid[1] - grid[0]
     quarter, three = np.quantile(values, [0.25, 0.75])

@@ -264,7 +264,7 @@ class Trainer:
         number = 2 if self._stop else int(late)
         if distributed.is_distributed():
             # All have to stop at the same step; asking one another at the end of an epoch is often enough.
-            number = distributed.any_says(number, self.device) if self.step == self.steps_per_epoch else 0
+            number = distributed.max_over_processes(number, self.device) if self.step == self.steps_per_epoch else 0
         reasons: list[Status | None] = [None, "time limit", "interrupted"]
         return reasons[number]
 

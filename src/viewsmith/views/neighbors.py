@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.losses.nt_xent import squared_distances, unit
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 
@@ -92,7 +92,7 @@ class PrincipalSpace:
 
     def fit(self, pool: Rows) -> Tensor:
         """Take the axes of the pool; returns its coordinates, (n, k)."""
-        rows = in_blocks(self.features, pool)
+        rows = apply_in_blocks(self.features, pool)
         self.axes = PrincipalAxes(rows.shape[1], min(self.components, *rows.shape)).to(rows)
         self.axes.fit(rows)
         return self.axes(rows)

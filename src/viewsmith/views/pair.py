@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.method import Batch
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.views.base import Pair, ViewMaker
 from viewsmith.views.fixed.vectors import NeighborGraph
 
@@ -116,5 +116,5 @@ class ViewPair(nn.Module):
         encoder.eval()
         for maker in self.makers:
             if isinstance(maker, NeighborGraph):
-                maker.refresh(lambda pool: in_blocks(lambda x: encoder(x).float(), pool, 256))
+                maker.refresh(lambda pool: apply_in_blocks(lambda x: encoder(x).float(), pool, 256))
         encoder.train(training)

@@ -21,7 +21,7 @@ from viewsmith.estimators.plan import Resolved
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
 from viewsmith.frameworks.common import head_width
 from viewsmith.losses.oucl import Logits
-from viewsmith.networks.lab import ColorSplit
+from viewsmith.networks.color_split import ColorSplit
 from viewsmith.networks.per_view import ViewEncoders, ViewHeads
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 

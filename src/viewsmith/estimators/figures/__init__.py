@@ -11,16 +11,16 @@ import numpy as np
 from viewsmith.data import Dataset
 from viewsmith.domains import domain_of
 from viewsmith.reports import (
-    Choices,
     EmbeddingMap,
     FeatureProfile,
     FeatureViolins,
     Gallery,
     SimilarityHistogram,
     SortedSimilarities,
+    TransformProbabilities,
     two_dimensional_map,
 )
-from viewsmith.reports.placement import like_sample
+from viewsmith.reports.placement import match_sample_shape
 
 COMPARED = 400  # samples whose views are compared
 
@@ -34,8 +34,8 @@ class Figures:
     profiles: list[FeatureProfile] = field(default_factory=list)
     violins: list[FeatureViolins] = field(default_factory=list)
     histograms: list[SimilarityHistogram] = field(default_factory=list)
-    orders: list[SortedSimilarities] = field(default_factory=list)
-    choices: list[Choices] = field(default_factory=list)
+    sorted_similarities: list[SortedSimilarities] = field(default_factory=list)
+    transform_probabilities: list[TransformProbabilities] = field(default_factory=list)
     map_rows: np.ndarray | None = None  # numbers of the rows in the maps
 
     def by_kind(self) -> dict[str, list[Any]]:
@@ -89,7 +89,7 @@ def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, d
         found.map_rows = index
     if draw is not None:
         samples = gallery_samples(dataset)
-        views = like_sample(draw(samples, 6, pool=dataset.x_train), samples)
+        views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
         found.galleries.append(Gallery("Views", caption, samples, views, domain_of(dataset.domain).picture))
     return found

@@ -14,8 +14,8 @@ from viewsmith.domains import Domain
 from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.plan import Resolved
 from viewsmith.methods.crl_tac import CRLTACMethod
-from viewsmith.reports import Choices, FeatureProfile, Gallery, SortedSimilarities
-from viewsmith.reports.placement import like_sample
+from viewsmith.reports import FeatureProfile, Gallery, SortedSimilarities, TransformProbabilities
+from viewsmith.reports.placement import match_sample_shape
 from viewsmith.views.learned.transforms import Crops, Masks
 
 PAIRS = 400  # samples whose pairs are compared, and whose P(T|x) is averaged
@@ -45,18 +45,18 @@ class ChannelModel(Protocol):
 def channel_figures(model: ChannelModel, x: np.ndarray, samples: np.ndarray) -> Figures:
     """P(T|x) as heat maps (crops of images) or bars, the features that masks keep, sorted similarities of pairs."""
     family, some = model.method_.channel.family, x[:PAIRS]
-    found = Figures(orders=[_sorted(model, some)])
+    found = Figures(sorted_similarities=[_sorted(model, some)])
     if isinstance(family, Crops):
         found.galleries.append(heat_maps(model, samples))
         return found
     p = model.distribution(some)
-    found.choices.append(_choices(model, p, samples[:BARS]))
+    found.transform_probabilities.append(_transform_probabilities(model, p, samples[:BARS]))
     if isinstance(family, Masks):
         found.profiles.append(_kept(model, family, p))
     return found
 
 
-def _choices(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> Choices:
+def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> TransformProbabilities:
     """Bars of P(T|x), (n, M), of the first rows, beside the images that they are, and of all rows."""
     family = model.method_.channel.family
     names = family.names or [f"transformation {number}" for number in range(family.size)]
@@ -66,9 +66,11 @@ def _choices(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> Choices
         f"transformations (mean effective number), all rows together from {all_rows:.3g}"
     )
     images = model.domain_.picture == "pixels" and model.views_like_samples
-    views = like_sample(_most_probable(model, p[: len(samples)], samples), samples) if images else None
+    views = match_sample_shape(_most_probable(model, p[: len(samples)], samples), samples) if images else None
     of = p[: len(samples)]
-    return Choices("What the channel chooses", caption, names, of, p.mean(axis=0), samples if images else None, views)
+    return TransformProbabilities(
+        "What the channel chooses", caption, names, of, p.mean(axis=0), samples if images else None, views
+    )
 
 
 @torch.no_grad()

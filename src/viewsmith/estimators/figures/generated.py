@@ -13,7 +13,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
 from viewsmith.core.registry import get
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.domains import Domain
@@ -73,12 +73,12 @@ def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Si
     generator = stream(model.resolved_.seed, "similarities", device=scaled.device)
 
     def represented(rows: torch.Tensor) -> torch.Tensor:
-        return unit(in_blocks(lambda block: model.method_.represent(block).float(), rows, 64))
+        return unit(apply_in_blocks(lambda block: model.method_.represent(block).float(), rows, 64))
 
     found = {}
     with torch.no_grad():
         h = represented(scaled)
-        views = in_blocks(lambda block: model.method_.view(block, generator=generator), scaled, 64)
+        views = apply_in_blocks(lambda block: model.method_.view(block, generator=generator), scaled, 64)
         found["generated"] = (h * represented(views)).sum(1).cpu().numpy()
         for name, maker in _others(model).items():
             if maker.needs_pool:

@@ -1,1 +1,1 @@
-"""Denoisers of the conditional diffusion: noised codes, time steps, conditions to predictions like the codes."""
+"""Denoisers of the conditional diffusion model: from noised codes, time steps and conditions to predictions."""

@@ -1,4 +1,4 @@
-"""Denoisers of images: noised (B, C, H, W), H and W at least 8, to predictions of the same shape; see the package."""
+"""Denoisers of images: noised codes (B, C, H, W), H and W at least 8, to predictions of the same shape."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.networks.denoisers.layers import Modulation, TimeCode, zero_start
-from viewsmith.networks.resnet import check_pixels
+from viewsmith.networks.denoisers.layers import Modulation, TimestepEmbedding, zero_initialized
+from viewsmith.networks.resnet import check_image_size
 
 SMALLEST = 8
 TIME_WIDTH = 64
 
 
 class ImageDenoiser(nn.Module):
-    """A U-Net (Ronneberger et al. 2015) made for one CPU core: no convolution runs at full resolution.
+    """A U-Net (Ronneberger et al. 2015) designed for one CPU core: no convolution runs at full resolution.
 
-    Squares of 2x2 pixels become the channels of one position; residual convolutions work on these, and on two maps of
-    half and a quarter of their resolution with two and four times the channels. The time sets scale and shift before
-    each, and the condition is added there.
+    Blocks of 2x2 pixels become the channels of one position. Residual convolutions run at this resolution, and at half
+    and a quarter of it with two and four times the channels. The time determines scale and shift before each
+    convolution, and the projected condition is added there.
 
-    What it sees is mostly the noised image itself, of which the noise, the velocity and the sample are all in part a
-    multiple. So the prediction is ``g(t) x + h(t) network(x, t, condition)`` where g and h are learned functions of
-    the time.
-    The network's end and g start at zero, so that it predicts 0 until it is trained.
+    Noise, velocity and sample all contain a multiple of the noised image x. So the prediction is
+    ``g(t) x + h(t) network(x, t, condition)``, where g and h are learned functions of the time. The last layer and g
+    are initialized with 0, so the network predicts 0 before training.
 
-    Made for "v" predictions.
+    Designed for "v" predictions.
 
     Parameters
     ----------
@@ -38,16 +37,16 @@ class ImageDenoiser(nn.Module):
     width : int
         Channels at half the resolution of the image, a multiple of 8.
     levels : int
-        Resolutions worked at.
+        Number of resolutions.
     """
 
     def __init__(self, channels: int, condition: int, *, width: int = 32, levels: int = 3) -> None:
         super().__init__()
-        self.time = TimeCode(TIME_WIDTH)
+        self.time = TimestepEmbedding(TIME_WIDTH)
         self.first = nn.Conv2d(4 * channels, width, 3, 1, 1)
         self.body = _Level(width, condition, levels)
-        self.last = zero_start(nn.Conv2d(width, 4 * channels, 3, 1, 1))
-        self.factors = zero_start(nn.Linear(TIME_WIDTH, 2))
+        self.last = zero_initialized(nn.Conv2d(width, 4 * channels, 3, 1, 1))
+        self.factors = zero_initialized(nn.Linear(TIME_WIDTH, 2))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
         """Predictions like x (B, C, H, W), from times (B,), 0 to 999, and conditions (B, c).
@@ -55,17 +54,17 @@ class ImageDenoiser(nn.Module):
         Raises
         ------
         InputError
-            The images have less than 8 pixels on a side.
+            The images are smaller than 8 x 8 pixels.
         """
-        check_pixels(x, SMALLEST)
+        check_image_size(x, SMALLEST)
         time = self.time(t)
         g, log_h = self.factors(time)[:, :, None, None].split(1, dim=1)
         h = self.body(self.first(F.pixel_unshuffle(_even(x), 2)), time, condition)
-        return g * x + log_h.exp() * _cut(F.pixel_shuffle(self.last(h), 2), x)
+        return g * x + log_h.exp() * _crop_to(F.pixel_shuffle(self.last(h), 2), x)
 
 
 class _Level(nn.Module):
-    """Residual convolutions at one resolution, and between them those at half of it with twice the channels."""
+    """Two residual convolutions at one resolution; between them a level at half of it with twice the channels."""
 
     def __init__(self, width: int, condition: int, levels: int) -> None:
         super().__init__()
@@ -81,53 +80,54 @@ class _Level(nn.Module):
         h = self.before(h, time, condition)
         if self.inner is not None:
             inner = self.inner(self.shrink(_even(h)), time, condition)
-            h = h + _cut(F.pixel_shuffle(self.enlarge(inner), 2), h)
+            h = h + _crop_to(F.pixel_shuffle(self.enlarge(inner), 2), h)
         after: Tensor = self.after(h, time, condition)
         return after
 
 
 class _Residual(nn.Module):
-    """A 3x3 convolution beside a shortcut, after a norm that time and condition modulate.
+    """A 3x3 convolution with a shortcut, after a norm that time and condition modulate.
 
-    Two convolutions a shortcut were no better at half as many shortcuts, and half as fast.
+    Blocks with two convolutions were not better with half as many blocks, and half as fast.
     """
 
     def __init__(self, width: int, condition: int) -> None:
         super().__init__()
         self.norm = nn.GroupNorm(8, width, affine=False)
         self.modulate = Modulation(TIME_WIDTH, width)
-        self.told = nn.Linear(condition, width)
+        self.condition = nn.Linear(condition, width)
         self.conv = nn.Conv2d(width, width, 3, 1, 1)
 
     def forward(self, h: Tensor, time: Tensor, condition: Tensor) -> Tensor:
-        residual: Tensor = self.conv(F.silu(self.modulate(self.norm(h), time, self.told(condition))))
+        residual: Tensor = self.conv(F.silu(self.modulate(self.norm(h), time, self.condition(condition))))
         return h + residual
 
 
 def _even(h: Tensor) -> Tensor:
-    """The map with a row or column of zeros more where its number is odd."""
+    """The map with a row or column of zeros added if its height or width is odd."""
     height, width = h.shape[2:]
     return F.pad(h, (0, width % 2, 0, height % 2)) if height % 2 or width % 2 else h
 
 
-def _cut(h: Tensor, like: Tensor) -> Tensor:
-    """The map without what `_even` added."""
+def _crop_to(h: Tensor, like: Tensor) -> Tensor:
+    """The map without the rows and columns that `_even` added."""
     return h[:, :, : like.shape[2], : like.shape[3]]
 
 
 class PublishedImageDenoiser(nn.Module):
-    """The U-Net of DiffAug for images (Zang et al. 2024, appendix D.2, listing 1), with the condition that it lacks.
+    """The U-Net of DiffAug for images (Zang et al. 2024, appendix D.2, listing 1), with an input for the condition.
 
-    The paper's: 16 channels at full resolution; three halvings to 32, 64 and 64 channels, three ways back to 32, 16 and
-    16 beside what was skipped, self-attention after each of the six; a 1x1 convolution at the end; 256 sines and
-    cosines of the time.
+    From the paper: 16 channels at full resolution; three downsampling blocks with 32, 64 and 64 channels; three
+    upsampling blocks with 32, 16 and 16 channels and skip connections; self-attention after each of these; a last 1x1
+    convolution; 256 sines and cosines of the time.
 
-    Ours, because the listing names the blocks without saying what is in them: they are those of the common tutorial
-    network of the same names (see `_DoubleConv`, `_Resized`, `_SelfAttention`). Images whose sides do not halve evenly
-    lose the odd row at a halving and are enlarged to the size of what was skipped. The listing has no way in for the
-    condition, without which there is no conditional generator: a linear layer of it is added to the time code.
+    Not in the paper: the listing names the blocks without their layers; here they are those of the common tutorial
+    network with the same names (see `_DoubleConv`, `_ResamplingBlock`, `_SelfAttention`). If a side is odd,
+    downsampling drops the last row or column, and upsampling interpolates to the size of the skip connection. The
+    listing has no input for the condition, which a conditional generator needs: a linear layer of the condition is
+    added to the timestep embedding.
 
-    No layer starts at zero: an untrained network predicts something, unlike the other denoisers.
+    No layer is initialized with 0: unlike the other denoisers it does not predict 0 before training.
 
     Parameters
     ----------
@@ -141,9 +141,13 @@ class PublishedImageDenoiser(nn.Module):
         super().__init__()
         self.condition = nn.Linear(condition, 256)
         self.first = _DoubleConv(channels, 16)
-        self.down = nn.ModuleList([_Resized(16, 32, 32), _Resized(32, 64, 64), _Resized(64, 64, 64)])
+        self.down = nn.ModuleList(
+            [_ResamplingBlock(16, 32, 32), _ResamplingBlock(32, 64, 64), _ResamplingBlock(64, 64, 64)]
+        )
         self.down_attention = nn.ModuleList([_SelfAttention(n) for n in (32, 64, 64)])
-        self.up = nn.ModuleList([_Resized(128, 32, 64), _Resized(64, 16, 32), _Resized(32, 16, 16)])
+        self.up = nn.ModuleList(
+            [_ResamplingBlock(128, 32, 64), _ResamplingBlock(64, 16, 32), _ResamplingBlock(32, 16, 16)]
+        )
         self.up_attention = nn.ModuleList([_SelfAttention(n) for n in (32, 16, 16)])
         self.last = nn.Conv2d(16, channels, 1)
 
@@ -153,32 +157,32 @@ class PublishedImageDenoiser(nn.Module):
         Raises
         ------
         InputError
-            The images have less than 8 pixels on a side.
+            The images are smaller than 8 x 8 pixels.
         """
-        check_pixels(x, SMALLEST)
-        code = _listed_time_code(t).to(condition.dtype) + self.condition(condition)
+        check_image_size(x, SMALLEST)
+        embedding = _published_time_embedding(t).to(condition.dtype) + self.condition(condition)
         h = self.first(x)
         skipped = []
         for block, attend in zip(self.down, self.down_attention, strict=True):
             skipped.append(h)
-            h = attend(block(F.max_pool2d(h, 2), code))
+            h = attend(block(F.max_pool2d(h, 2), embedding))
         for block, attend in zip(self.up, self.up_attention, strict=True):
             skip = skipped.pop()
             h = F.interpolate(h, size=skip.shape[2:], mode="bilinear", align_corners=True)
-            h = attend(block(torch.cat([skip, h], dim=1), code))
+            h = attend(block(torch.cat([skip, h], dim=1), embedding))
         prediction: Tensor = self.last(h)
         return prediction
 
 
-def _listed_time_code(t: Tensor) -> Tensor:
-    """Lines 20 to 25 of listing 1, (B,) to (B, 256): frequencies 10,000^(-k / 128), which end short of 1 / 10,000."""
+def _published_time_embedding(t: Tensor) -> Tensor:
+    """Listing 1, lines 20 to 25, (B,) to (B, 256): frequencies 10,000^(-k / 128), which do not reach 1 / 10,000."""
     rates = torch.exp(torch.arange(128, device=t.device) * (-math.log(10_000) / 128))
     angles = t[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
 class _DoubleConv(nn.Module):
-    """Convolution - GroupNorm - GELU - convolution - GroupNorm, or GELU of that added to its input."""
+    """Convolution - GroupNorm - GELU - convolution - GroupNorm; with `residual` GELU of the sum with the input."""
 
     def __init__(self, n_in: int, n_out: int, middle: int | None = None, *, residual: bool = False) -> None:
         super().__init__()
@@ -197,8 +201,8 @@ class _DoubleConv(nn.Module):
         return F.gelu(h + change) if self.residual else change
 
 
-class _Resized(nn.Module):
-    """What follows a halving or doubling: a residual double convolution, a plain one, and a bias from the code."""
+class _ResamplingBlock(nn.Module):
+    """The block after down- or upsampling: a residual and a plain double convolution, and a bias from the embedding."""
 
     def __init__(self, n_in: int, n_out: int, middle: int) -> None:
         super().__init__()
@@ -206,13 +210,13 @@ class _Resized(nn.Module):
         self.change = _DoubleConv(n_in, n_out, middle)
         self.bias = nn.Linear(256, n_out)
 
-    def forward(self, h: Tensor, code: Tensor) -> Tensor:
-        changed: Tensor = self.change(self.same(h)) + self.bias(F.silu(code))[:, :, None, None]
+    def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
+        changed: Tensor = self.change(self.same(h)) + self.bias(F.silu(embedding))[:, :, None, None]
         return changed
 
 
 class _SelfAttention(nn.Module):
-    """Attention of 4 heads over all positions after a LayerNorm, then two linear layers after another, both added."""
+    """Two residual layers, each with a LayerNorm first: attention over all positions, then two linear layers."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the denoisers share: what they know of the time step, and ends that start at zero."""
+"""Layers of the denoisers: timestep embedding, modulation, and zero initialization."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ Layer = TypeVar("Layer", nn.Linear, nn.Conv1d, nn.Conv2d)
 
 
 def time_features(t: Tensor, width: int) -> Tensor:
-    """Sinusoidal features of the time steps, sines, then cosines: (B,) to (B, width).
+    """Sinusoidal features of time steps: sines, then cosines (Vaswani et al. 2017, section 3.5, for positions).
 
-    As positions in Vaswani et al. 2017, section 3.5. Frequencies fall geometrically from 1 to 1/10,000. An odd width
-    ends in a column of zeros. Float64 times give
-    float64 features, all others float32.
+    Frequencies fall geometrically from 1 to 1/10,000. For an odd width the last column is zero.
+
+    Parameters
+    ----------
+    t : Tensor, shape (B,)
+    width : int
+
+    Returns
+    -------
+    Tensor, shape (B, width)
+        float64 if `t` is, else float32.
     """
     half = width // 2
     dtype = t.dtype if t.dtype == torch.float64 else torch.float32
@@ -26,36 +34,49 @@ def time_features(t: Tensor, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos(), angles.new_zeros(len(t), width - 2 * half)], dim=1)
 
 
-class TimeCode(nn.Linear):
-    """A learned code of the time steps, (B,) to (B, width)."""
+class TimestepEmbedding(nn.Linear):
+    """A learned embedding of time steps, (B,) to (B, width)."""
 
     def __init__(self, width: int) -> None:
         super().__init__(width, width)
 
     def forward(self, t: Tensor) -> Tensor:
-        # Times must not be rounded in half precision, and weights of float64 get features of float64.
+        # Times must not be rounded to half precision; float64 weights get float64 features.
         precise = torch.promote_types(self.weight.dtype, torch.float32)
         features = time_features(t.to(precise), self.in_features).to(self.weight.dtype)
         return F.silu(super().forward(features))
 
 
 class Modulation(nn.Module):
-    """Scale and shift from the time's code, and what the condition says, on each channel (FiLM: Perez et al. 2018)."""
+    """Scale and shift each channel, depending on time and condition (FiLM: Perez et al. 2018)."""
 
     def __init__(self, time_width: int, width: int) -> None:
         super().__init__()
         self.factors = nn.Linear(time_width, 2 * width)
 
-    def forward(self, h: Tensor, time: Tensor, told: Tensor | None = None) -> Tensor:
-        """``(1 + scale) h + shift + told``, (B, width, ...), of `time` (B, time_width) and `told` (B, width)."""
+    def forward(self, h: Tensor, time: Tensor, condition: Tensor | None = None) -> Tensor:
+        """``(1 + scale) h + shift + condition``, where the time determines scale and shift.
+
+        Parameters
+        ----------
+        h : Tensor, shape (B, width, ...)
+        time : Tensor, shape (B, time_width)
+            Timestep embedding.
+        condition : Tensor, shape (B, width), optional
+            Projected condition.
+
+        Returns
+        -------
+        Tensor, shape (B, width, ...)
+        """
         scale, shift = self.factors(time).chunk(2, dim=1)
-        shift = shift if told is None else shift + told
+        shift = shift if condition is None else shift + condition
         per_channel = (*scale.shape, *[1] * (h.ndim - 2))
         return torch.addcmul(shift.view(per_channel), h, (1 + scale).view(per_channel))
 
 
-def zero_start(layer: Layer) -> Layer:
-    """The layer with weights and bias at zero: what it ends predicts 0 until it has learned."""
+def zero_initialized(layer: Layer) -> Layer:
+    """The layer with weights and bias set to 0; a network that ends in it predicts 0 before training."""
     nn.init.zeros_(layer.weight)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)

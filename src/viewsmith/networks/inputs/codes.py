@@ -1,4 +1,4 @@
-"""What the generator sees in place of scaled samples, within the range that its sampler clips to, and the way back."""
+"""Codes: the form in which a diffusion model gets scaled samples, in a known range, and the inverse transform."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from viewsmith.core.samples import Rows
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 
-# Numbers of the training rows looked at in one go.
+# Number of values of the training rows processed at a time.
 BLOCK = 1 << 22
 
 
 class VectorCodes(nn.Module):
-    """Vectors (B, d), centered and divided by one scale, so that codes have mean 0 and root mean square 1.
+    """Codes of vectors (B, d): centered and divided by one scale, so that they have mean 0 and root mean square 1.
 
-    The proportions of the features stay as the scaling of the data left them. Where an encoder reads principal axes
-    alone, the codes are the coordinates on these: a generator of 50 numbers instead of thousands. The way back from
-    them is the regression of the rows on their codes, of all linear ways the one with the smallest squared error;
+    The ratios of the features' scales do not change. If the encoder starts with principal axes, the codes are the
+    coordinates on these axes, so that the diffusion model generates 50 values instead of thousands. They are decoded by
+    the linear regression of the rows on their codes, which has the smallest squared error of all linear decoders;
     ``encode(decode(u))`` is u.
 
     Parameters
@@ -29,7 +29,7 @@ class VectorCodes(nn.Module):
     n_features : int
         d.
     axes : PrincipalAxes, optional
-        The encoder's, read by `fit` and not kept.
+        The axes of the encoder; copied by `fit`.
 
     Attributes
     ----------
@@ -40,6 +40,7 @@ class VectorCodes(nn.Module):
     low, high : Tensor, shape (m,)
         Smallest and largest code of the training rows.
     axes, back : Tensor, shapes (d, m) and (m, d); (0, 0) without axes
+        Linear maps of encoding and decoding.
     """
 
     mean: Tensor
@@ -51,7 +52,7 @@ class VectorCodes(nn.Module):
 
     def __init__(self, n_features: int, axes: PrincipalAxes | None = None) -> None:
         super().__init__()
-        # A tuple hides the axes from this module's own parts: they belong to the encoder.
+        # In a tuple, so that the axes, which belong to the encoder, are not a submodule.
         self.source = (axes,)
         self.n_codes = n_features if axes is None else axes.axes.shape[1]
         projection = (0, 0) if axes is None else (n_features, self.n_codes)
@@ -64,12 +65,12 @@ class VectorCodes(nn.Module):
 
     @torch.no_grad()
     def fit(self, rows: Rows) -> None:
-        """Take center, scale, range and the way back from scaled training rows (n, d), a block at a time.
+        """Fit center, scale, range and decoder to scaled training rows (n, d), block by block.
 
         Raises
         ------
         InputError
-            There are no rows, or they have another width.
+            There are no rows, or their width is not d.
         """
         shape = tuple(rows[:1].shape)
         if shape != (1, len(self.mean)):
@@ -79,28 +80,28 @@ class VectorCodes(nn.Module):
             )
         total = torch.zeros_like(self.mean, dtype=torch.float64)
         for block in _blocks(rows):
-            total += block.sum(0)  # ten times as fast on a CPU as in float64; the blocks are added in float64
+            total += block.sum(0)  # float32 within a block is ten times faster on a CPU; blocks are added in float64
         self.mean.copy_(total / len(rows))
         if self.source[0] is not None:
             self.axes.copy_(self.source[0].axes)
         self.scale.fill_(1)
         m = self.n_codes
         power = torch.zeros((m, m) if self._projects else (), dtype=torch.float64, device=self.mean.device)
-        shared = torch.zeros(self.back.shape, dtype=torch.float64, device=self.mean.device)
+        cross = torch.zeros(self.back.shape, dtype=torch.float64, device=self.mean.device)
         low, high = torch.full_like(self.low, torch.inf), torch.full_like(self.high, -torch.inf)
         for block in _blocks(rows):
             codes = self.encode(block)
             low, high = torch.minimum(low, codes.amin(0)), torch.maximum(high, codes.amax(0))
             if self._projects:
                 power += codes.T @ codes
-                shared += codes.T @ (block - self.mean)
+                cross += codes.T @ (block - self.mean)
             else:
                 power += torch.linalg.vector_norm(codes).square()
         if self._projects:
-            self.back.copy_(torch.linalg.pinv(power, hermitian=True) @ shared)
+            self.back.copy_(torch.linalg.pinv(power, hermitian=True) @ cross)
             power = power.trace()
         self.scale.copy_((power / (m * len(rows))).sqrt())
-        if self.scale == 0:  # all rows alike
+        if self.scale == 0:  # all rows are equal
             self.scale.fill_(1)
         self.low.copy_(low / self.scale)
         self.high.copy_(high / self.scale)
@@ -122,7 +123,7 @@ class VectorCodes(nn.Module):
         return (torch.addmm(self.mean, u, self.back) if self._projects else u + self.mean).to(x.dtype)
 
     def clip(self, u: Tensor) -> Tensor:
-        """Codes within the range that the training rows have in each."""
+        """Codes clipped to the range of the training rows' codes."""
         return u.clamp(self.low, self.high)
 
     def mask(self, x: Tensor) -> None:
@@ -130,20 +131,26 @@ class VectorCodes(nn.Module):
 
 
 def _blocks(rows: Rows) -> Iterator[Tensor]:
-    """Rows (n, d) in parts of about `BLOCK` numbers."""
+    """Rows (n, d) in blocks of about `BLOCK` values."""
     size = max(1, BLOCK // rows[:1].numel())
     return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 class PixelCodes(nn.Module):
-    """Images (B, C, H, W) with pixels from -1 to 1: scaled ones are (pixel - center) / scale, with pixels from 0 to 1.
+    """Codes of images (B, C, H, W): pixels from -1 to 1.
 
     Parameters
     ----------
     channels : int
         C.
     center, scale : float or sequence of float
-        Of each channel, or of all, as `viewsmith.networks.Pixels` has them.
+        Scaling of the images, per channel or for all channels, as in `viewsmith.networks.Pixels`: a scaled image is
+        (pixel - center) / scale, with pixels from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        `center` or `scale` has neither 1 nor C values.
     """
 
     center: Tensor
@@ -160,7 +167,7 @@ class PixelCodes(nn.Module):
             self.register_buffer(name, values.expand(channels).clone().view(-1, 1, 1))
 
     def fit(self, rows: Rows) -> None:
-        """Nothing is learned: the range of pixels is known."""
+        """Does nothing: the range of pixels is known."""
 
     def encode(self, x: Tensor) -> Tensor:
         return (x * self.scale + self.center) * 2 - 1
@@ -176,16 +183,16 @@ class PixelCodes(nn.Module):
 
 
 class LetterCodes(nn.Module):
-    """DNA (B, 4, L) as +1 for the letter and -1 for the others; an N, a quarter of each, is -1/2, and padding is 0."""
+    """Codes of DNA (B, 4, L): +1 for the letter and -1 for the others; -1/2 for N (1/4 each), and 0 for padding."""
 
     def fit(self, rows: Rows) -> None:
-        """Nothing is learned: the letters are known."""
+        """Does nothing: the range of letters is known."""
 
     def encode(self, x: Tensor) -> Tensor:
         return torch.where(self.mask(x), 2 * x - 1, 0)
 
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
-        """The letter of the largest code wherever `x` has a base; an N of `x` becomes a letter, padding stays."""
+        """The letter of the largest code where `x` has a base or N; padding stays."""
         letters = torch.zeros_like(x).scatter_(1, u.argmax(dim=1, keepdim=True), 1)
         return letters * self.mask(x)
 
@@ -193,7 +200,7 @@ class LetterCodes(nn.Module):
         return u.clamp(-1, 1)
 
     def mask(self, x: Tensor) -> Tensor:
-        """Where there is a base: bool, (B, 1, L)."""
+        """Which positions are not padding: bool, (B, 1, L)."""
         return real_positions(x)[:, None]
 
 

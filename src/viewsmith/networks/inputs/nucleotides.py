@@ -1,4 +1,4 @@
-"""DNA as networks take it, and back: letters to one-hot columns."""
+"""DNA as input of networks: letters to one-hot columns, and back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ LETTERS = b"ACGT"
 
 
 class Nucleotides(nn.Module):
-    """Scaled sequences (n, 4, L) from ASCII letters, uint8 (n, L), and back.
+    """ASCII letters, uint8 (n, L), to scaled sequences (n, 4, L), and back.
 
-    A C G T, in either case, become one-hot columns, N a quarter of each, and padding (0, after the end of a sequence)
-    a column of zeros.
+    A C G T (upper or lower case) become one-hot columns, N becomes 1/4 of each, and padding (0, after the end of a
+    sequence) a column of zeros.
     """
 
     codes: Tensor
@@ -29,7 +29,7 @@ class Nucleotides(nn.Module):
         return self.codes[x.int()].movedim(2, 1).contiguous()
 
     def inverse(self, x: Tensor) -> Tensor:
-        """Letters of the largest entries; N where all four are alike, 0 where there is no base."""
+        """The letters of the largest entries, uint8 (n, L); N if all four are equal, 0 for padding."""
         letters = torch.tensor(list(LETTERS), dtype=torch.uint8, device=x.device)[x.argmax(dim=1)]
         letters[x.amax(dim=1) == x.amin(dim=1)] = ord("N")
         letters[(x == 0).all(dim=1)] = 0
@@ -37,23 +37,32 @@ class Nucleotides(nn.Module):
 
 
 def real_positions(x: Tensor) -> Tensor:
-    """Which positions of scaled DNA (B, 4, L) hold a base and which are padding: bool (B, L)."""
+    """Which positions of scaled DNA (B, 4, L) are bases, not padding: bool (B, L)."""
     # Four times as fast on a CPU as (x != 0).any(dim=1).
     return x.abs().amax(dim=1) > 0
 
 
 def kmer_frequencies(x: Tensor, k: int = 4) -> Tensor:
-    """Frequencies of the 4^k words of length `k` in scaled DNA (B, 4, L), (B, 4^k); rows sum to 1, or 0 without one.
+    """Frequencies of the 4^k words of length k (k-mers).
 
-    A word that holds an N or padding is not counted.
+    Parameters
+    ----------
+    x : Tensor, shape (B, 4, L)
+        Scaled DNA.
+    k : int
+
+    Returns
+    -------
+    Tensor, shape (B, 4^k)
+        In alphabetical order. Words with an N or padding are not counted. Rows sum to 1, or to 0 if there is no word.
     """
     known = (x.amax(dim=1) > 0.5) & (x.sum(dim=1) != 0)
     windows = max(0, x.shape[2] - k + 1)
     word = x.new_zeros(len(x), windows, dtype=torch.int64)
-    whole = torch.ones(len(x), windows, dtype=torch.bool, device=x.device)
+    valid = torch.ones(len(x), windows, dtype=torch.bool, device=x.device)
     letter = x.argmax(dim=1)
     for shift in range(k):
         word = 4 * word + letter[:, shift : shift + windows]
-        whole &= known[:, shift : shift + windows]
-    counts = x.new_zeros(len(x), 4**k).scatter_add_(1, word, whole.to(x.dtype))
+        valid &= known[:, shift : shift + windows]
+    counts = x.new_zeros(len(x), 4**k).scatter_add_(1, word, valid.to(x.dtype))
     return counts / counts.sum(dim=1, keepdim=True).clamp_min(1)

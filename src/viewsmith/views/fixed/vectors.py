@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import register
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbors import PrincipalSpace, nearest_neighbors
 
@@ -122,7 +122,7 @@ class NeighborGraph(ViewMaker):
     def _coordinates(self, x: Rows) -> Tensor:
         if isinstance(x, Tensor):
             return x if self.space is None else self.space(x)
-        return in_blocks(self.space or torch.nn.Flatten(), x)
+        return apply_in_blocks(self.space or torch.nn.Flatten(), x)
 
     def partners(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
         """A random neighbor of each sample: its row number in the pool, (B,)."""

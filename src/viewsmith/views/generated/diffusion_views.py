@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.losses.nt_xent import unit
 from viewsmith.views.base import Generators, randn
 from viewsmith.views.generated.cache import Make, ViewCache
@@ -234,7 +234,7 @@ class GeneratedViews(nn.Module):
         """y of all training rows, (n, m)."""
         if self._y is None:
             with torch.no_grad():
-                self._y = in_blocks(lambda x: self.encoder(x).float(), self._prepared(), 256)
+                self._y = apply_in_blocks(lambda x: self.encoder(x).float(), self._prepared(), 256)
         return self._y
 
     def _filled(self, number: int) -> ViewCache:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.neighbors import nearest_neighbors
 
@@ -190,7 +190,7 @@ def foreground_or_crowding(encoder: nn.Module, rows: Rows, maps: FrozenMaps | No
         Of images, by a network of their own.
     """
     if rows[:1].ndim < 4:
-        return density_share(in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu(), torch.zeros(0)
+        return density_share(apply_in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu(), torch.zeros(0)
     return image_fractions(FeatureMap(encoder, rows[:1]) if maps is None else maps, rows)
 
 

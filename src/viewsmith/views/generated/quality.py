@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map_pools, pair_quality
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.base import CropBoxes
@@ -116,7 +116,7 @@ class ViewQuality(nn.Module):
         assert isinstance(self.maps, FeatureMap)
         encoders = [getattr(framework, name) for name in ("encoder", "encoder_copy") if hasattr(framework, name)]
         passes: Passes = [[] for _ in encoders]
-        hooks = [self.maps.listen(*each) for each in zip(encoders, passes, strict=True)]
+        hooks = [self.maps.record(*each) for each in zip(encoders, passes, strict=True)]
         try:
             yield passes
         finally:
@@ -169,7 +169,7 @@ class ViewQuality(nn.Module):
             found = (maps(quarters).float() @ axes).unflatten(0, (len(x), 2, 2))
             return found.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3).half()
 
-        self.kept = [in_blocks(look, each, BLOCK) for each in sources]
+        self.kept = [apply_in_blocks(look, each, BLOCK) for each in sources]
 
     @torch.no_grad()
     def cached(self, index: Tensor, sources: tuple[Tensor, Tensor], crops: tuple[CropBoxes, CropBoxes]) -> Tensor:

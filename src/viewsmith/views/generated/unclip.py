@@ -18,7 +18,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.losses.quality import map_pools, pair_quality
-from viewsmith.networks.clip import is_local, see
+from viewsmith.networks.clip import clip_features, is_local_folder
 from viewsmith.views.base import randn
 from viewsmith.views.generated.noise_level import foreground_fractions
 
@@ -104,7 +104,7 @@ class StableUnCLIP:
             importlib.import_module("transformers")
         except ImportError as error:
             raise MissingExtra(error.name or "diffusers", "unclip", "the generator 'unclip'") from error
-        local = is_local(where, "weights of Stable unCLIP", "diffusers")
+        local = is_local_folder(where, "weights of Stable unCLIP", "diffusers")
         device = torch.device(device)
         try:
             pipeline = diffusers.StableUnCLIPImg2ImgPipeline.from_pretrained(
@@ -161,7 +161,7 @@ class StableUnCLIP:
         crop = settings.crop_size
         size = (crop, crop) if isinstance(crop, int) else (crop["height"], crop["width"])
         pixels = _color(rows).to(self.device)
-        output, maps = see(self.pipeline.image_encoder, pixels, size, settings.image_mean, settings.image_std)
+        output, maps = clip_features(self.pipeline.image_encoder, pixels, size, settings.image_mean, settings.image_std)
         return output.image_embeds, maps
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.core.samples import Rows, in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.losses.info_max import entropy
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.learned.transforms import Crops, Family, crop_grid
@@ -79,7 +79,7 @@ class AugmentationChannel(ViewMaker):
         InputError
             It fails, or gives something else.
         """
-        return in_blocks(lambda part: self._mass(part, counts), x, ROWS)
+        return apply_in_blocks(lambda part: self._mass(part, counts), x, ROWS)
 
     def _mass(self, x: Tensor, counts: Counts) -> Tensor:
         views = self.family.every(x).flatten(0, 1)

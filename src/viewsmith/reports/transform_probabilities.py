@@ -1,4 +1,4 @@
-"""What a channel chooses: probabilities of transformations as bars, beside the sample and its most probable views."""
+"""Probabilities of an augmentation channel's transformations as bars, beside samples and their most probable views."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viewsmith.reports.content import Choices
+from viewsmith.reports.content import TransformProbabilities
 from viewsmith.reports.drawing import BLUE, MUTED, Picture, as_svg, shorten, style
 from viewsmith.reports.galleries import image_tiles
 
-ALL_SHOWN = 16  # as many transformations have a bar each, in their order; of more the most probable have
+#: Up to this many transformations all have a bar, in their order; of more, only the MOST_SHOWN most probable.
+ALL_SHOWN = 16
 MOST_SHOWN = 12
 
 
 @dataclass(frozen=True)
-class DrawnChoices:
-    """Bars ready for the page: of all rows first, then of single samples."""
+class DrawnTransformProbabilities:
+    """Bars ready for the page: the mean over all rows first, then single samples."""
 
     title: str
     caption: str
     note: str
     pictures: tuple[Picture, ...]
-    beside: bool  # images stand beside the bars, which then take the whole width
+    beside: bool  # whether images are beside the bars; such pictures take the whole width
 
 
-def draw_choices(item: Choices) -> DrawnChoices:
+def draw_transform_probabilities(item: TransformProbabilities) -> DrawnTransformProbabilities:
     """Draw the mean probabilities, then those of each sample."""
     m = len(item.names)
-    note = f"Dotted line: all alike, {1 / m:.2g}."
+    note = f"Dotted line: equal probabilities, {1 / m:.2g}."
     if m > ALL_SHOWN:
         note += f" Shown: the {MOST_SHOWN} most probable of {m} transformations."
     tiles = None
@@ -40,7 +41,7 @@ def draw_choices(item: Choices) -> DrawnChoices:
         pictures = [_bars("Mean of the rows", item.names, item.mean)]
         for i, p in enumerate(item.probabilities):
             pictures.append(_bars(f"Sample {i + 1}", item.names, p, None if tiles is None else tiles[i]))
-    return DrawnChoices(item.title, item.caption, note, tuple(pictures), tiles is not None)
+    return DrawnTransformProbabilities(item.title, item.caption, note, tuple(pictures), tiles is not None)
 
 
 def _bars(what: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | None = None) -> Picture:
@@ -61,7 +62,7 @@ def _bars(what: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | No
     axes.grid(visible=False, axis="y")
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xlim(0, 1.05 * max(p.max(), 1 / len(p)))
-    rest = f"; of the {len(p) - len(shown)} others together {1 - p[shown].sum():.2f}" if len(shown) < len(p) else ""
+    rest = f"; sum of the {len(p) - len(shown)} others {1 - p[shown].sum():.2f}" if len(shown) < len(p) else ""
     axes.set_xlabel(f"{what}: probability{rest}")
     for j in range(images):
         assert tiles is not None
@@ -69,6 +70,6 @@ def _bars(what: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | No
         place.imshow(tiles[j], interpolation="none")
         place.set_axis_off()
         place.set_title("sample" if j == 0 else shorten(names[ranked[j - 1]], 14), fontsize=7)
-    told = ", ".join(f"{shorten(names[k])} {p[k]:.2f}" for k in ranked[:3])
+    largest = ", ".join(f"{shorten(names[k])} {p[k]:.2f}" for k in ranked[:3])
     effective = np.exp(-(p * np.log(np.maximum(p, 1e-300))).sum())
-    return as_svg(figure, f"{what}: effectively {effective:.3g} of {len(p)} transformations; most probable {told}.")
+    return as_svg(figure, f"{what}: effectively {effective:.3g} of {len(p)} transformations; most probable {largest}.")

@@ -1,4 +1,4 @@
-"""CIE Lab from sRGB pixels, and images taken apart into the views RGB, L and ab."""
+"""CIE Lab colors from sRGB pixels, and the views RGB, L and ab of color images."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 
-# sRGB to XYZ under D65 (IEC 61966-2-1); the white point is where all three are 1.
+# sRGB to XYZ under D65 (IEC 61966-2-1); the white point has R = G = B = 1.
 _TO_XYZ = (
     (0.4124564, 0.3575761, 0.1804375),
     (0.2126729, 0.7151522, 0.0721750),
     (0.0193339, 0.1191920, 0.9503041),
 )
-# Where L, a and b lie over photographs, and how far they spread (the authors' program of MetAug).
+# Center and spread of L, a and b over photographs (the authors' program of MetAug).
 _CENTER, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)
 
 
@@ -25,7 +25,7 @@ def rgb_to_lab(x: Tensor) -> Tensor:
     Parameters
     ----------
     x : Tensor, shape (B, 3, H, W)
-        Values from 0 to 1; others are taken at the ends of that range.
+        Values from 0 to 1; others are clipped to that range.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def rgb_to_lab(x: Tensor) -> Tensor:
     linear = torch.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
     matrix = torch.tensor(_TO_XYZ, dtype=x.dtype, device=x.device)
     relative = torch.einsum("ij,bjhw->bihw", matrix / matrix.sum(1, keepdim=True), linear)
-    # The cube root's slope is infinite at 0, where the straight piece is taken.
+    # The derivative of the cube root is infinite at 0, where the definition is linear.
     dark = relative <= (6 / 29) ** 3
     root = torch.where(dark, 1.0, relative) ** (1 / 3)
     f = torch.where(dark, relative * (29 / 6) ** 2 / 3 + 4 / 29, root)
@@ -45,22 +45,22 @@ def rgb_to_lab(x: Tensor) -> Tensor:
 
 
 class ColorSplit(nn.Module):
-    """Scaled color images to three views of them: RGB as it is, L, and ab (MetAug, appendix B.1).
+    """Three views of scaled color images: unchanged RGB, L, and ab (MetAug, appendix B.1).
 
     Parameters
     ----------
     mean, std : sequence of 3 floats
-        By which pixels / 255 were scaled.
+        Mean and standard deviation by which pixels / 255 were scaled.
 
     Attributes
     ----------
     channels : tuple of int
-        Of each view: 3, 1, 2.
+        Channels of the views: 3, 1, 2.
 
     Raises
     ------
     InputError
-        They are not three, the images are gray.
+        `mean` or `std` does not have three values, for instance for gray images.
     """
 
     channels = (3, 1, 2)
@@ -77,7 +77,7 @@ class ColorSplit(nn.Module):
             self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Views (B, 3, H, W), (B, 1, H, W) and (B, 2, H, W) of scaled images (B, 3, H, W), each of order 1."""
+        """Views (B, 3, H, W), (B, 1, H, W) and (B, 2, H, W) of scaled images (B, 3, H, W), with values of order 1."""
         with torch.autocast(x.device.type, enabled=False):
             wide = x if x.dtype == torch.float64 else x.float()
             lab = (rgb_to_lab(wide * self.std + self.mean) - self.center) / self.spread

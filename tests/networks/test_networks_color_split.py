@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.networks.lab import ColorSplit, rgb_to_lab
+from viewsmith.networks.color_split import ColorSplit, rgb_to_lab
 
 # Lab under D65, two degrees, of the corners of the sRGB cube and two grays.
 KNOWN = {

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from viewsmith.losses.products import log_sum_of_products
+from viewsmith.losses.logsumexp import logsumexp_of_products
 
 V, B, K, D = 2, 5, 7, 3
 
@@ -35,7 +35,7 @@ def test_value_and_both_derivatives(each, masked):
     queries, keys, excluded = given(each, masked)
     weights = torch.randn(V, B, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     found = []
-    for loss in (log_sum_of_products, slow):
+    for loss in (logsumexp_of_products, slow):
         value = loss(queries, keys, excluded)
         (gradient,) = torch.autograd.grad(value.square().sum(), queries, create_graph=True)
         (second,) = torch.autograd.grad((weights * gradient.sin()).sum(), queries)
@@ -43,13 +43,13 @@ def test_value_and_both_derivatives(each, masked):
         found.append((value, gradient, second, once))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
-    assert torch.autograd.gradgradcheck(lambda q: log_sum_of_products(q, keys, excluded), queries)
+    assert torch.autograd.gradgradcheck(lambda q: logsumexp_of_products(q, keys, excluded), queries)
 
 
 @CASES
 def test_float32_and_large_products(each, masked):
     queries, keys, excluded = given(each, masked, torch.float32)
-    found = log_sum_of_products(100 * queries, keys, excluded)
+    found = logsumexp_of_products(100 * queries, keys, excluded)
     expected = slow(100 * queries.double(), keys.double(), excluded)
     assert found.dtype == torch.float32 and torch.isfinite(found).all()
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-3)
@@ -57,6 +57,6 @@ def test_float32_and_large_products(each, masked):
 
 def test_a_sample_whose_keys_are_all_excluded_has_a_finite_gradient():
     queries, keys, _ = given(False, False)
-    value = log_sum_of_products(queries, keys, torch.ones(B, K, dtype=torch.bool))
+    value = logsumexp_of_products(queries, keys, torch.ones(B, K, dtype=torch.bool))
     (gradient,) = torch.autograd.grad(torch.nn.functional.softplus(value).sum(), queries)
     assert (value < -1e8).all() and (gradient == 0).all()
