@@ -14,7 +14,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
-from viewsmith.core.registry import entries, find, register
+from viewsmith.core.registry import entries, register
 from viewsmith.core.samples import apply_in_blocks
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain
@@ -22,6 +22,14 @@ from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.channels import make_channel, make_family, transforms_of
+from viewsmith.estimators.build.crl_tac import (
+    CRLTACResolved,
+    check_crop,
+    check_used,
+    family_options_of,
+    nonempty_of,
+    target_of,
+)
 from viewsmith.estimators.build.custom_transforms import (
     FamilyOption,
     family_text,
@@ -30,14 +38,15 @@ from viewsmith.estimators.build.custom_transforms import (
     like_samples,
 )
 from viewsmith.estimators.build.model import domain_in, make_encoder, make_head, make_optimizer
-from viewsmith.estimators.build.resolve import check_crops, default_epochs, part_options, probe
+from viewsmith.estimators.build.resolve import default_epochs
+from viewsmith.estimators.build.sizes import probe
 from viewsmith.estimators.figures import Figures, figure_rows, gallery_samples, shared_figures
 from viewsmith.estimators.figures.channel import channel_figures
-from viewsmith.estimators.plan import Plan, Resolved, TrainingData
+from viewsmith.estimators.plan import Plan, TrainingData
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
-from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts, nonzero
-from viewsmith.views.learned.transforms import Family, crop_grid
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
+from viewsmith.views.learned.transforms import crop_grid
 
 Draws = Annotated[int, Field(ge=2)]
 Part = Annotated[float, Field(gt=0, lt=1)]
@@ -45,29 +54,6 @@ Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 #: Of the encoder "crl-cnn" on a CPU, where "auto" asks for epochs: ten minutes on two cores (docs, CRL-TAC).
 STEPS = 2800
 Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CRLTACResolved(Resolved):
-    """With the transformations, and what keeps the channel going.
-
-    Attributes
-    ----------
-    projector_dims : tuple of int
-        Widths of the head.
-    family_options : dict
-        Of the domain's transformations.
-    custom_family : dict or None
-        What was found of transformations of the user's own, see `inspect_family`.
-    centered : bool
-    effective_target : float or None
-    """
-
-    projector_dims: tuple[int, ...]
-    family_options: dict[str, Any]
-    custom_family: dict[str, Any] | None = None
-    centered: bool
-    effective_target: float | None = None
 
 
 @register(
@@ -204,7 +190,7 @@ class CRLTAC(ViewsmithEstimator):
             expected = "'auto' or None, or in Python a function of views"
             raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
         custom = is_custom(options.family)
-        _check_used(options, domain, custom)
+        check_used(options, type(self), domain, custom)
         changes: dict[str, Any] = {"view_maker": "identity"}
         encoder, transforms = options.encoder, None if custom else transforms_of(domain)
         if transforms is not None and "crop_size" in transforms.options and encoder == "auto":
@@ -228,8 +214,8 @@ class CRLTAC(ViewsmithEstimator):
         if is_custom(options.family):
             custom = inspect_family(options, shared, data)
         else:
-            family_options = _family_options(options, domain, row_shape)
-            _check_crop(family_options, shared["encoder"], data)
+            family_options = family_options_of(options, domain, row_shape)
+            check_crop(family_options, shared["encoder"], data)
         if options.epochs == "auto" and own and device.type == "cpu":
             shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
         family = make_family(domain, row_shape, data.seed, family_options, options.family, custom).to(device)
@@ -247,7 +233,7 @@ class CRLTAC(ViewsmithEstimator):
             family_options=family_options,
             custom_family=custom,
             centered=not own if options.centered == "auto" else options.centered,
-            effective_target=_target(options, family),
+            effective_target=target_of(options, family),
         )
         return resolved, None
 
@@ -277,7 +263,7 @@ class CRLTAC(ViewsmithEstimator):
             effective_target=resolved.effective_target,
             inference=options.inference,
             inference_count=8 if top else options.inference_count,
-            nonempty=_nonempty(options, resolved.scaling, domain),
+            nonempty=nonempty_of(options, resolved.scaling, domain),
             epochs=resolved.epochs,
             optimizer=make_optimizer(plan),
             channel_optimizer=Optimizer("adam", options.channel_learning_rate, schedule=options.schedule),
@@ -359,62 +345,6 @@ class CRLTAC(ViewsmithEstimator):
     def _resolved(self) -> CRLTACResolved:
         assert isinstance(self.resolved_, CRLTACResolved)
         return self.resolved_
-
-
-def _check_used(options: CRLTAC, domain: Domain, custom: bool) -> None:
-    """Refuse options that would have no effect here."""
-    for entry in entries("transforms"):
-        for name in entry.options:
-            if getattr(options, name) == getattr(CRLTAC, name) or (entry.serves(domain.name) and not custom):
-                continue
-            where = "a family of your own" if custom else domain.name
-            raise InputError(f"{name} is of the {entry.trait('noun')}, and has no use with {where}: leave it out")
-    if options.temperature is not None:
-        raise InputError(
-            f"temperature is {options.temperature:g}, and crl-tac has beta, one over a temperature: give that"
-        )
-
-
-def _family_options(options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
-    """Options of the domain's transformations, those of crops in pixels."""
-    found = part_options(options, [transforms_of(domain)], None, "family_options")
-    if "crop_size" in found:
-        found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
-    return found
-
-
-def _check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData) -> None:
-    """Refuse crops that the encoder cannot take; an encoder of the user's own is tried out."""
-    crop, size = family_options.get("crop_size"), data.row_shape[:2]
-    if crop is not None and not encoder.startswith("module:"):
-        entry = find("encoder", encoder, data.domain.name)
-        check_crops("crops", (crop, crop), entry, encoder, data.domain, size, "take larger crops (crop_size)")
-
-
-def _target(options: CRLTAC, family: Family) -> float | None:
-    """The effective number of transformations that the channel must not fall below.
-
-    Raises
-    ------
-    InputError
-        There are fewer.
-    """
-    target = options.effective_target
-    if target == "auto":
-        return min(8.0, 0.9 * family.size)
-    if target is not None and target > family.size:
-        raise InputError(
-            f"effective_target is {target:g}, and the family has {family.size} transformations: take that or less"
-        )
-    return None if target is None else float(target)
-
-
-def _nonempty(options: CRLTAC, scaling: str, domain: Domain) -> Counts | None:
-    """Which views show something: the user's function; of images as they are, whatever is not black; else unknown."""
-    if callable(options.nonempty):
-        counts: Counts = options.nonempty
-        return counts
-    return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
 
 
 @register(

@@ -13,7 +13,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.core.samples import block_size
 from viewsmith.domains import Domain
-from viewsmith.estimators.build.resolve import check_crops
+from viewsmith.estimators.build.sizes import check_crops
 from viewsmith.estimators.plan import TrainingData
 from viewsmith.core.samples import Rows
 from viewsmith.views.learned.transforms import Family

@@ -14,6 +14,7 @@ from viewsmith.core.registry import Entry, find, names
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
+from viewsmith.estimators.build.sizes import check_least, check_sample, probe
 from viewsmith.estimators.options import check_part_options
 from viewsmith.estimators.plan import TrainingData
 from viewsmith.frameworks import DataFacts
@@ -58,7 +59,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     view_options = part_options(options, views, options.view_options, "view_options")
     facts = {name: value for view in views for name, value in view.trait("facts", _no_facts)(options, data).items()}
     _check_views(views, view_options, data)
-    _check_sample(encoder_entry, encoder, views, facts, options, data)
+    check_sample(encoder_entry, encoder, views, facts, options, data)
     steps = domain.steps if data.device.type == "cpu" else domain.steps_on_gpu
     used = [entry for entry in (*views, encoder_entry) if entry is not None]
     if not isinstance(options.framework, nn.Module):
@@ -137,10 +138,6 @@ def part_options(
         theirs = f"options here are {', '.join(known)}" if known else "there are no options here"
         raise InputError(f"{argument} has {unknown[0]!r}, which nothing takes: {theirs}")
     return found
-
-
-def _no_size(row_shape: tuple[int, ...], facts: dict[str, Any]) -> None:
-    return None
 
 
 def _no_facts(options: Arguments, data: TrainingData) -> dict[str, Any]:
@@ -289,98 +286,6 @@ def _n_components(
     if wanted not in ("auto", width):
         raise InputError(f"n_components is {wanted}, but the encoder {encoder} gives {width}: leave n_components out")
     return int(width)
-
-
-def probe(module: nn.Module, name: str, sample: Tensor) -> int:
-    """Width of what an encoder makes of two samples.
-
-    Raises
-    ------
-    InputError
-        It fails on them, or gives something else than a row for each sample.
-    """
-    training = module.training
-    name = name.removeprefix(MODULE)
-    try:
-        device = next((p.device for p in module.parameters()), sample.device)
-        with torch.no_grad():
-            h = module.eval()(sample.to(device))
-    except Exception as error:
-        raise InputError(
-            f"the encoder {name} fails on samples of shape {tuple(sample.shape[1:])}: "
-            f"{type(error).__name__}: {' '.join(str(error).split())}"
-        ) from error
-    finally:
-        module.train(training)
-    if not isinstance(h, Tensor) or h.shape[:1] != (2,) or h.ndim != 2:
-        shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
-        raise InputError(f"the encoder {name} gives {shape} for 2 samples, expected (2, width)")
-    return h.shape[1]
-
-
-# ---- sizes ----------------------------------------------------------------------------------------------------------
-
-
-def _check_sample(
-    entry: Entry | None,
-    encoder: str,
-    views: Sequence[Entry],
-    facts: dict[str, Any],
-    options: Arguments,
-    data: TrainingData,
-) -> None:
-    """Refuse samples, and smaller views of them, that the encoder cannot take."""
-    sizes = (view.trait("smaller", _no_size)(data.row_shape, facts) for view in views)
-    smaller = [size for size in sizes if size is not None]
-    if entry is None:
-        assert isinstance(options.encoder, nn.Module)
-        for _, pixels in smaller:
-            x = data.x[:2]
-            probe(options.encoder, encoder, x.new_zeros(*x.shape[:2], *pixels))
-        return
-    check_least("encoder", encoder, entry, data)
-    longest = entry.trait("longest")
-    if longest is not None and data.row_shape[0] > longest:
-        raise InputError(
-            f"the longest sequence has {data.row_shape[0]} bases, and the encoder {encoder} takes at most {longest}: "
-            "cut sequences into pieces, or take the encoder cnn"
-        )
-    for what, pixels in smaller:
-        check_crops(what, pixels, entry, encoder, data.domain, data.row_shape[:2])
-
-
-def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
-    """Refuse samples that are too small for a network."""
-    size, smallest = data.row_shape[:2], entry.trait("smallest", 1)
-    smaller = f"take another {part}, " if min(size) >= cnn.SMALLEST else ""
-    data.domain.check_size(
-        f"the images have {{have}}, and the {part} {name} takes {{least}} or more",
-        size,
-        smallest,
-        f"{smaller}enlarge them, or take every row as a flat vector with domain='vectors' (--domain vectors)",
-    )
-
-
-def check_crops(
-    what: str,
-    pixels: Sequence[int],
-    entry: Entry,
-    encoder: str,
-    domain: Domain,
-    size: Sequence[int],
-    todo: str = "take other views",
-) -> None:
-    """Refuse crops of images of `size` that are too small for the encoder; `todo` is what to do about the crops."""
-    least = entry.trait("smallest", 1)
-    others = min(pixels) >= cnn.SMALLEST and least > cnn.SMALLEST
-    enlarge = "" if min(size) > cnn.SMALLEST else ", enlarge the images, or take rows as vectors (--domain vectors)"
-    domain.check_size(
-        f"of images of {size[0]} x {size[1]} pixels the {what} have {{have}}, and the encoder {encoder} takes "
-        "{least} or more",
-        pixels,
-        least,
-        f"{todo}{', or another encoder' if others else ''}{enlarge}",
-    )
 
 
 def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: bool) -> str:
