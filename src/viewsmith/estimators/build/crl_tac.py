@@ -1,0 +1,95 @@
+"""From CRL-TAC's arguments to its settings: transformations, limits of the channel, what an empty view is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import entries, find
+from viewsmith.domains import Domain
+from viewsmith.estimators.build.channels import transforms_of
+from viewsmith.estimators.build.resolve import MODULE, part_options
+from viewsmith.estimators.build.sizes import check_crops
+from viewsmith.estimators.plan import Resolved, TrainingData
+from viewsmith.views.learned.augmentation_channel import Counts, nonzero
+from viewsmith.views.learned.transforms import Family, crop_grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class CRLTACResolved(Resolved):
+    """With the transformations, and what keeps the channel going.
+
+    Attributes
+    ----------
+    projector_dims : tuple of int
+        Widths of the head.
+    family_options : dict
+        Of the domain's transformations.
+    custom_family : dict or None
+        What was found of transformations of the user's own, see `inspect_family`.
+    centered : bool
+    effective_target : float or None
+    """
+
+    projector_dims: tuple[int, ...]
+    family_options: dict[str, Any]
+    custom_family: dict[str, Any] | None = None
+    centered: bool
+    effective_target: float | None = None
+
+
+def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
+    """Refuse options that would have no effect here; `defaults` is the class whose attributes are the defaults."""
+    for entry in entries("transforms"):
+        for name in entry.options:
+            if getattr(options, name) == getattr(defaults, name) or (entry.serves(domain.name) and not custom):
+                continue
+            where = "a family of your own" if custom else domain.name
+            raise InputError(f"{name} is of the {entry.trait('noun')}, and has no use with {where}: leave it out")
+    if options.temperature is not None:
+        raise InputError(
+            f"temperature is {options.temperature:g}, and crl-tac has beta, one over a temperature: give that"
+        )
+
+
+def family_options_of(options: Any, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Options of the domain's transformations, those of crops in pixels."""
+    found = part_options(options, [transforms_of(domain)], None, "family_options")
+    if "crop_size" in found:
+        found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
+    return found
+
+
+def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData) -> None:
+    """Refuse crops that the encoder cannot take; an encoder of the user's own is tried out."""
+    crop, size = family_options.get("crop_size"), data.row_shape[:2]
+    if crop is not None and not encoder.startswith(MODULE):
+        entry = find("encoder", encoder, data.domain.name)
+        check_crops("crops", (crop, crop), entry, encoder, data.domain, size, "take larger crops (crop_size)")
+
+
+def target_of(options: Any, family: Family) -> float | None:
+    """The effective number of transformations that the channel must not fall below.
+
+    Raises
+    ------
+    InputError
+        There are fewer.
+    """
+    target = options.effective_target
+    if target == "auto":
+        return min(8.0, 0.9 * family.size)
+    if target is not None and target > family.size:
+        raise InputError(
+            f"effective_target is {target:g}, and the family has {family.size} transformations: take that or less"
+        )
+    return None if target is None else float(target)
+
+
+def nonempty_of(options: Any, scaling: str, domain: Domain) -> Counts | None:
+    """Which views show something: the user's function; of images as they are, whatever is not black; else unknown."""
+    if callable(options.nonempty):
+        counts: Counts = options.nonempty
+        return counts
+    return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
