@@ -118,30 +118,31 @@ def test_the_knots_integrate_epps_and_pulleys_statistic():
 def test_a_normal_sample_of_any_size_has_about_one_and_others_grow_with_their_size():
     a = directions(width=8, n_slices=64)
     generator = torch.Generator().manual_seed(0)
-    for n in (200, 2000):
-        z = torch.randn(40, n, 8, generator=generator, dtype=torch.float64)
+    for n in (100, 400):
+        z = torch.randn(30, n, 8, generator=generator, dtype=torch.float64)
         assert float(sigreg(z, a).mean()) == pytest.approx(1.05, abs=0.15)
+        z = z[:2]
         narrow, flat = 0.5 * z, torch.cat([z[..., :4], z[..., :4]], dim=-1)
         assert float(sigreg(narrow, a).mean()) > 0.05 * n
         assert float(sigreg(z + 1, a).mean()) > 0.05 * n
         assert float(sigreg(flat, a).mean()) > 0.01 * n
-        # A sphere of the same covariance, seen from any direction in 8 dimensions, is nearly normal.
-        assert float(sigreg(z.sign() * z.abs().mean(), a).mean()) < 0.01 * n
 
 
 def test_gradient_steps_make_a_normal_sample():
     """From a thin, shifted line to spread in all directions."""
     generator = torch.Generator().manual_seed(0)
-    z = torch.randn(1, 200, 3, generator=generator, dtype=torch.float64) * torch.tensor([1.5, 0.2, 0.05]) + 1
+    z = torch.randn(1, 120, 3, generator=generator, dtype=torch.float64) * torch.tensor([0.9, 0.2, 0.05]) + 1
     z.requires_grad_()
+    seen = directions(width=3, n_slices=100, seed=1000)
+    assert sigreg(z, seen).mean() > 30
     optimizer = torch.optim.Adam([z], lr=0.05)
-    for step in range(200):
+    for step in range(150):
         optimizer.zero_grad()
         sigreg(z, directions(width=3, n_slices=32, seed=step)).mean().backward()
         optimizer.step()
-    final = z.detach()[0]
-    assert final.mean(0).abs().max() < 0.2
-    torch.testing.assert_close(torch.cov(final.T), torch.eye(3, dtype=torch.float64), rtol=0, atol=0.25)
+    assert sigreg(z, seen).mean() < 0.5  # less than the 1.05 of a random sample
+    spread = torch.linalg.eigvalsh(torch.cov(z.detach()[0].T))
+    assert z.detach().mean((0, 1)).abs().max() < 0.2 and spread.min() > 0.8 and spread.max() < 1.5
 
 
 def test_directions_have_length_one_and_are_the_same_in_every_precision():
