@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import entries
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.momentum import cosine_momentum, update_copy
 from viewsmith.views.pair import Pair
@@ -23,7 +24,8 @@ def check_no_local_views(pair: Pair, framework: str) -> None:
         `pair` has local views.
     """
     if pair.local is not None:
-        raise InputError(f"multi-crop views need framework swav, dino or lejepa, got {framework}")
+        takes = ", ".join(entry.name for entry in entries("framework") if entry.trait("local_views"))
+        raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
 
 
 def require(holds: bool, setting: str, given: object, expected: str) -> None:

@@ -95,13 +95,14 @@ class LeJEPA(Framework):
         *,
         sigreg_weight: float = 0.05,
         n_slices: int | None = None,
+        n_knots: int = 17,
         projector_dims: tuple[int, ...] | None = None,
     ) -> LeJEPA:
         """LeJEPA with its head and, unless given, as many directions as suit the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 64))
         head = context.wrap(projector(context.n_components, **dims))
-        slices = n_slices or (1024 if context.published else 256)
-        return cls(context.encoder, head, sigreg_weight=sigreg_weight, n_slices=slices)
+        slices = (1024 if context.published else 256) if n_slices is None else n_slices
+        return cls(context.encoder, head, sigreg_weight=sigreg_weight, n_slices=slices, n_knots=n_knots)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `prediction` and `viewsmith.losses.sigreg`; `progress` changes nothing."""
