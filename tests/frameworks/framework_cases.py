@@ -2,7 +2,19 @@
 
 import torch
 
-from viewsmith.frameworks import BYOL, DINO, MoCo, MoCoV3, SimCLR, SimSiam, SoftContrastive, SwAV
+from viewsmith.frameworks import (
+    BYOL,
+    DINO,
+    BarlowTwins,
+    LeJEPA,
+    MoCo,
+    MoCoV3,
+    SimCLR,
+    SimSiam,
+    SoftContrastive,
+    SwAV,
+    VICReg,
+)
 from viewsmith.networks import MLP
 from viewsmith.views import Pair
 
@@ -28,8 +40,11 @@ FRAMEWORKS = {
     "simsiam": lambda norm, **o: SimSiam(*networks(norm), predictor(norm), **o),
     "swav": lambda norm, **o: SwAV(*networks(norm), **{"prototypes": 5} | o),
     "dino": lambda norm, **o: DINO(*networks(norm), **{"prototypes": 5, "momentum": 0.7} | o),
+    "vicreg": lambda norm, **o: VICReg(*networks(norm), **o),
+    "barlow-twins": lambda norm, **o: BarlowTwins(*networks(norm), **{"off_diagonal_weight": 0.3} | o),
+    "lejepa": lambda norm, **o: LeJEPA(*networks(norm), **{"sigreg_weight": 0.2, "n_slices": 7, "seed": 5} | o),
 }
-MULTICROP = ("swav", "dino")
+MULTICROP = ("swav", "dino", "lejepa")
 
 
 def build(name, dtype=torch.float64, norm="none", **options):

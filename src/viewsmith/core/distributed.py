@@ -73,6 +73,15 @@ def gather(x: Tensor) -> Tensor:
     return torch.cat(all_gather(x.contiguous()))
 
 
+def total(x: Tensor) -> Tensor:
+    """Sum of the tensors of all processes, without gradient."""
+    if not is_distributed():
+        return x.detach()
+    summed = x.detach().clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(summed)
+    return summed
+
+
 def local_rows(batch: int) -> slice:
     """Position of this process's rows in a gathered tensor, given the local batch size."""
     start = rank() * batch

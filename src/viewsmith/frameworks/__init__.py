@@ -1,8 +1,10 @@
 """Self-supervised objectives with their own state; each gives one loss value per sample."""
 
+from viewsmith.frameworks.barlow_twins import BarlowTwins
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.byol import BYOL
 from viewsmith.frameworks.dino import DINO
+from viewsmith.frameworks.lejepa import LeJEPA
 from viewsmith.frameworks.memory import FeatureMemory
 from viewsmith.frameworks.moco import MoCo
 from viewsmith.frameworks.moco_v3 import MoCoV3
@@ -11,16 +13,19 @@ from viewsmith.frameworks.simsiam import SimSiam
 from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.frameworks.swav import SwAV
 from viewsmith.frameworks.unified import FeatureContrast, Unified
+from viewsmith.frameworks.vicreg import VICReg
 
 __all__ = [
     "BYOL",
     "DINO",
+    "BarlowTwins",
     "DataFacts",
     "FeatureContrast",
     "FeatureMemory",
     "Framework",
     "FrameworkContext",
     "InfoNCE",
+    "LeJEPA",
     "MoCo",
     "MoCoV3",
     "SimCLR",
@@ -29,4 +34,5 @@ __all__ = [
     "SoftLoss",
     "SwAV",
     "Unified",
+    "VICReg",
 ]

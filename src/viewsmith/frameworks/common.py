@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import entries
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.momentum import cosine_momentum, update_copy
 from viewsmith.views.pair import Pair
@@ -23,7 +24,8 @@ def check_no_local_views(pair: Pair, framework: str) -> None:
         `pair` has local views.
     """
     if pair.local is not None:
-        raise InputError(f"multi-crop views need framework swav or dino, got {framework}")
+        takes = ", ".join(entry.name for entry in entries("framework") if entry.trait("local_views"))
+        raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
 
 
 def require(holds: bool, setting: str, given: object, expected: str) -> None:
@@ -40,6 +42,11 @@ def check_temperature(setting: str, given: float) -> None:
 def check_momentum(setting: str, given: float) -> None:
     """Refuse momenta outside 0 to 1."""
     require(0 <= given <= 1, setting, given, "a number from 0 to 1")
+
+
+def check_weight(setting: str, given: float) -> None:
+    """Refuse weights of a term that are below 0 or not finite."""
+    require(0 <= given < float("inf"), setting, given, "a number from 0 on")
 
 
 def check_predictor(p: Tensor, z: Tensor) -> None:

@@ -1,5 +1,7 @@
 """Pair losses and diagnostics: pure functions of projections and representations; losses have one value per pair."""
 
+from viewsmith.losses.barlow_twins import barlow_twins
+from viewsmith.losses.batch_means import per_sample
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, sampled_info_max
 from viewsmith.losses.negative_cosine import negative_cosine
@@ -7,14 +9,17 @@ from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
 from viewsmith.losses.oucl import Logits, margin_regularization, margins, oucl
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
 from viewsmith.losses.self_distillation import self_distillation
+from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.losses.soft_contrastive import soft_contrastive
 from viewsmith.losses.soft_normalized import soft_normalized
 from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
+from viewsmith.losses.vicreg import vicreg
 
 __all__ = [
     "Logits",
     "alignment",
     "attention_pools",
+    "barlow_twins",
     "effective_rank",
     "feature_std",
     "foreground_map",
@@ -29,12 +34,16 @@ __all__ = [
     "nt_xent",
     "oucl",
     "pair_quality",
+    "per_sample",
     "quality_weights",
+    "random_directions",
     "sampled_info_max",
     "self_distillation",
+    "sigreg",
     "sinkhorn",
     "soft_contrastive",
     "soft_normalized",
     "swapped_prediction",
     "uniformity",
+    "vicreg",
 ]

@@ -1,0 +1,79 @@
+"""Barlow Twins (Zbontar et al. 2021): the cross-correlation of the two views' features becomes the identity."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import total
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import Framework, FrameworkContext
+from viewsmith.frameworks.common import check_no_local_views, check_weight, full_precision
+from viewsmith.losses.barlow_twins import barlow_twins
+from viewsmith.networks.mlp import MLP
+from viewsmith.views.pair import Pair
+
+
+def projector(n_components: int, hidden: int = 8192, out: int = 8192) -> MLP:
+    """Barlow Twins' head: three layers with BatchNorm in the two hidden ones, a bare last one (section 2.2)."""
+    return MLP(n_components, [hidden, hidden, out], norm="batch", bias=False)
+
+
+@register(
+    "framework",
+    "barlow-twins",
+    help="the correlations between the features of two views become the identity",
+    source="Zbontar et al. 2021",
+)
+class BarlowTwins(Framework):
+    """Neither negatives nor copies: a feature agrees with itself in the other view, and with no other feature.
+
+    It has no state. Correlations are those of the batch of all processes.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components).
+    head : nn.Module
+        Representations to projections z (B, d).
+    off_diagonal_weight : float
+        lambda, of the squared correlations between different features.
+
+    Raises
+    ------
+    InputError
+        A setting is out of range.
+    """
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, *, off_diagonal_weight: float = 0.0051) -> None:
+        super().__init__()
+        check_weight("off_diagonal_weight", off_diagonal_weight)
+        self.encoder, self.head = encoder, head
+        self.off_diagonal_weight = off_diagonal_weight
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        off_diagonal_weight: float = 0.0051,
+        projector_dims: tuple[int, ...] | None = None,
+    ) -> BarlowTwins:
+        """Barlow Twins with its head."""
+        dims = context.dims("projector_dims", projector_dims, (512, 512))
+        head = context.wrap(projector(context.n_components, **dims))
+        return cls(context.encoder, head, off_diagonal_weight=off_diagonal_weight)
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,), see `viewsmith.losses.barlow_twins`; `progress` changes nothing.
+
+        Raises
+        ------
+        InputError
+            The pair has local views.
+        """
+        check_no_local_views(pair, "barlow-twins")
+        # One forward for both views: they share their BatchNorm statistics.
+        z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+        with torch.autocast(z.device.type, enabled=False):
+            return barlow_twins(*z.chunk(2), off_diagonal_weight=self.off_diagonal_weight, total=total)

@@ -1,0 +1,121 @@
+"""LeJEPA (Balestriero and LeCun 2025): views predict the mean of the full ones, and projections become normal."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import take_from_first, total
+from viewsmith.core.random import stream
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import Framework, FrameworkContext
+from viewsmith.frameworks.common import full_precision, represent_views, require, updates_state
+from viewsmith.losses.sigreg import random_directions, sigreg
+from viewsmith.networks.mlp import MLP
+from viewsmith.views.pair import Pair
+
+
+def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
+    """LeJEPA's head: three layers with BatchNorm in the two hidden ones, a bare last one (the authors' program)."""
+    return MLP(n_components, [hidden, hidden, out], norm="batch")
+
+
+def prediction(z: Tensor) -> Tensor:
+    """Mean squared distance of all views (V, B, d) to the mean of the first two, (B,) (section 5.1, algorithm 2)."""
+    return (z - z[:2].mean(dim=0)).square().mean(dim=(0, 2))
+
+
+@register(
+    "framework",
+    "lejepa",
+    help="predict the mean view while projections become normal; takes multicrop",
+    source="Balestriero and LeCun 2025",
+    local_views=True,
+)
+class LeJEPA(Framework):
+    """No negatives, copies, predictor or stopped gradient: a normal distribution of the projections is what prevents
+    collapse, and one weight balances it against the prediction.
+
+    SIGReg looks at it from directions that are drawn anew in each training forward, the same on all processes. In eval
+    mode, or without gradients, they are those of the next training forward. Takes multi-crop views: all views predict
+    the mean of the two full ones.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components); with multi-crop views, samples of both sizes.
+    head : nn.Module
+        Representations to projections z (B, d).
+    sigreg_weight : float
+        lambda, 0 to 1: of SIGReg; the prediction has the rest. SIGReg grows with the batch size: halve it for a batch
+        twice as large.
+    n_slices : int
+        Directions in each step.
+    n_knots : int
+        Points at which characteristic functions are compared, at least 2.
+    seed : int, optional
+        Of the directions. Default: drawn like initial weights are.
+
+    Attributes
+    ----------
+    stream : Tensor of int64, shape (2,)
+        Seed and number of draws.
+
+    Raises
+    ------
+    InputError
+        A setting is out of range.
+    """
+
+    stream: Tensor
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        *,
+        sigreg_weight: float = 0.05,
+        n_slices: int = 1024,
+        n_knots: int = 17,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        require(0 <= sigreg_weight <= 1, "sigreg_weight", sigreg_weight, "a number from 0 to 1")
+        require(n_slices >= 1, "n_slices", n_slices, "at least 1")
+        require(n_knots >= 2, "n_knots", n_knots, "at least 2")
+        self.encoder, self.head = encoder, head
+        self.sigreg_weight, self.n_slices, self.n_knots = sigreg_weight, n_slices, n_knots
+        first = int(torch.randint(2**62, ())) if seed is None else seed
+        self.register_buffer("stream", torch.tensor([first, 0]))
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        sigreg_weight: float = 0.05,
+        n_slices: int | None = None,
+        n_knots: int = 17,
+        projector_dims: tuple[int, ...] | None = None,
+    ) -> LeJEPA:
+        """LeJEPA with its head and, unless given, as many directions as suit the size of the encoder."""
+        dims = context.dims("projector_dims", projector_dims, (512, 64))
+        head = context.wrap(projector(context.n_components, **dims))
+        slices = (1024 if context.published else 256) if n_slices is None else n_slices
+        return cls(context.encoder, head, sigreg_weight=sigreg_weight, n_slices=slices, n_knots=n_knots)
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,), see `prediction` and `viewsmith.losses.sigreg`; `progress` changes nothing."""
+        z = full_precision(self.head(represent_views(self.encoder, pair))).unflatten(0, (-1, len(pair.first)))
+        with torch.autocast(z.device.type, enabled=False):
+            normality = sigreg(z, self.directions(z), n_knots=self.n_knots, total=total)
+            return (1 - self.sigreg_weight) * prediction(z) + self.sigreg_weight * normality
+
+    def directions(self, z: Tensor) -> Tensor:
+        """SIGReg's directions for projections `z`, (d, n_slices); a training forward counts the draw."""
+        address = self.stream.clone()
+        take_from_first(address)
+        seed, draws = address.tolist()
+        if updates_state(self):
+            self.stream[1] += 1
+        return random_directions(z.shape[-1], self.n_slices, z, stream(seed, "sigreg", draws, device=z.device))

@@ -1,0 +1,55 @@
+"""Barlow Twins against the plain loss of the two views' projections; its published settings."""
+
+import pytest
+import torch
+from framework_cases import B, build, pair, trainable
+from torch import nn
+
+from viewsmith.frameworks import BarlowTwins, barlow_twins
+
+
+def slow_barlow_twins(framework, batch, weight):
+    """The batch's loss with BatchNorm without scale and shift, as the authors write it."""
+    z = [framework.head(framework.encoder(x)) for x in (batch.first, batch.second)]
+    standardized = [nn.functional.batch_norm(view, None, None, training=True, eps=1e-5) for view in z]
+    c = standardized[0].T @ standardized[1] / B
+    loss = 0
+    for j in range(len(c)):
+        for k in range(len(c)):
+            loss = loss + ((1 - c[j, k]) ** 2 if j == k else weight * c[j, k] ** 2)
+    return loss
+
+
+@pytest.mark.parametrize("weight", [0.3, 0.0, 2.0])
+def test_the_mean_is_the_authors_loss(weight):
+    framework, batch = build("barlow-twins", off_diagonal_weight=weight), pair()
+    found, expected = framework(batch).mean(), slow_barlow_twins(framework, batch, weight)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    for one, other in zip(
+        torch.autograd.grad(found, trainable(framework), allow_unused=True),
+        torch.autograd.grad(expected, trainable(framework), allow_unused=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-11)
+    assert torch.autograd.grad(framework(batch).mean(), framework.encoder[0].weight)[0].abs().max() > 0
+
+
+def test_published_settings():
+    with torch.device("meta"):
+        head = barlow_twins.projector(16)
+    linear = [m for m in head if isinstance(m, nn.Linear)]
+    assert [(m.in_features, m.out_features) for m in linear] == [(16, 8192), (8192, 8192), (8192, 8192)]
+    assert all(m.bias is None for m in linear) and len(head) == 7
+    assert [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True, True]
+    assert BarlowTwins(nn.Identity(), head).off_diagonal_weight == 0.0051
+
+
+def test_scale_and_shift_of_the_projections_change_nothing():
+    framework, batch = build("barlow-twins"), pair()
+    before = framework(batch)
+    last = framework.head[0]
+    with torch.no_grad():
+        last.weight *= 50
+        last.bias += 7
+        # At a spread of 50 the 1e-5 beside the variance is nothing; at the spread of before it is little.
+        torch.testing.assert_close(framework(batch), before, rtol=0.02, atol=1e-3)

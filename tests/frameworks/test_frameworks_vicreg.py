@@ -1,0 +1,68 @@
+"""VICReg against a loop over the two views' projections, with the contributions written out; its published settings."""
+
+import pytest
+import torch
+from framework_cases import B, assert_value_and_gradient, build, pair
+from torch import nn
+
+from viewsmith.frameworks import VICReg, vicreg
+
+
+def slow_vicreg(framework, batch, invariance=25.0, variance=25.0, covariance=1.0):
+    """What each sample contributes: the slopes of both terms in the covariance are those of a square and a root."""
+    z = [framework.head(framework.encoder(x)) for x in (batch.first, batch.second)]
+    d = z[0].shape[1]
+    losses = [invariance * sum((a - b) ** 2 for a, b in zip(z[0][i], z[1][i], strict=True)) / d for i in range(B)]
+    for view in z:
+        mean = view.mean(0).detach()
+        for j in range(d):
+            for k in range(d):
+                u, v = view[:, j] - mean[j], view[:, k] - mean[k]
+                c = float((u * v).sum().detach() / (B - 1))
+                if j != k:
+                    value, slope = covariance * c**2 / d, covariance * 2 * c / d
+                else:
+                    root = (c + 1e-4) ** 0.5
+                    value, slope = variance * max(0, 1 - root) / d / 2, -variance / (2 * root) / d / 2 * (root < 1)
+                for i in range(B):
+                    losses[i] = losses[i] + value + slope * (B / (B - 1) * u[i] * v[i] - c)
+    return losses
+
+
+@pytest.mark.parametrize("options", [{}, {"invariance_weight": 2.0, "variance_weight": 3.0, "covariance_weight": 0.5}])
+def test_vicreg_is_the_loop(options):
+    framework, batch = build("vicreg", **options), pair()
+    weights = {name.removesuffix("_weight"): value for name, value in options.items()}
+    assert_value_and_gradient(framework, framework(batch), slow_vicreg(framework, batch, **weights))
+
+
+def test_published_settings():
+    with torch.device("meta"):
+        head = vicreg.projector(16)
+    linear = [m for m in head if isinstance(m, nn.Linear)]
+    assert [(m.in_features, m.out_features) for m in linear] == [(16, 8192), (8192, 8192), (8192, 8192)]
+    assert all(m.bias is None for m in linear) and len(head) == 7
+    assert [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True, True]
+    framework = VICReg(nn.Identity(), head)
+    assert (framework.invariance_weight, framework.variance_weight, framework.covariance_weight) == (25, 25, 1)
+
+
+def test_training_spreads_and_decorrelates_the_features():
+    framework = build("vicreg", covariance_weight=25.0)
+    batches = [pair(seed=seed, batch=64) for seed in range(100)]
+
+    def correlations():
+        with torch.no_grad():
+            z = framework.head(framework.encoder(pair(seed=99, batch=500).first))
+        c = torch.cov(z.T)
+        return c.diagonal().sqrt(), (c - torch.diag(c.diagonal())).abs().max()
+
+    optimizer = torch.optim.Adam(framework.parameters(), lr=0.01)
+    assert correlations()[0].max() < 0.5
+    for batch in batches:
+        # One view twice: nothing but spread and decorrelation is left to learn.
+        optimizer.zero_grad()
+        framework(type(batch)(batch.first, batch.first)).mean().backward()
+        optimizer.step()
+    spread, off_diagonal = correlations()
+    assert spread.min() > 0.9 and off_diagonal < 0.25

@@ -1,0 +1,91 @@
+"""Barlow Twins against loops over samples and features, its contributions against raw moments, and by hand."""
+
+import pytest
+import torch
+
+from viewsmith.losses.barlow_twins import barlow_twins
+
+B, D = 6, 4
+TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-11}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
+WEIGHTS = torch.tensor([0.5, 2.0, 0.0, 1.0, 3.0, 1.5], dtype=torch.float64)
+
+
+def draw(dtype=torch.float64, seed=0):
+    """Two views, correlated, with features of different scales and means."""
+    generator = torch.Generator().manual_seed(seed)
+    base = torch.randn(B, D, generator=generator, dtype=torch.float64)
+    noise = 0.5 * torch.randn(2, B, D, generator=generator, dtype=torch.float64)
+    z = (base + noise) * torch.tensor([0.3, 0.6, 2.0, 0.9], dtype=torch.float64) + 1.5
+    return z.to(dtype).requires_grad_()
+
+
+def slow_barlow_twins(z0, z1, weight):
+    """The batch's loss: features are standardized as BatchNorm does, over B, with 1e-5 under the root."""
+    n, d = z0.shape
+
+    def standardized(z, j):
+        mean = sum(z[i, j] for i in range(n)) / n
+        variance = sum((z[i, j] - mean) ** 2 for i in range(n)) / n
+        return [(z[i, j] - mean) / (variance + 1e-5) ** 0.5 for i in range(n)]
+
+    first, second = ([standardized(z, j) for j in range(d)] for z in (z0, z1))
+    loss = 0
+    for j in range(d):
+        for k in range(d):
+            c = sum(a * b for a, b in zip(first[j], second[k], strict=True)) / n
+            loss = loss + ((1 - c) ** 2 if j == k else weight * c**2)
+    return loss
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("weight", [0.0051, 0.0, 1.0])
+def test_the_mean_is_the_published_loss_in_value_and_gradient(weight, dtype):
+    z, exact = draw(dtype), draw()
+    losses = barlow_twins(z[0], z[1], off_diagonal_weight=weight)
+    expected = slow_barlow_twins(exact[0], exact[1], weight)
+    assert losses.shape == (B,) and losses.dtype == dtype and len(losses.unique()) == B
+    torch.testing.assert_close(losses.mean().double(), expected, **TOLERANCE[dtype])
+    (one,), (other,) = torch.autograd.grad(losses.mean(), z), torch.autograd.grad(expected, exact)
+    torch.testing.assert_close(one.double(), other, **TOLERANCE[dtype])
+    assert other.abs().max() > 1e-3
+
+
+def test_each_value_is_the_contribution_by_raw_moments():
+    """``L + <dL/dm, s_b - m>`` with m the means of z, z', z z'^T, z^2 and z'^2, not centered."""
+    z = draw()
+    s = [z, z[0][:, :, None] * z[1][:, None], z.square()]
+    dims = [1, 0, 1]
+    means = [part.mean(dim).detach().requires_grad_() for part, dim in zip(s, dims, strict=True)]
+    mean, products, squares = means
+    variance = squares - mean.square() + 1e-5
+    c = (products - mean[0][:, None] * mean[1]) / (variance[0][:, None] * variance[1]).sqrt()
+    off = c.square().sum() - c.diagonal().square().sum()
+    value = (1 - c.diagonal()).square().sum() + 0.3 * off
+    slopes = torch.autograd.grad(value, means)
+    expected = value.detach() + ((s[1] - products.detach()) * slopes[1]).sum((1, 2))
+    for slope, part, center in ((slopes[0], s[0], mean), (slopes[2], s[2], squares)):
+        expected = expected + ((part - center.detach()[:, None]) * slope[:, None]).sum((0, 2))
+    losses = barlow_twins(z[0], z[1], off_diagonal_weight=0.3)
+    torch.testing.assert_close(losses, expected, rtol=1e-10, atol=1e-11)
+    (one,) = torch.autograd.grad((WEIGHTS * losses).sum(), z)
+    (other,) = torch.autograd.grad((WEIGHTS * expected).sum(), z)
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+def test_by_hand():
+    z0 = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
+    # Correlations are 1 in the diagonal and 0 elsewhere, whatever scale and mean.
+    assert float(barlow_twins(z0, 3 * z0 + 2).mean()) == pytest.approx(0, abs=1e-8)
+    # The second view's features are swapped: 0 in the diagonal and 1 elsewhere.
+    assert float(barlow_twins(z0, z0.flip(1), off_diagonal_weight=0.1).mean()) == pytest.approx(2.2, abs=1e-4)
+    # The second view points the other way.
+    assert float(barlow_twins(z0, -z0, off_diagonal_weight=0.1).mean()) == pytest.approx(8, abs=1e-3)
+
+
+def test_one_sample_and_constant_features_have_finite_losses_and_gradients():
+    for shape in ((2, 1, D), (2, B, D)):
+        z = torch.ones(shape, requires_grad=True)
+        losses = barlow_twins(z[0], z[1])
+        losses.sum().backward()
+        assert losses.isfinite().all() and z.grad.isfinite().all()
+        torch.testing.assert_close(losses, torch.full_like(losses, D))

@@ -1,0 +1,155 @@
+"""SIGReg against loops over directions, knots and samples, against the exact integral, and on known distributions."""
+
+import importlib
+import math
+
+import pytest
+import torch
+
+from viewsmith.losses.sigreg import knots, random_directions, sigreg
+
+module = importlib.import_module("viewsmith.losses.sigreg")
+
+V, B, D, M = 3, 6, 4, 5
+TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-11}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
+WEIGHTS = torch.tensor([0.5, 2.0, 0.0, 1.0, 3.0, 1.5], dtype=torch.float64)
+
+
+def draw(dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    z = 0.7 * torch.randn(V, B, D, generator=generator, dtype=torch.float64) + 0.4
+    return z.to(dtype).requires_grad_()
+
+
+def directions(dtype=torch.float64, width=D, n_slices=M, seed=1):
+    like = torch.zeros((), dtype=dtype)
+    return random_directions(width, n_slices, like, torch.Generator().manual_seed(seed))
+
+
+def slow_waves(z, a, n_knots, limit):
+    """For every view, direction and point on [-limit, limit]: the point, its weight, and cos and sin of all samples."""
+    step = limit / (n_knots - 1)
+    for view in z:
+        for m in range(a.shape[1]):
+            for k in range(-(n_knots - 1), n_knots):
+                t = k * step
+                weight = step / 2 if abs(k) == n_knots - 1 else step
+                x = [(view[i] * a[:, m]).sum() * t for i in range(len(view))]
+                yield t, weight, [torch.cos(y) for y in x], [torch.sin(y) for y in x]
+
+
+def slow_sigreg(z, a, n_knots, limit):
+    """The batch's statistic; both halves of the integral."""
+    n, value = z.shape[1], 0
+    for t, weight, cosines, sines in slow_waves(z, a, n_knots, limit):
+        normal = math.exp(-(t**2) / 2)
+        error = (sum(cosines) / n - normal) ** 2 + (sum(sines) / n) ** 2
+        value = value + n * weight * normal * error
+    return value / (len(z) * a.shape[1])
+
+
+def slow_contributions(z, a, n_knots, limit):
+    """``L + <dL/dm, s_b - m>`` with the derivative of the squares written out."""
+    n = z.shape[1]
+    values = [slow_sigreg(z, a, n_knots, limit).detach() for _ in range(n)]
+    for t, weight, cosines, sines in slow_waves(z, a, n_knots, limit):
+        normal = math.exp(-(t**2) / 2)
+        mean_cosine, mean_sine = (sum(cosines) / n).detach(), (sum(sines) / n).detach()
+        scale = 2 * n * weight * normal / (len(z) * a.shape[1])
+        for b in range(n):
+            pull = (mean_cosine - normal) * (cosines[b] - mean_cosine) + mean_sine * (sines[b] - mean_sine)
+            values[b] = values[b] + scale * pull
+    return torch.stack(values)
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize(("n_knots", "limit"), [(2, 1.0), (5, 3.0), (17, 3.0)])
+def test_the_mean_is_the_published_statistic_in_value_and_gradient(n_knots, limit, dtype):
+    z, exact = draw(dtype), draw()
+    losses = sigreg(z, directions(dtype), n_knots=n_knots, limit=limit)
+    expected = slow_sigreg(exact, directions(), n_knots, limit)
+    assert losses.shape == (B,) and losses.dtype == dtype and len(losses.unique()) == B
+    torch.testing.assert_close(losses.mean().double(), expected, **TOLERANCE[dtype])
+    (one,), (other,) = torch.autograd.grad(losses.mean(), z), torch.autograd.grad(expected, exact)
+    torch.testing.assert_close(one.double(), other, **TOLERANCE[dtype])
+    assert other.abs().max() > 1e-3
+
+
+def test_each_value_is_the_contribution_of_its_sample():
+    z, a = draw(), directions()
+    losses, expected = sigreg(z, a, n_knots=5), slow_contributions(z, a, 5, 3.0)
+    torch.testing.assert_close(losses, expected, rtol=1e-10, atol=1e-11)
+    (one,) = torch.autograd.grad((WEIGHTS * losses).sum(), z)
+    (other,) = torch.autograd.grad((WEIGHTS * expected).sum(), z)
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    assert one[:, 2].abs().max() == 0
+
+
+def test_blocks_change_neither_value_nor_gradient(monkeypatch):
+    z, a = draw(), directions()
+    whole = sigreg(z, a)
+    (due,) = torch.autograd.grad((WEIGHTS * whole).sum(), z)
+    seen = []
+    real = torch.cos
+    monkeypatch.setattr(torch, "cos", lambda x: seen.append(x.shape[1]) or real(x))
+    for block, rows in ((2 * V * M * 17, [2, 2, 2]), (1, [1] * B), (4 * V * M * 17, [4, 2])):
+        monkeypatch.setattr(module, "BLOCK", block)
+        seen.clear()
+        parts = sigreg(z, a)
+        assert seen == 2 * rows
+        torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-13)
+        (found,) = torch.autograd.grad((WEIGHTS * parts).sum(), z)
+        torch.testing.assert_close(found, due, rtol=1e-12, atol=1e-13)
+
+
+def test_the_knots_integrate_epps_and_pulleys_statistic():
+    """Of a sample at 0: integral of (1 - exp(-t^2/2))^2 exp(-t^2/2) over the line, three Gaussian integrals."""
+    z = torch.zeros(1, 1, D, dtype=torch.float64)
+    exact = math.sqrt(2 * math.pi) * (1 - 2 / math.sqrt(2) + 1 / math.sqrt(3))
+    assert float(sigreg(z, directions(), n_knots=400, limit=12.0)) == pytest.approx(exact, rel=1e-6)
+    assert float(sigreg(z, directions())) == pytest.approx(exact, rel=0.02)
+    t, normal, weights = knots(17, 3.0, z)
+    assert t[0] == 0 and t[-1] == 3 and len(t) == 17
+    torch.testing.assert_close(normal, torch.exp(-t.square() / 2))
+    # The weights without the window add up to the length of [-3, 3].
+    assert float((weights / normal).sum()) == pytest.approx(6)
+
+
+def test_a_normal_sample_of_any_size_has_about_one_and_others_grow_with_their_size():
+    a = directions(width=8, n_slices=64)
+    generator = torch.Generator().manual_seed(0)
+    for n in (100, 400):
+        z = torch.randn(30, n, 8, generator=generator, dtype=torch.float64)
+        assert float(sigreg(z, a).mean()) == pytest.approx(1.05, abs=0.15)
+        z = z[:2]
+        narrow, flat = 0.5 * z, torch.cat([z[..., :4], z[..., :4]], dim=-1)
+        assert float(sigreg(narrow, a).mean()) > 0.05 * n
+        assert float(sigreg(z + 1, a).mean()) > 0.05 * n
+        assert float(sigreg(flat, a).mean()) > 0.01 * n
+
+
+def test_gradient_steps_make_a_normal_sample():
+    """From a thin, shifted line to spread in all directions."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(1, 120, 3, generator=generator, dtype=torch.float64) * torch.tensor([0.9, 0.2, 0.05]) + 1
+    z.requires_grad_()
+    seen = directions(width=3, n_slices=100, seed=1000)
+    assert sigreg(z, seen).mean() > 30
+    optimizer = torch.optim.Adam([z], lr=0.05)
+    for step in range(150):
+        optimizer.zero_grad()
+        sigreg(z, directions(width=3, n_slices=32, seed=step)).mean().backward()
+        optimizer.step()
+    assert sigreg(z, seen).mean() < 0.5  # less than the 1.05 of a random sample
+    spread = torch.linalg.eigvalsh(torch.cov(z.detach()[0].T))
+    assert z.detach().mean((0, 1)).abs().max() < 0.2 and spread.min() > 0.8 and spread.max() < 1.5
+
+
+def test_directions_have_length_one_and_are_the_same_in_every_precision():
+    a = directions(width=6, n_slices=50)
+    torch.testing.assert_close(a.norm(dim=0), torch.ones(50, dtype=torch.float64), rtol=1e-6, atol=0)
+    assert torch.equal(directions(torch.float32, 6, 50), a.float())
+    assert not torch.equal(directions(width=6, n_slices=50, seed=2), a)
+    # No direction is preferred.
+    many = directions(width=3, n_slices=20000)
+    torch.testing.assert_close(many @ many.T / 20000, torch.eye(3, dtype=torch.float64) / 3, rtol=0, atol=0.01)

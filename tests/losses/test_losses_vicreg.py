@@ -1,0 +1,96 @@
+"""VICReg against loops over samples and features, its contributions against raw moments, and by hand."""
+
+import pytest
+import torch
+
+from viewsmith.losses.vicreg import vicreg
+
+B, D = 6, 4
+TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-11}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
+SETTINGS = [(25.0, 25.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)]
+WEIGHTS = torch.tensor([0.5, 2.0, 0.0, 1.0, 3.0, 1.5], dtype=torch.float64)
+
+
+def draw(dtype=torch.float64, seed=0):
+    """Two views, correlated; some features are narrower than the variance term asks for, some wider."""
+    generator = torch.Generator().manual_seed(seed)
+    base = torch.randn(B, D, generator=generator, dtype=torch.float64)
+    noise = 0.3 * torch.randn(2, B, D, generator=generator, dtype=torch.float64)
+    z = (base + noise) * torch.tensor([0.3, 0.6, 2.0, 0.9], dtype=torch.float64) + 1.5
+    return z.to(dtype).requires_grad_()
+
+
+def slow_vicreg(z0, z1, invariance, variance, covariance):
+    """The batch's loss, as the authors' program scales it."""
+    n, d = z0.shape
+    attraction = sum((z0[i, j] - z1[i, j]) ** 2 for i in range(n) for j in range(d)) / (n * d)
+    hinge, repeated = 0, 0
+    for z in (z0, z1):
+        means = [sum(z[i, j] for i in range(n)) / n for j in range(d)]
+        for j in range(d):
+            for k in range(d):
+                c = sum((z[i, j] - means[j]) * (z[i, k] - means[k]) for i in range(n)) / (n - 1)
+                if j != k:
+                    repeated = repeated + c**2 / d
+                elif c < 1 - 1e-4:
+                    hinge = hinge + (1 - (c + 1e-4) ** 0.5) / d / 2
+    return invariance * attraction + variance * hinge + covariance * repeated
+
+
+def fast(z, weights):
+    invariance, variance, covariance = weights
+    return vicreg(z[0], z[1], invariance_weight=invariance, variance_weight=variance, covariance_weight=covariance)
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("weights", SETTINGS)
+def test_the_mean_is_the_published_loss_in_value_and_gradient(weights, dtype):
+    z, exact = draw(dtype), draw()
+    losses, expected = fast(z, weights), slow_vicreg(*exact, *weights)
+    assert losses.shape == (B,) and losses.dtype == dtype
+    torch.testing.assert_close(losses.mean().double(), expected, **TOLERANCE[dtype])
+    (one,), (other,) = torch.autograd.grad(losses.mean(), z), torch.autograd.grad(expected, exact)
+    torch.testing.assert_close(one.double(), other, **TOLERANCE[dtype])
+    assert other.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("weights", SETTINGS)
+def test_each_value_is_the_contribution_by_raw_moments(weights):
+    """``L + <dL/dm, s_b - m>`` with m the means of z and of z z^T, not centered: another way to the same values."""
+    invariance, variance, covariance = weights
+    z = draw()
+    s = [z, z[..., :, None] * z[..., None, :]]
+    means = [part.mean(1).detach().requires_grad_() for part in s]
+    c = (means[1] - means[0][:, :, None] * means[0][:, None]) * B / (B - 1)
+    on = c.diagonal(dim1=1, dim2=2)
+    value = variance * (1 - (on + 1e-4).sqrt()).clamp_min(0).mean()
+    value = value + covariance * (c.square().sum() - on.square().sum()) / D
+    slopes = torch.autograd.grad(value, means, allow_unused=True)
+    expected = invariance * (z[0] - z[1]).square().mean(1) + value.detach()
+    for slope, part, mean in zip(slopes, s, means, strict=True):
+        expected = expected + (slope[:, None] * (part - mean.detach()[:, None])).flatten(2).sum((0, 2))
+    losses = fast(z, weights)
+    torch.testing.assert_close(losses, expected, rtol=1e-10, atol=1e-11)
+    (one,) = torch.autograd.grad((WEIGHTS * losses).sum(), z)
+    (other,) = torch.autograd.grad((WEIGHTS * expected).sum(), z)
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+def test_by_hand():
+    # Features (1, 0), (-1, 0), (0, 1), (0, -1): variances 2/3, no covariance. The second view is 1 off in one feature.
+    z0 = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
+    z1 = z0 + torch.tensor([1.0, 0], dtype=torch.float64)
+    missing = 1 - (2 / 3 + 1e-4) ** 0.5
+    assert float(vicreg(z0, z1).mean()) == pytest.approx(25 * 0.5 + 25 * missing)
+    # Twice the same feature: covariance 2/3 on both sides of the diagonal of both views, over 2 features.
+    z0 = torch.tensor([[1.0, 1], [-1, -1], [0, 0], [0, 0]], dtype=torch.float64)
+    assert float(vicreg(z0, z0).mean()) == pytest.approx(25 * missing + 2 * (2 / 3) ** 2)
+
+
+def test_one_sample_and_constant_features_have_finite_losses_and_gradients():
+    for shape in ((2, 1, D), (2, B, D)):
+        z = torch.ones(shape, requires_grad=True)
+        losses = vicreg(z[0], z[1])
+        losses.sum().backward()
+        assert losses.isfinite().all() and z.grad.isfinite().all()
+        torch.testing.assert_close(losses, torch.full_like(losses, 25 * 0.99))
