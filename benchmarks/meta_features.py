@@ -38,7 +38,7 @@ from viewsmith.losses.oucl import Logits, oucl
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, resnet18
 from viewsmith.training.run import environment
-from viewsmith.training.updates import begin, freeze
+from viewsmith.training.updates import begin, frozen
 from viewsmith.views import GaussianNoise, MetaFeatures, ViewPair
 
 Work = Callable[[], object]
@@ -100,12 +100,11 @@ def update_work(network: str, *, meta: str, number: int) -> Work:
         if number == 1:
             made.inner = left[0]
         update = steps[number]
-        freeze(update.frozen, True)
-        losses, _ = update.step(batch)
-        update.optimizer.zero_grad()
-        losses.mean().backward()
-        update.optimizer.step()
-        freeze(update.frozen, False)
+        with frozen(update.others):
+            losses, _ = update.step(batch)
+            update.optimizer.zero_grad()
+            losses.mean().backward()
+            update.optimizer.step()
 
     if number == 1:
         number = 0

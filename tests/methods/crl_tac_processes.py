@@ -8,7 +8,7 @@ from torch import nn
 from viewsmith.core import Batch, Optimizer
 from viewsmith.methods import CRLTACMethod
 from viewsmith.networks import MLP, MaskScores
-from viewsmith.training.updates import begin, freeze
+from viewsmith.training.updates import begin, frozen
 from viewsmith.views import AugmentationChannel, Masks
 
 B, D, M = 8, 6, 5
@@ -74,10 +74,8 @@ def gradients(name, rows=None, weights=None):
         x = samples() if rows is None else samples()[rows]
         drawn = torch.randint(M, (B, 3), generator=torch.Generator().manual_seed(3))
         part = drawn if rows is None else drawn[rows]
-        freeze(run.frozen, True)
-        with fixed_draws(method, part):
+        with frozen(run.others), fixed_draws(method, part):
             run.step(batch(x))[0].mean().backward()
-        freeze(run.frozen, False)
         for number, p in enumerate(run.parameters):
             found[f"{update.name}: {number}"] = p.grad.clone()
     return found

@@ -9,7 +9,7 @@ from viewsmith.frameworks import DINO, FeatureContrast, FeatureMemory, MoCo, Sim
 from viewsmith.losses.oucl import Logits
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, SmallCNN, ViewEncoders, ViewHeads
-from viewsmith.training.updates import begin, freeze
+from viewsmith.training.updates import begin, frozen
 from viewsmith.views import GaussianNoise, Identity, MetaFeatures, ViewPair
 
 N, D, H, Z = 24, 4, 6, 3
@@ -77,12 +77,11 @@ def update(method, number, given):
 
 
 def run(update, given):
-    freeze(update.frozen, True)
-    losses, logs = update.step(given)
-    for p in update.parameters:
-        p.grad = None
-    (losses if given.weight is None else given.weight * losses).mean().backward()
-    freeze(update.frozen, False)
+    with frozen(update.others):
+        losses, logs = update.step(given)
+        for p in update.parameters:
+            p.grad = None
+        (losses if given.weight is None else given.weight * losses).mean().backward()
     return losses.detach(), logs
 
 

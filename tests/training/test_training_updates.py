@@ -7,7 +7,7 @@ from training_toys import BATCH, SEED, D, rows
 
 from viewsmith.core import Batch, InputError, Method, Optimizer, Phase, TrainingError, Update
 from viewsmith.training import Trainer
-from viewsmith.training.updates import begin, freeze
+from viewsmith.training.updates import begin, frozen
 
 
 class Parts(Method):
@@ -73,8 +73,8 @@ def test_an_update_without_an_optimizer_has_the_defaults():
     run = begin(Update("a", method.judged, (method.encoder,)), method)
     assert run.spec == Optimizer() and type(run.optimizer) is torch.optim.AdamW
     assert run.step == method.judged  # nothing is wrapped in one process
-    frozen = {id(p) for part in (method.judge, method.idle) for p in part.parameters()}
-    assert {id(p) for p in run.frozen} == frozen
+    others = {id(p) for part in (method.judge, method.idle) for p in part.parameters()}
+    assert {id(p) for p in run.others} == others
 
 
 def test_parameters_that_never_trained_are_not_set_free():
@@ -96,10 +96,19 @@ def test_after_a_failure_all_may_train_again():
 
 def test_freezing_and_back():
     weights = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
-    freeze(weights, True)
-    assert not any(p.requires_grad for p in weights)
-    freeze(weights, False)
+    with pytest.raises(KeyError), frozen(weights):
+        assert not any(p.requires_grad for p in weights)
+        raise KeyError
     assert all(p.requires_grad for p in weights)
+
+
+def test_batch_norm_over_several_gpus_keeps_what_is_trained():
+    method = Parts(trains=("encoder", "judge.1.weight"))
+    (phase,) = method.phases()  # made before the layers are replaced
+    nn.SyncBatchNorm.convert_sync_batchnorm(method)
+    assert sum(isinstance(part, nn.SyncBatchNorm) for part in method.modules()) == 3
+    expected = [*method.encoder.parameters(), method.judge[1].weight]
+    assert [id(p) for p in begin(phase.updates[0], method).parameters] == [id(p) for p in expected]
 
 
 def x(method, batch):

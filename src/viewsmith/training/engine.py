@@ -21,7 +21,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import learning_rate, training_progress
-from viewsmith.training.updates import RunningUpdate, begin, check_result, freeze
+from viewsmith.training.updates import RunningUpdate, begin, check_result, frozen
 
 Status = Literal["finished", "interrupted", "time limit"]
 
@@ -183,11 +183,8 @@ class Trainer:
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
                 progress = training_progress(run.spec, done / total)
                 batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done, progress=progress)
-                freeze(run.frozen, True)
-                try:
+                with frozen(run.others):
                     self._update(run, batch)
-                finally:
-                    freeze(run.frozen, False)
             self.step += 1
             self.steps += 1
             for callback in self.callbacks:

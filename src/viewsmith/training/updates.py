@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +27,8 @@ class RunningUpdate:
         Of the update.
     step : callable
         The update's step, wrapped where there are several processes.
-    parameters, frozen : list of Parameter
-        Those that move, and those that must not require a gradient during the step.
+    parameters, others : list of Parameter
+        Those that move, and those to freeze during the step.
     spec, optimizer
         The optimizer's specification, and torch's optimizer.
     loss, logs, count
@@ -38,7 +39,7 @@ class RunningUpdate:
     every: int
     step: Step
     parameters: list[nn.Parameter]
-    frozen: list[nn.Parameter]
+    others: list[nn.Parameter]
     spec: Optimizer
     optimizer: TorchOptimizer
     loss: Tensor | None = None
@@ -75,22 +76,28 @@ def begin(update: Update, method: Method) -> RunningUpdate:
             f"{label} trains parameters that are not part of the method and would not be saved: "
             "make their module an attribute of the method"
         )
-    frozen = [p for p in everything if p.requires_grad and id(p) not in moving]
-    step = _in_step(update.step, method, frozen) if distributed.is_distributed() else update.step
+    others = [p for p in everything if p.requires_grad and id(p) not in moving]
+    step = _averaging(update.step, method, others) if distributed.is_distributed() else update.step
     spec = update.optimizer or Optimizer()
-    return RunningUpdate(update.name, update.every, step, parameters, frozen, spec, make_optimizer(spec, parameters))
+    return RunningUpdate(update.name, update.every, step, parameters, others, spec, make_optimizer(spec, parameters))
 
 
-def freeze(parameters: Iterable[nn.Parameter], frozen: bool) -> None:
-    """Let parameters require no gradient, or require one again."""
+@contextlib.contextmanager
+def frozen(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Parameters require no gradient for a while, and require one again afterwards."""
     for parameter in parameters:
-        parameter.requires_grad_(not frozen)
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
 
 
 class _StepModule(nn.Module):
     """A method's step as the forward of a module, because DistributedDataParallel wraps modules.
 
-    It holds the whole method: whatever the step reads then starts out equal in all processes.
+    It holds the whole method, so that everything the step reads starts out equal in all processes.
     """
 
     def __init__(self, step: Step, method: Method) -> None:
@@ -101,19 +108,16 @@ class _StepModule(nn.Module):
         return self.step(batch)
 
 
-def _in_step(step: Step, method: Method, frozen: list[nn.Parameter]) -> Step:
+def _averaging(step: Step, method: Method, others: Sequence[nn.Parameter]) -> Step:
     """The step of an update whose gradients are averaged over the processes.
 
     DistributedDataParallel averages the gradients of the parameters that require one when it wraps, and waits for all
-    of them in every backward pass: exactly those that the update trains. It copies weights and buffers of the first
-    process to all others now, and leaves buffers alone later: each process keeps its own BatchNorm statistics (on a
-    GPU `SyncBatchNorm` makes them equal), and queues are filled from gathered rows.
+    of them in every backward pass; so everything but what the update trains is frozen meanwhile. It copies weights and
+    buffers of the first process to all others once, now: later, each process keeps its own BatchNorm statistics (on
+    GPUs `SyncBatchNorm` makes them equal), and queues are filled from gathered rows.
     """
-    freeze(frozen, True)
-    try:
+    with frozen(others):
         return DistributedDataParallel(_StepModule(step, method), broadcast_buffers=False)
-    finally:
-        freeze(frozen, False)
 
 
 def check_result(found: Any, run: RunningUpdate, batch: Batch, method: Method) -> None:
