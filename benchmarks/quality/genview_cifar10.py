@@ -45,7 +45,7 @@ def reproduce(data: Path, weights: str, out: Path, *, seed: int = 0, device: str
     cache, trained = out / "views", out / "run"
     few = ("--steps", 2) if smoke else ()
     run("generate", data, "--generator", f"unclip:{weights}", "--out", cache, "--seed", seed, "--device", device, *few)
-    command = ["fit", data, "--method", "genview", "--preset", "paper", "--bank", cache, "--out", trained]
+    command = ["fit", data, "--method", "genview", "--preset", "paper", "--view-cache", cache, "--out", trained]
     for assignment in SMALL if smoke else ():
         command += ["--set", assignment]
     run(*command, "--seed", seed, "--device", device, "--resume")

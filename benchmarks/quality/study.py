@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from benchmarks.common.data import DataSet, sets
-from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Search, Stage, Study, Trained, main
+from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Row, Search, Stage, Study, Trained, main
 from viewsmith.estimators import Contrastive, PiNDA
 from viewsmith.networks import PrincipalAxes
 
@@ -50,7 +50,7 @@ def axes(model: Contrastive, x: np.ndarray) -> np.ndarray:
 
 
 ALONE: dict[str, Any] = {"view_maker": "identity", "objective": "adversarial", "random_fraction": 0.5}
-TRAINED = {
+TRAINED: dict[str, Row] = {
     "contrastive": Trained(Contrastive),
     "pinda": Trained(PiNDA, search=OF_PINDA),
     "neighbors + noise": Trained(Contrastive, {"view_maker": "neighbors+noise"}, search=OF_NOISE),
@@ -59,7 +59,7 @@ TRAINED = {
     "neighbor mix": Trained(Contrastive, {"view_maker": "neighbor-mix", "n_neighbors": 10} | COSINE),
     "pinda alone": Trained(PiNDA, ALONE | COSINE, search=OF_PINDA, budget=DIRECT),
 }
-BASELINES = {
+BASELINES: dict[str, Row] = {
     "umap": UMAP,
     "pca": PCA,
     "raw": RAW,

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.common.data import Data, sets
 from benchmarks.quality.crl_tac_mnist import on_grid
-from benchmarks.quality.suite import SEEDS, UNTRAINED, Budget, Scores, Stage, Study, Trained, main, score
+from benchmarks.quality.suite import SEEDS, UNTRAINED, Budget, Row, Scores, Stage, Study, Trained, main, score
 from viewsmith.estimators import CRLTAC, Contrastive
 
 SETS = sets("fashion_mnist", "cifar10_small", "dna_human_core_promoter", "sc_citeseq_cbmc")
@@ -42,7 +42,7 @@ def uniform_inference(row: str, model: Any, data: Data) -> Scores:
     return {f"uniform_inference_{key}": value for key, value in found.items()}
 
 
-ROWS = {
+ROWS: dict[str, Row] = {
     "learned": Trained(CRLTAC, on=FAMILIES),
     "uniform": Trained(CRLTAC, {"channel": "uniform"}, FAMILIES),
     "untrained": UNTRAINED,

@@ -110,7 +110,7 @@ def maps(row: str, model: Any, data: Data) -> Scores:
     """`score_map` of a model that makes one."""
     if not isinstance(model, DiffAug):
         return {}
-    return score_map(*(model.transform(part, output="map") for part in (data.x, data.x_test)), data)
+    return score_map(model.transform(data.x, output="map"), model.transform(data.x_test, output="map"), data)
 
 
 def narrow(x: np.ndarray, x_test: np.ndarray) -> Pair:

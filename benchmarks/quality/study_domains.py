@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from benchmarks.common.data import sets
 from benchmarks.quality.study import PROTOCOLS
-from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Search, Stage, Study, Trained, main
+from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Row, Search, Stage, Study, Trained, main
 from viewsmith.estimators import Contrastive, PiNDA
 
 SETS = sets("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
@@ -25,7 +25,7 @@ OF_NOISE = Search("noise_strength", (0.125, 0.25, 0.5, 1.0), Budget(domains=STEP
 OF_PINDA = replace(OF_NOISE, option="strength")
 FIXED = {"images": "simclr", "dna": "dna"}
 
-TRAINED = {
+TRAINED: dict[str, Row] = {
     "fixed views": Trained(Contrastive),
     "pinda + fixed views": Trained(PiNDA, search=OF_PINDA),
     "noise": Trained(Contrastive, {"view_maker": "noise"}, search=OF_NOISE),

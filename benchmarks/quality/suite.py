@@ -293,9 +293,10 @@ def command(
     parser.add_argument("--results", type=Path, default=path.parent, help="folder of the results file")
     parser.add_argument("--quick", action="store_true", help="few rows and steps; nothing is kept")
     given = parser.parse_args(arguments)
-    wanted = [cell for cell in cells(given.quick) if not given.names or names(cell) & set(given.names)]
-    if unknown := set(given.names) - {name for cell in wanted for name in names(cell)}:
-        parser.error(f"no such set or row: {', '.join(sorted(unknown))}")
+    try:
+        wanted = asked(cells(given.quick), given.names)
+    except ValueError as error:
+        parser.error(str(error))
     with tempfile.TemporaryDirectory() as folder:
         path = (Path(folder) if given.quick else given.results) / path.name
         run(wanted, path, minutes=given.minutes)
@@ -304,6 +305,14 @@ def command(
     return path
 
 
-def names(cell: Cell) -> set[str]:
-    """By which a cell is asked for: its row, its set, and the set without what stands behind a comma."""
-    return {cell.method, cell.dataset, cell.dataset.partition(",")[0]}
+def asked(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
+    """Cells of the named sets and rows; a set is named with or without what stands behind its comma."""
+
+    def of_set(cell: Cell) -> set[str]:
+        return {cell.dataset, cell.dataset.partition(",")[0]}
+
+    sets = set(names) & set().union(*map(of_set, cells))
+    rows = set(names) & {cell.method for cell in cells}
+    if unknown := set(names) - sets - rows:
+        raise ValueError(f"no such set or row: {', '.join(sorted(unknown))}")
+    return [cell for cell in cells if (not sets or of_set(cell) & sets) and (not rows or cell.method in rows)]

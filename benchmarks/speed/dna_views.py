@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed.timing import clock, in_turn, milliseconds, parser, ratio, read, record
+from viewsmith.views import ViewMaker
 from viewsmith.views.fixed import dna
 
 BATCH, LENGTH = 256, 200
@@ -56,8 +57,17 @@ def peers() -> dict[str, View]:
 
 def ours(device: str) -> dict[str, View]:
     generator = torch.Generator(device).manual_seed(0)
-    makers = {name: make() for name, make in dna.DNA_VIEWS.items()} | {"noise": dna.DNANoise(0.2)}
-    makers["recipe (loop of the published algorithm)"] = dna.DNAViews(noise=0.2)
+    makers: dict[str, ViewMaker] = {
+        "dna": dna.DNAViews(),
+        "reverse-complement": dna.ReverseComplement(),
+        "mutation": dna.Mutation(),
+        "insertion": dna.Insertion(),
+        "deletion": dna.Deletion(),
+        "translocation": dna.Translocation(),
+        "inversion": dna.Inversion(),
+        "noise": dna.DNANoise(0.2),
+        "recipe (loop of the published algorithm)": dna.DNAViews(noise=0.2),
+    }
     return {name: lambda x, maker=maker: maker(x, generator=generator) for name, maker in makers.items()}
 
 
