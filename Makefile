@@ -12,7 +12,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-gpu docs
+.PHONY: help install demo test check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick bench-gpu docs
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -42,7 +42,7 @@ demo: $(CORE)      ## train on handwritten digits, compare, write runs/demo/repo
 test: $(TEST)      ## all fast tests (ARGS="-k name" to choose)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) $(ARGS)
 
-lint: $(CHECK)     ## ruff, mypy and the order of the rooms
+lint: $(CHECK)     ## ruff, mypy and the order of the layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -66,53 +66,52 @@ docs: $(CORE)      ## documentation pages in docs/_build
 clean:             ## remove the environment and the runs
 	rm -rf $(VENV) runs build docs/_build
 
+# Speed scripts that run as they are, on one thread.
+SPEED := engine_overhead pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step pinda_image_step \
+	soft_contrastive diffusion_sampling meta_features
+speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
+quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
+tables = $(PY) -m benchmarks.tables.$(1)
+
 bench: $(TEST)     ## all speed scripts on the CPU, minutes (peers: benchmarks/README.md)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) engine_overhead.py
-	cd benchmarks && ../$(PY) import_time.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) pinda_step.py
-	cd benchmarks && OMP_NUM_THREADS=$(THREADS) ../$(PY) evaluate_speed.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) image_views.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) image_views.py --side 96 --batch 64
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) dna_views.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) nt_xent.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) nt_xent_memory.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) resnet_step.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) pinda_image_step.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) soft_contrastive.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffusion_sampling.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) meta_features.py
+	for script in $(SPEED); do $(call speed,$$script) || exit 1; done
+	$(call speed,image_views) --side 96 --batch 64
+	$(PY) -m benchmarks.speed.import_time
+	OMP_NUM_THREADS=$(THREADS) $(PY) -m benchmarks.speed.evaluate_speed --threads $(THREADS)
+
+bench-quick: $(TEST) ## one small round of every speed script that needs no data, to see that it runs; writes no results
+	for script in $(SPEED) import_time evaluate_speed crop_embeddings; do $(call speed,$$script) --quick || exit 1; done
 
 bench-gpu: $(TEST) ## the speed scripts that take --device cuda; lines go to results/NAME_cuda.jsonl
-	cd benchmarks && ../$(PY) image_views.py --device cuda
-	cd benchmarks && ../$(PY) image_views.py --device cuda --side 96 --batch 64
-	cd benchmarks && ../$(PY) dna_views.py --device cuda
-	cd benchmarks && ../$(PY) nt_xent.py --device cuda
-	cd benchmarks && ../$(PY) resnet_step.py --device cuda --batch 256 --rounds 30
-	cd benchmarks && ../$(PY) pinda_image_step.py --device cuda --batch 256 --rounds 30
+	for script in image_views dna_views nt_xent; do $(call speed,$$script) --device cuda || exit 1; done
+	$(call speed,image_views) --device cuda --side 96 --batch 64
+	$(call speed,resnet_step) --device cuda --batch 256 --rounds 30
+	$(call speed,pinda_image_step) --device cuda --batch 256 --rounds 30
 
 study: $(TEST)     ## the studies and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds each)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study.py $(MINUTES)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_domains.py $(MINUTES)
-	cd benchmarks && ../$(PY) tables.py
+	$(call quality,study)
+	$(call quality,study_domains)
+	$(call tables,vectors)
+	$(call tables,domains)
 
 crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its study (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds each)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) crop_embeddings.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) crl_tac_mnist.py $(MINUTES)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_crl_tac.py $(MINUTES)
-	cd benchmarks && ../$(PY) tables_crl_tac.py
+	$(call speed,crop_embeddings)
+	$(call quality,crl_tac_mnist)
+	$(call quality,study_crl_tac)
+	$(call tables,crl_tac)
 
 study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
-	$(PIP) -e ".[test,image,unclip,omics,dna,parquet,viz,bench]"
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_diffaug.py $(MINUTES)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffaug_cost.py
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) diffaug_bank.py $(MINUTES)
-	cd benchmarks && ../$(PY) tables_diffaug.py
+	$(PIP) -e ".[$(TEST_EXTRAS),bench]"
+	$(call quality,study_diffaug)
+	$(call speed,diffaug_cost)
+	$(call quality,diffaug_bank)
+	$(call tables,diffaug)
 
 study-metaug: $(TEST) ## the study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_metaug.py $(MINUTES)
-	cd benchmarks && ../$(PY) tables_metaug.py
+	$(call quality,study_metaug)
+	$(call tables,metaug)
 
 study-genview: $(TEST) ## the study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) study_genview.py $(MINUTES)
-	cd benchmarks && OMP_NUM_THREADS=1 ../$(PY) genview_cost.py
-	cd benchmarks && ../$(PY) tables_genview.py
+	$(call quality,study_genview)
+	$(call speed,genview_cost)
+	$(call tables,genview)

@@ -1,23 +1,18 @@
 """The script for the published weights runs from end to end, with tiny random ones."""
 
 import json
-from pathlib import Path
 
 import pytest
 
+from benchmarks.quality import genview_cifar10
 from viewsmith.data.view_cache import ViewCacheFolder
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-
-def test_smoke(monkeypatch, tmp_path, capsys):
+def test_smoke(tmp_path, capsys):
     pytest.importorskip("diffusers")
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import genview_cifar10
-
     genview_cifar10.main(["--smoke", "--out", str(tmp_path), "--device", "cpu"])
-    assert ViewCacheFolder(tmp_path / "bank").read_views().shape == (24, 1, 32, 32, 3)
-    assert ViewCacheFolder(tmp_path / "bank").read_record()["generator"]["name"] == "unclip"
+    assert ViewCacheFolder(tmp_path / "views").read_views().shape == (24, 1, 32, 32, 3)
+    assert ViewCacheFolder(tmp_path / "views").read_record()["generator"]["name"] == "unclip"
     config = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
     assert 'framework = "moco"' in config and 'encoder = "resnet18"' in config
     assert "linear" in capsys.readouterr().out

@@ -1,0 +1,123 @@
+"""Resumable cells, (data set, row, seed), one line each in a results file.
+
+A results file keeps what was done; running again does what is missing. Every line holds the scores, the seconds and
+where it ran. A cell that raises is recorded with its error and counts as not done.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.training.run import environment
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement. `work` returns a dict of plain values; cells are identified by set, row and seed."""
+
+    dataset: str
+    method: str
+    seed: int
+    work: Callable[[], dict[str, Any]] = field(compare=False)
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.dataset, self.method, self.seed
+
+
+def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None) -> None:
+    """Do what is missing in `path`, in order, and append it; stop starting cells after `minutes`."""
+    cells = list(cells)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    where = environment()
+    for cell in cells:
+        if cell.key in done(path):
+            continue
+        if minutes is not None and time.monotonic() - began > minutes * 60:
+            break
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                result: dict[str, Any] = cell.work()
+            except Exception as error:
+                result = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+        row = {
+            "dataset": cell.dataset,
+            "method": cell.method,
+            "seed": cell.seed,
+            **result,
+            "seconds_cell": round(time.perf_counter() - started, 2),
+            **when(),
+            "processor": where["hardware"]["processor"],
+            "threads": where["hardware"]["threads"],
+            "torch": where["versions"]["torch"],
+        }
+        append(row, path)
+        note = result.get("error") or f"{row['seconds_cell']:.0f} s"
+        print(f"[{len(done(path))} of {len(cells)}] {cell.dataset} {cell.method} seed {cell.seed}: {note}", flush=True)
+    print(progress(cells, path))
+
+
+def append(row: dict[str, Any], path: Path) -> None:
+    """Add a line to a results file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, allow_nan=False, default=_plain) + "\n")
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """All rows of a results file."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def done(path: Path) -> set[tuple[str, str, int]]:
+    """Keys of the cells that have a result."""
+    return {(row["dataset"], row["method"], row["seed"]) for row in rows(path) if "error" not in row}
+
+
+def progress(cells: Iterable[Cell], path: Path) -> str:
+    """How many of how many cells are done, in words."""
+    cells = list(cells)
+    have = done(path)
+    return f"{sum(cell.key in have for cell in cells)} of {len(cells)} cells done in {path.name}"
+
+
+def when() -> dict[str, str]:
+    """Date and commit of a line."""
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit()}
+
+
+def commit() -> str:
+    """Short name of the commit, with + when files differ from it."""
+    try:
+        name = git("rev-parse", "--short", "HEAD")
+        return name + ("+" if git("status", "--porcelain", "--", "src", "benchmarks/*.py") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def git(*arguments: str) -> str:
+    """What a git command prints."""
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT, check=True).stdout.strip()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"cannot write {type(value).__name__} to a results file")

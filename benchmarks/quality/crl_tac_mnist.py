@@ -1,0 +1,175 @@
+"""CRL-TAC's tables 1 and 2: MNIST digits at one of nine places of an 84 x 84 image, and MNIST as it is.
+
+All 60,000 training images and 10,000 test images. A digit's place is drawn once, from seed 0. One thread. Rows:
+
+crl-tac         the library's defaults (`EPOCHS` epochs); on plain MNIST the channel's beta is 1, as in the paper
+two threads     on a machine that does nothing else: what 10 and 20 minutes on two cores give (84 x 84)
+uniform         a uniform channel: SimCLR with uniform crops
+untrained       before training
+published head  the head of two layers, 200 and 50 wide, for the default's one layer of 128
+30 epochs       for longer
+low beta        the encoder's beta as in the paper as well (0.5, and 1 on plain MNIST)
+
+Each is scored as encoder output f and as projection h, averaged over P(T|x) ("learned"; uniform for the others), its 8
+most probable crops ("top"), all crops ("uniform"), and, on the large images, the 9 crops that lie in the digit's cell
+("oracle"). Probe: logistic regression, C = 1, on standardized ("std") and on raw features. Also the mass of P(T|x) on
+crops that touch the digit, the effective number of crops and the largest probability, means over the test images, and
+the uniformity of h (mean Gaussian potential exp(-2 d^2), all pairs of 5,000 test images).
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.crl_tac_mnist [minutes] [row ...] [--quick]
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from benchmarks.common.data import Data, DataSet, load
+from benchmarks.common.runner import RESULTS, Cell
+from benchmarks.quality.suite import SEEDS, command, score
+from viewsmith.estimators import CRLTAC
+from viewsmith.evaluation.linear import fit_linear
+from viewsmith.methods.crl_tac import CRLTACMethod
+
+EPOCHS = 12
+HEAD = {"projection": (200, 50)}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "crl-tac": {},
+    "uniform": {"channel": "uniform"},
+    "untrained": {"channel": "uniform", "epochs": 1},
+    "crl-tac, two threads": {},
+    "crl-tac, two threads, 22 epochs": {"epochs": 22},
+    "crl-tac, published head": HEAD,
+    "uniform, published head": HEAD | {"channel": "uniform"},
+    "crl-tac, published head, 30 epochs": HEAD | {"epochs": 30},
+    "crl-tac, low beta": {"beta": 0.5},
+}
+# Beta 1 where the paper has it.
+PLAIN = {"channel_beta": 1.0}
+CELL, SIDE = 28, 84
+PATH = RESULTS / "crl_tac_mnist.jsonl"
+
+
+def places(n: int, seed: int) -> np.ndarray:
+    """A cell of the grid, 0 to 8, for each of n images."""
+    return np.random.default_rng(seed).integers(0, 9, n)
+
+
+def placed(x: np.ndarray, seed: int) -> np.ndarray:
+    """Images (n, 28, 28) at their `places` on black images (n, 84, 84)."""
+    image = np.zeros((len(x), SIDE, SIDE), x.dtype)
+    cells = places(len(x), seed)
+    for cell in range(9):
+        row, column = (CELL * part for part in divmod(cell, 3))
+        image[cells == cell, row : row + CELL, column : column + CELL] = x[cells == cell]
+    return image
+
+
+def on_grid(data: Data) -> Data:
+    """Train images at places drawn from seed 0, test images from seed 1."""
+    return replace(data, x=placed(data.x, 0), x_test=placed(data.x_test, 1))
+
+
+SETS = {
+    "84 x 84": DataSet("mnist", "images", test_rows=None, prepare=on_grid),
+    "plain": DataSet("mnist", "images", test_rows=None),
+}
+
+
+def oracle(cells: np.ndarray) -> torch.Tensor:
+    """Probabilities of the 289 crops: the nine inside each digit's cell alike, float32 (n, 289)."""
+    offsets = torch.arange(3)
+    corner = torch.from_numpy(np.stack(np.divmod(cells, 3), 1)) * (CELL // 4)
+    rows, columns = corner[:, :1] + offsets, corner[:, 1:] + offsets
+    crops = (17 * rows[:, :, None] + columns[:, None, :]).flatten(1)
+    return torch.zeros(len(cells), 289).scatter(1, crops, 1 / 9)
+
+
+def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, ways: list[str]) -> dict[str, np.ndarray]:
+    """f and h of images by way of averaging (oracle as well, if the cells are known), and what the channel does."""
+    method = model.method_
+    assert isinstance(method, CRLTACMethod)
+    family = method.channel.family
+    truth = None if cells is None else oracle(cells)
+    parts: dict[str, list[torch.Tensor]] = {}
+    for start in range(0, len(x), 128):
+        block = torch.from_numpy(model.scaled(x[start : start + 128]))
+        with torch.no_grad():
+            f = family.embed(method.encoder, block)
+            z = method.every_projection(block, f)
+            weights = {name: method.channel.shares(block, *HOW[name]) for name in ways}
+            if truth is not None:
+                weights["oracle"] = truth[start : start + 128]
+            made = {f"f {name}": (w[:, None] @ f)[:, 0] for name, w in weights.items()}
+            made |= {f"h {name}": F.normalize((w[:, None] @ z)[:, 0], dim=1) for name, w in weights.items()}
+            p = method.channel.log_p(block).exp()
+            touched = F.max_pool2d(block, family.crop, family.stride).flatten(1) > 0
+            made |= {"mass": (p * touched).sum(1), "effective": method.channel.effective(block), "largest p": p.amax(1)}
+        for name, value in made.items():
+            parts.setdefault(name, []).append(value)
+    return {name: torch.cat(part).numpy() for name, part in parts.items()}
+
+
+HOW: dict[str, tuple[Any, ...]] = {"learned": ("expectation",), "top": ("top", 8), "uniform": ("uniform",)}
+
+
+def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str, Any]:
+    dataset, options = SETS[name], OPTIONS[row]
+    if name == "plain":
+        options = options | PLAIN | ({"beta": 1.0} if "low beta" in row else {})
+    if quick:
+        dataset, options = replace(dataset, train_rows=600, test_rows=300), options | {"epochs": 1}
+    data = load(dataset)
+    torch.set_num_threads(2 if "two threads" in row else 1)
+    started = time.perf_counter()
+    model = CRLTAC(**{"epochs": EPOCHS, "random_state": seed} | options)
+    if row == "untrained":
+        model = model.fit(data.x[:512]).untrained(data.x[:512])
+    else:
+        model.fit(data.x)
+    seconds = time.perf_counter() - started
+    ways = ["learned", "top", "uniform"] if row.startswith("crl-tac") else ["uniform"]
+    cells, cells_test = (
+        None if name == "plain" else places(len(y), seed) for seed, y in enumerate((data.y, data.y_test))
+    )
+    train, test = embeddings(model, data.x, cells, ways), embeddings(model, data.x_test, cells_test, ways)
+    found: dict[str, Any] = {"seconds_fit": round(seconds, 1), "epochs": model.epochs}
+    for key in train:
+        if key[:2] in ("f ", "h "):
+            found[f"{key} std"] = score(train[key], test[key], data, ["linear"])["linear"]
+            if key[2:] in ("learned", "uniform"):
+                found[f"{key} raw"] = round(probe(train[key], test[key], data), 4)
+        else:
+            found[key] = round(float(test[key].mean()), 4)
+    h = torch.from_numpy(test[f"h {ways[0]}"][:5000])
+    found["uniformity"] = round(float(torch.exp(-2 * torch.cdist(h, h).square()).mean()), 4)
+    return found
+
+
+def probe(h: np.ndarray, h_test: np.ndarray, data: Data) -> float:
+    """Accuracy of logistic regression on features as they are."""
+    classes, codes = np.unique(data.y, return_inverse=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fit_linear(h, codes, len(classes), loss="logistic")
+    return float((classes[model.predict(h_test)] == data.y_test).mean())
+
+
+def cells(quick: bool = False) -> list[Cell]:
+    """All rows with one seed, then the other seeds of two."""
+    keys = [(name, row, 0) for row in OPTIONS for name in SETS if name != "plain" or "two threads" not in row]
+    keys += [(name, row, seed) for seed in SEEDS[1:] for name in SETS for row in ("crl-tac", "uniform")]
+    return [
+        Cell(f"mnist {name}", row, seed, partial(measure, name, row, seed, quick=quick)) for name, row, seed in keys
+    ]
+
+
+if __name__ == "__main__":
+    command(__doc__, PATH, cells)

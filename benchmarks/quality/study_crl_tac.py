@@ -1,0 +1,64 @@
+"""The study of CRL-TAC: does a learned channel P(T|x) do better than a uniform one, on the same family?
+
+Both rows have the same encoder, family, objective, optimizer, encoder steps (300 on images and DNA, 600 on cells) and,
+for the learned channel, its own steps beside them; defaults of the library but for the family (`FAMILIES`).
+"contrastive" is the default of that method with as many steps at batch 256, on its own encoder; "untrained" the network
+of the learned row before training. Inference is the expectation over P(T|x); uniform_inference_ the learned row
+averaged over all transformations alike.
+
+fashion_mnist: 10,000 images, each at one of nine cells of a black 84 x 84 image, as in `crl_tac_mnist`. Train rows are
+limited (`common.data.SETS`), test rows to 5,000, random, seed 0.
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_crl_tac [minutes] [set or row ...]
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.common.data import Data, sets
+from benchmarks.quality.crl_tac_mnist import on_grid
+from benchmarks.quality.suite import SEEDS, UNTRAINED, Budget, Row, Scores, Stage, Study, Trained, main, score
+from viewsmith.estimators import CRLTAC, Contrastive
+
+SETS = sets("fashion_mnist", "cifar10_small", "dna_human_core_promoter", "sc_citeseq_cbmc")
+SETS["fashion_mnist"] = replace(SETS["fashion_mnist"], prepare=on_grid)
+FAMILIES: dict[str, dict[str, Any]] = {
+    "cifar10_small": {"crop_scales": (1.0, 0.75), "crop_flips": True},
+    "sc_citeseq_cbmc": {"input_components": 50},
+}
+PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
+
+
+def uniform_inference(row: str, model: Any, data: Data) -> Scores:
+    """Scores of a learned channel's encoder averaged over all transformations alike."""
+    if row != "learned":
+        return {}
+    learned = model.method_.inference
+    model.method_.inference = "uniform"
+    found = score(model.transform(data.x), model.transform(data.x_test), data, PROTOCOLS)
+    model.method_.inference = learned
+    return {f"uniform_inference_{key}": value for key, value in found.items()}
+
+
+ROWS: dict[str, Row] = {
+    "learned": Trained(CRLTAC, on=FAMILIES),
+    "uniform": Trained(CRLTAC, {"channel": "uniform"}, FAMILIES),
+    "untrained": UNTRAINED,
+    "contrastive": Trained(Contrastive),
+}
+STUDY = Study(
+    "study_crl_tac",
+    SETS,
+    ROWS,
+    stages=[Stage(tuple(ROWS), seeds=(seed,)) for seed in SEEDS],
+    budget=Budget(vectors=600, domains=300),
+    protocols=PROTOCOLS,
+    reference=Trained(CRLTAC, on=FAMILIES),
+    first=512,
+    extra=uniform_inference,
+)
+
+if __name__ == "__main__":
+    main(STUDY, __doc__)

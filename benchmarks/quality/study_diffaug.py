@@ -1,0 +1,167 @@
+"""The study of DiffAug: do generated positives add to fixed ones, at the same encoder steps, on the same network?
+
+"phase A" is DiffAug without a generator: same encoder, losses, optimizer, learning-rate curve and encoder steps as
+every DiffAug row, which trains its generator on top of them. Settings were chosen without these sets (docs, DiffAug);
+rows with a setting in their name are ablations of one thing. Encoder steps: 1,200 on vectors, 300 on images and DNA,
+batch 256. "simclr + neighbor mix" and "contrastive" have the same encoder and steps.
+
+Of each trained row the representation is scored and, with the prefix map_, the 2-D map, beside UMAP, PaCMAP and PCA in
+two dimensions (rows "umap 2-D" and so on; after 50 principal axes on wide data). kNN in maps is Euclidean. svm_cv is
+the mean of a stratified 5-fold cross-validation of the linear SVM on the test rows.
+
+Train rows are limited (`common.data.SETS`) and test rows to 5,000, random, seed 0; of DNA sets the test rows without a
+copy in train are scored.
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_diffaug [minutes] [set or row ...]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+
+from benchmarks.common.data import Data, sets
+from benchmarks.quality.suite import (
+    PCA,
+    RAW,
+    UMAP,
+    UNTRAINED,
+    Baseline,
+    Budget,
+    Pair,
+    Scores,
+    Stage,
+    Study,
+    Trained,
+    main,
+    rounded,
+)
+from viewsmith.estimators import Contrastive, DiffAug
+from viewsmith.evaluation.baselines import pca, umap
+from viewsmith.evaluation.protocol import evaluate_embedding
+from viewsmith.networks import PrincipalAxes
+
+SETS = sets(
+    *("letter", "sc_citeseq_cbmc", "text_20news_tfidf2000", "sc_10x_pbmc", "wisdm_har", "gas_drift"),
+    *("sc_human_kidney", "fashion_mnist", "cifar10_small"),
+    *("dna_human_core_promoter", "dna_ienhancer2l", "dna_arabidopsis_promoter"),
+)
+ABLATED = ("letter", "sc_citeseq_cbmc", "fashion_mnist", "dna_ienhancer2l")
+PROTOCOLS = ("linear", "svm", "knn", "kmeans_accuracy", "nmi", "linear_1pct")
+
+ARMS: dict[str, dict[str, Any]] = {
+    "phase A": {"phases": "A"},
+    "diffaug": {},
+    "random condition": {"condition": "random"},
+    "lambda 1": {"replacement": 1.0},
+}
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "lambda 0.5": {"replacement": 0.5},
+    "from noise": {"strength": 1.0},
+    "strength 0.3": {"strength": 0.3},
+    "kept near": {"keep_outliers": False},
+    "ABABA": {"phases": "ABABA"},
+    "supervised condition": {"condition": "labels"},
+    "joint": {"phases": "J"},
+    "InfoNCE": {"framework": "simclr"},
+    "map condition": {"condition": "map"},
+    "guidance 2": {"guidance": 2.0, "condition_drop": 0.1},
+    "strength 0.2": {"strength": 0.2},
+    "refresh 1": {"refresh": 1},
+    "published denoiser": {"denoiser": "published"},
+    "phase A, wide": {"phases": "A", "hidden": (1024, 1024)},
+    "wide": {"hidden": (1024, 1024)},
+    "map alone, plain kernel": {"projection": None, "kernel": "plain", "normalize": False, "nu_map": 0.1},
+}
+MIX: dict[str, Any] = {
+    "view_maker": "neighbor-mix",
+    "n_neighbors": 10,
+    "kernel": "cosine",
+    "projection": (256, 128),
+    "learning_rate": 1e-3,
+}
+PEERS = {"contrastive": Trained(Contrastive), "simclr + neighbor mix": Trained(Contrastive, MIX)}
+
+
+def cross_validated(h: np.ndarray, h_test: np.ndarray, data: Data) -> Scores:
+    """The linear SVM within the test rows."""
+    y, folds = data.y_test, StratifiedKFold(5, shuffle=True, random_state=0)
+    scores = [
+        evaluate_embedding(h_test[fit], y[fit], h_test[held], y[held], protocols=["svm"])["svm"]
+        for fit, held in folds.split(h_test, y)
+    ]
+    return rounded({"svm_cv": float(np.mean(scores))})
+
+
+def score_map(z: np.ndarray, z_test: np.ndarray, data: Data) -> Scores:
+    """The scores of a 2-D map, with Euclidean neighbors."""
+    y, y_test = data.y, data.y_test
+    numbers = evaluate_embedding(z, y, z_test, y_test, protocols=["svm", "kmeans_accuracy", "nmi"])
+    numbers["knn"] = KNeighborsClassifier(5).fit(z, y).score(z_test, y_test)
+    return rounded(numbers | cross_validated(z, z_test, data), "map_")
+
+
+def maps(row: str, model: Any, data: Data) -> Scores:
+    """`score_map` of a model that makes one."""
+    if not isinstance(model, DiffAug):
+        return {}
+    return score_map(model.transform(data.x, output="map"), model.transform(data.x_test, output="map"), data)
+
+
+def narrow(x: np.ndarray, x_test: np.ndarray) -> Pair:
+    """Wide rows on 50 principal axes."""
+    if x.shape[1] <= 200:
+        return x, x_test
+    axes = PrincipalAxes(x.shape[1], 50)
+    axes.fit(torch.from_numpy(x))
+    return axes(torch.from_numpy(x)).numpy(), axes(torch.from_numpy(x_test)).numpy()
+
+
+def pacmap(x: np.ndarray, x_test: np.ndarray, seed: int) -> Pair:
+    """PaCMAP in two dimensions."""
+    reducer: Any = importlib.import_module("pacmap").PaCMAP(n_components=2, random_state=seed)
+    return reducer.fit_transform(x), reducer.transform(x_test, basis=x)
+
+
+MAPS = {
+    "umap 2-D": Baseline(lambda x, x_test, seed: umap(*narrow(x, x_test), seed=seed, n_components=2), score=score_map),
+    "pca 2-D": Baseline(lambda x, x_test, seed: pca(*narrow(x, x_test), n_components=2), random=False, score=score_map),
+    "pacmap 2-D": Baseline(lambda x, x_test, seed: pacmap(*narrow(x, x_test), seed), score=score_map),
+}
+STUDY = Study(
+    "study_diffaug",
+    SETS,
+    {
+        **{name: Trained(DiffAug, options) for name, options in (ARMS | ABLATIONS).items()},
+        **PEERS,
+        **MAPS,
+        "raw": RAW,
+        "pca": PCA,
+        "umap": UMAP,
+        "untrained": UNTRAINED,
+    },
+    stages=(
+        Stage(("phase A", "diffaug")),
+        Stage(("contrastive", "untrained", "raw", "pca", *MAPS), seeds=(0,)),
+        Stage(("phase A", "diffaug"), seeds=(0, 1, 2, 3, 4)),
+        Stage(("random condition", "lambda 1")),
+        Stage(("contrastive", "untrained", "umap 2-D")),
+        Stage(tuple(ABLATIONS), ABLATED),
+        Stage(("umap", "pacmap 2-D")),
+        # There is no such view of DNA.
+        Stage(("simclr + neighbor mix",), [name for name, known in SETS.items() if known.domain != "dna"]),
+    ),
+    budget=Budget(vectors=1200, domains=300),
+    protocols=PROTOCOLS,
+    reference=Trained(DiffAug, {"phases": "A"}),
+    score_more=cross_validated,
+    extra=maps,
+)
+
+if __name__ == "__main__":
+    main(STUDY, __doc__)

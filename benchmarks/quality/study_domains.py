@@ -1,0 +1,53 @@
+"""The study on images and DNA: does learned noise add to the domain's fixed views, or replace them?
+
+Every trained row has the same encoder (the default one for CPUs), batch 256, optimizer and number of steps (`STEPS`).
+Rows with noise get the same search over its strength: four values, a third of the steps each (`suite.Search`).
+
+raw: pixels / 255; for DNA 4-mer frequencies or one-hot bases, whichever a split of the train rows prefers. Train rows
+are limited (`common.data.SETS`), test rows to 5,000, random, seed 0. Of dna_ienhancer2l only the test rows without a
+copy in train are scored; they are unbalanced (two thirds of one class).
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_domains [minutes] [set or row ...]
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.common.data import sets
+from benchmarks.quality.study import PROTOCOLS
+from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Row, Search, Stage, Study, Trained, main
+from viewsmith.estimators import Contrastive, PiNDA
+
+SETS = sets("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
+STEPS = 300
+OF_NOISE = Search("noise_strength", (0.125, 0.25, 0.5, 1.0), Budget(domains=STEPS // 3))
+OF_PINDA = replace(OF_NOISE, option="strength")
+FIXED = {"images": "simclr", "dna": "dna"}
+
+TRAINED: dict[str, Row] = {
+    "fixed views": Trained(Contrastive),
+    "pinda + fixed views": Trained(PiNDA, search=OF_PINDA),
+    "noise": Trained(Contrastive, {"view_maker": "noise"}, search=OF_NOISE),
+    "pinda alone": Trained(PiNDA, {"view_maker": "identity", "two_sided": True}, search=OF_PINDA),
+    "neighbors": Trained(Contrastive, {"view_maker": "neighbors"}),
+    "neighbors + fixed views": Trained(
+        Contrastive, on={name: {"view_maker": f"neighbors+{FIXED[known.domain]}"} for name, known in SETS.items()}
+    ),
+}
+STUDY = Study(
+    "study_domains",
+    SETS,
+    TRAINED | {"raw": RAW, "pca": PCA, "umap": UMAP, "untrained": UNTRAINED},
+    stages=(
+        Stage(("raw", "pca", "untrained", "fixed views")),
+        Stage(("pinda + fixed views", "noise", "pinda alone")),
+        Stage(("neighbors", "neighbors + fixed views", "umap")),
+    ),
+    budget=Budget(domains=STEPS),
+    protocols=PROTOCOLS,
+    reference=Trained(Contrastive, {"view_maker": "identity"}),
+)
+
+if __name__ == "__main__":
+    main(STUDY, __doc__)

@@ -1,0 +1,229 @@
+"""What GenView's parts cost, CPU time on one thread: unclip in batches, foreground, quality, own generator.
+
+unclip: views of 16 images by Stable unCLIP with tiny random weights (the real pipeline class, tests/views), 20 steps,
+guidance 10: in one batch of ours against one call of the pipeline for each image, as published, which encodes prompt
+and image every time and gives a PIL image; also with DPM-Solver++ in 10 steps, which gives other views. Beside it what
+the denoising network alone takes for one row of a batch: an image needs 2 rows a step. Target: 3 times.
+shares: foreground of 10,000 images of cifar10_small's size from the feature map of the default small CNN; bytes kept of
+each image, and how much the peak memory of the process grows over that of 1,000 images.
+quality: q of 256 pairs of SimCLR's views seen by the default small CNN, from the encoder's own pass and from kept maps
+against looking at every view, and how well the ranks agree. The copy is made halfway through a training of 12 epochs on
+2,048 rows of cifar10_small: the own pass is compared at every 6th of the 48 steps after, kept maps at the end, with
+SimCLR's views and with their crops alone. Targets: 5 times, Spearman 0.95.
+letter, cifar10_small: one view for each train row by the embedded generator, against the training of
+encoder and generator for 300 steps each (measured over 40 and multiplied).
+
+With --threads 2 the clock is the wall's, as one thread's waiting is not seen in the CPU's time.
+
+    VIEWSMITH_DATA=folder python -m benchmarks.speed.genview_cost [--threads 1] [--quick] [unclip] [shares] ...
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import resource
+import statistics
+import sys
+import tempfile
+import unittest.mock
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+from benchmarks.common.data import load, sets
+from benchmarks.common.runner import ROOT
+from benchmarks.speed.timing import clock, parser, read, record
+from viewsmith.core.samples import Samples
+from viewsmith.estimators import DiffAug, GenView
+from viewsmith.methods.genview import GenViewMethod
+from viewsmith.networks import Pixels, SmallCNN
+from viewsmith.views import Pair, image_recipe
+from viewsmith.views.fixed.resampling import crop
+from viewsmith.views.generated.noise_level import foreground_or_crowding, strength_of
+from viewsmith.views.generated.quality import ViewQuality
+from viewsmith.views.generated.unclip import StableUnCLIP
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    now = clock(wall=torch.get_num_threads() > 1)
+    started = now()
+    work()
+    return now() - started
+
+
+def unclip(quick: bool) -> dict[str, Any]:
+    rounds = 1 if quick else 3
+    sys.path.insert(0, str(ROOT / "tests" / "views"))
+    from unclip_toys import tiny_pipeline
+
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = tiny_pipeline(Path(folder))
+    from PIL import Image
+
+    images = np.random.default_rng(0).integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
+    rows, level = torch.from_numpy(images), torch.arange(16) % 5 * 100
+    pictures = [Image.fromarray(image) for image in images]
+    model, short = StableUnCLIP(pipeline), StableUnCLIP(pipeline, scheduler="dpm", steps=10)
+
+    def batch(model: StableUnCLIP) -> None:
+        streams = [torch.Generator().manual_seed(row) for row in range(16)]
+        model.generate(rows.clone(), None, 0, level, streams)
+
+    def single() -> None:
+        for row, picture in enumerate(pictures):
+            stream = torch.Generator().manual_seed(row)
+            pipeline(picture, noise_level=int(level[row]), num_inference_steps=20, generator=stream)
+
+    def network(n: int) -> float:
+        prompt = pipeline.encode_prompt("", "cpu", 1, False)[0].expand(n, -1, -1)
+        x, code = torch.zeros(n, 4, 16, 16), torch.zeros(n, 64)
+        with torch.no_grad():
+            work = partial(pipeline.unet, x, 500, encoder_hidden_states=prompt, class_labels=code)
+            return 1e3 * min(seconds(work) for _ in range(2 * rounds)) / n
+
+    batch(model)
+    taken = [(seconds(single), *map(seconds, (partial(batch, model), partial(batch, short)))) for _ in range(rounds)]
+    return {
+        "images_per_second": round(16 / statistics.median(b for _, b, _ in taken), 2),
+        "times_as_fast": round(statistics.median(a / b for a, b, _ in taken), 2),
+        "times_as_fast_dpm_10_steps": round(statistics.median(a / c for a, _, c in taken), 2),
+        "ms_an_image_alone": round(1e3 * statistics.median(a for a, _, _ in taken) / 16, 1),
+        "ms_an_image_of_16": round(1e3 * statistics.median(b for _, b, _ in taken) / 16, 1),
+        "ms_of_the_network_a_row": {n: round(network(n), 2) for n in (1, 2, 8, 32)},
+        "target": "at least 3",
+    }
+
+
+def train_rows(name: str) -> np.ndarray:
+    """All train rows of a data set."""
+    return load(sets(name, train_rows=None)[name]).x
+
+
+def foreground(quick: bool) -> dict[str, Any]:
+    few = torch.from_numpy(np.resize(train_rows("cifar10_small"), (1_000 if quick else 10_000, 32, 32, 3)))
+    scaler, encoder = Pixels((32, 32, 3)), SmallCNN().eval()
+    scaler.fit(few, "auto")
+    foreground_or_crowding(encoder, Samples(few[:1000], scaler))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found: list[torch.Tensor] = []
+    taken = seconds(lambda: found.extend(foreground_or_crowding(encoder, Samples(few, scaler))))
+    return {
+        "images": len(few),
+        "seconds": round(taken, 2),
+        "bytes_an_image": found[0].element_size(),
+        "peak_growth_mib": round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, 1),
+        "target": "at most 8 bytes an image",
+    }
+
+
+def quality(quick: bool) -> dict[str, Any]:
+    x = train_rows("cifar10_small")[: 512 if quick else 2048]
+    model, own = _own_pass(x, 1 if quick else 12)
+    return {**own, **_kept(model, x, 1 if quick else 6), "target": "at least 5 times less, Spearman at least 0.95"}
+
+
+def _own_pass(x: np.ndarray, epochs: int) -> tuple[GenView, dict[str, Any]]:
+    """Time and ranks of quality in the encoder's own pass, as the encoder moves away from the copy."""
+    ranks, times, steps, weigh = [], [], itertools.count(), GenViewMethod.weights
+
+    def watched(method: GenViewMethod, batch: Any, pair: Pair, sources: Any, passes: Any) -> Any:
+        if passes is not None and next(steps) % 6 == 0:
+            seen, n = method.quality, len(batch.x)
+            assert seen is not None
+            ranks.append(_rank(seen(pair.first, pair.second), seen.passed(passes, n)))
+            slow = seconds(lambda: seen(pair.first, pair.second))
+            times.append((slow, seconds(lambda: seen.passed(passes, n))))
+        return weigh(method, batch, pair, sources, passes)
+
+    with unittest.mock.patch.object(GenViewMethod, "weights", watched):
+        model = GenView(encoder="cnn", epochs=epochs, alpha=0.0, quality_features="encoder", random_state=0).fit(x)
+    return model, {
+        "ms_views": _ms(a for a, _ in times),
+        "ms_encoder": _ms(b for _, b in times),
+        "times_less_encoder": round(statistics.median(a / b for a, b in times), 1),
+        "spearman_encoder": [round(rank, 3) for rank in ranks],
+    }
+
+
+def _kept(model: GenView, images: np.ndarray, rounds: int) -> dict[str, Any]:
+    """Time and ranks of quality cut from kept maps."""
+    seen: Any = model.method_.quality
+    rows: Any = model._samples(images)
+    keeping = seconds(lambda: seen.keep([rows]))
+    recipe: Any = image_recipe("simclr", size=32, mean=model.fitted_["pixel_mean"], std=model.fitted_["pixel_scale"])
+    index, nowhere = torch.arange(256), torch.zeros(256, dtype=torch.int64)
+    ranks, times = [], []
+    for round_ in range(rounds):
+        x = rows[index]
+        pair = recipe.pair(Pair(x, x), generator=torch.Generator().manual_seed(round_))
+        full = seen(pair.first, pair.second)
+        bare = seen(*(crop(x, each.boxes * 32, flip=each.flip) for each in pair.crops))
+        q = seen.cached(index, (nowhere, nowhere), pair.crops)
+        ranks.append((_rank(full, q), _rank(bare, q), _rank(full, bare)))
+        times.append(_both(seen, pair, index, nowhere))
+    return {
+        "ms_cached": _ms(b for _, b in times),
+        "times_less_cached": round(statistics.median(a / b for a, b in times), 1),
+        "spearman_cached": round(statistics.median(a for a, _, _ in ranks), 3),
+        "spearman_cached_crops_alone": round(statistics.median(b for _, b, _ in ranks), 3),
+        "spearman_views_and_crops_alone": round(statistics.median(c for _, _, c in ranks), 3),
+        "seconds_to_keep": round(keeping, 2),
+        "rows": len(rows),
+    }
+
+
+def _both(seen: ViewQuality, pair: Any, index: torch.Tensor, nowhere: torch.Tensor) -> tuple[float, float]:
+    slow = seconds(lambda: seen(pair.first, pair.second))
+    return slow, seconds(lambda: seen.cached(index, (nowhere, nowhere), pair.crops))
+
+
+def _rank(q: torch.Tensor, other: torch.Tensor) -> float:
+    return float(spearmanr(q, other).statistic)
+
+
+def _ms(taken: Iterable[float]) -> float:
+    return round(1e3 * statistics.median(taken), 2)
+
+
+def generator(name: str, quick: bool) -> dict[str, Any]:
+    x = train_rows(name)[: 300 if quick else None]
+    epochs = 1 if quick else math.ceil(40 / max(1, len(x) // 256))
+    model = DiffAug(phases="AB", epochs=epochs, generator_epochs=epochs, random_state=0)
+    training = seconds(lambda: model.fit(x)) * 300 / (epochs * max(1, len(x) // 256))
+    made: Any = model.method_.generated
+    rows = model._samples(x)
+
+    def views() -> None:
+        with torch.no_grad():
+            strength = strength_of(torch.arange(len(rows)) % 5 * 100)
+            for part in torch.arange(len(rows)).split(256):
+                made.make(rows[part], None, torch.Generator().manual_seed(0), strength[part])
+
+    taken = seconds(views)
+    return {
+        "rows": len(x),
+        "seconds_views": round(taken, 1),
+        "seconds_training": round(training, 1),
+        "share_of_training": round(taken / (taken + training), 3),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parts: dict[str, Callable[[bool], dict[str, Any]]] = {"unclip": unclip, "shares": foreground, "quality": quality}
+    parts |= {name: partial(generator, name) for name in ("letter", "cifar10_small")}
+    options = parser(__doc__)
+    options.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts))
+    given = read(options, arguments)
+    for name in given.parts or parts:
+        clock_name = "process time" if given.threads == 1 else "wall"
+        record("genview_cost", {"part": name, **parts[name](given.quick), "clock": clock_name}, given)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Image views against lightly's, kornia's and torchvision's on one batch, 256 x 3 x 32 x 32, scaled.
+
+One SimCLR view (crop .08-1, flip, jitter .4/.4/.4/.1 at .8, gray .2, normalize) by all in turn, medians and medians of
+the ratio of neighbors. lightly and torchvision work image by image, kornia on the batch, all at their own pace: PIL
+images for the first two, a tensor for kornia and us. Our other recipes are timed as whole pairs.
+Targets: 10 times as fast as lightly, 3 times as fast as kornia. What is not installed is reported as absent.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.speed.image_views [--rounds 15] [--side 32] [--batch 256] [--device cuda]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.speed.timing import clock, in_turn, milliseconds, parser, ratios, read, record
+from viewsmith.views import Pair
+from viewsmith.views.fixed.images import image_recipe
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+TARGETS = {"lightly, image by image": 10, "kornia, batched": 3}
+OURS = "viewsmith, simclr"
+_KEEP: list[Any] = []
+
+
+def import_torchvision() -> None:
+    """Import torchvision, also where its compiled part does not load: no transform needs it."""
+    try:
+        import torchvision
+    except RuntimeError as error:
+        if "torchvision::nms does not exist" not in str(error):
+            raise
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        _KEEP.append(library)
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        import torchvision  # noqa: F401
+
+
+def ours(x: Tensor, side: int) -> dict[str, Callable[[], Any]]:
+    generator = torch.Generator(x.device).manual_seed(0)
+    recipes = {name: image_recipe(name, size=side, mean=MEAN, std=STD) for name in ("simclr", "moco")}
+    pairs = {name: image_recipe(name, size=side, mean=MEAN, std=STD) for name in ("byol", "multicrop")}
+    for maker in [*recipes.values(), *pairs.values()]:
+        maker.to(x.device)
+    return {f"viewsmith, {name}": lambda m=m: m(x, generator=generator) for name, m in recipes.items()} | {
+        f"viewsmith, {name}, whole pair": lambda m=m: m.pair(Pair(x, x), generator=generator)
+        for name, m in pairs.items()
+    }
+
+
+def peers(pixels: Tensor, side: int, device: torch.device) -> dict[str, Callable[[], Any]]:
+    """Whichever peers are installed; kornia alone works on a GPU."""
+    found: dict[str, Callable[[], Any]] = {}
+    blur = 0.5 if side >= 64 else 0.0
+    taps = 2 * max(1, side // 20) + 1
+    on_cpu = device.type == "cpu"
+    try:
+        import_torchvision()
+        from torchvision import transforms as tv
+        from torchvision.transforms.functional import to_pil_image
+
+        if on_cpu:
+            images = [to_pil_image(image) for image in pixels]
+            chain = tv.Compose(
+                [
+                    tv.RandomResizedCrop(side, scale=(0.08, 1)),
+                    tv.RandomHorizontalFlip(),
+                    tv.RandomApply([tv.ColorJitter(0.4, 0.4, 0.4, 0.1)], 0.8),
+                    tv.RandomGrayscale(0.2),
+                    tv.RandomApply([tv.GaussianBlur(taps)], blur),
+                    tv.ToTensor(),
+                    tv.Normalize(MEAN, STD),
+                ]
+            )
+            found["torchvision, image by image"] = lambda: torch.stack([chain(image) for image in images])
+            from lightly.transforms import SimCLRViewTransform
+
+            single = SimCLRViewTransform(
+                input_size=side,
+                cj_strength=0.5,  # of lightly's .8, .8, .8, .2
+                gaussian_blur=blur,
+                normalize={"mean": list(MEAN), "std": list(STD)},
+            )
+            found["lightly, image by image"] = lambda: torch.stack([single(image) for image in images])
+    except ImportError:
+        pass
+    try:
+        from kornia import augmentation as ka
+
+        batched = torch.nn.Sequential(
+            ka.RandomResizedCrop((side, side), scale=(0.08, 1)),
+            ka.RandomHorizontalFlip(),
+            ka.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8),
+            ka.RandomGrayscale(p=0.2),
+            *([ka.RandomGaussianBlur((taps, taps), (0.1, 2.0), p=0.5)] if blur else []),
+            ka.Normalize(torch.tensor(MEAN), torch.tensor(STD)),
+        ).to(device)
+        x = pixels.to(device).float() / 255
+        found["kornia, batched"] = lambda: batched(x)
+    except ImportError:
+        pass
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = read(parser(__doc__, device=True, rounds=15, side=32, batch=256), arguments)
+    given.batch = 8 if given.quick else given.batch
+    device = torch.device(given.device)
+    # Smooth images: random pixels would be no harder for any of them, but look like nothing.
+    coarse = torch.rand(given.batch, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+    pixels = torch.nn.functional.interpolate(coarse, size=(given.side, given.side), mode="bicubic").clamp(0, 1)
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
+    x = ((pixels - mean) / std).to(device)
+    views = ours(x, given.side) | peers((pixels * 255).to(torch.uint8), given.side, device)
+    # In another order each time: whoever comes after a large one finds the allocator's memory given back.
+    seconds = in_turn(views, given.rounds, clock(given.device), warm=3, shuffle=True)
+    ms, times = milliseconds(seconds), ratios(seconds, OURS, 2)
+    row = {
+        "rows": {name: {"ms": ms[name], "ratio": times[name]} for name in seconds},
+        "targets": TARGETS,
+        "peers": {name: _version(name) for name in ("lightly", "kornia", "torchvision")},
+        "clock": "wall time",
+    }
+    record("image_views", row, given)
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What the speed scripts share: options, work timed in turn, medians, and the line in the results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.common.runner import RESULTS, append, when
+from viewsmith.training.run import environment
+
+Work = Callable[[], object]
+Clock = Callable[[], float]
+Seconds = dict[str, list[float]]
+
+
+def parser(doc: str | None, *, device: bool = False, **numbers: int) -> argparse.ArgumentParser:
+    """Options of a script: whole numbers with their defaults, --threads, --quick and, for some, --device."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in ({"threads": 1} | numbers).items():
+        made.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
+    made.add_argument("--quick", action="store_true", help="one round of small sizes, to see that it runs: no line")
+    made.set_defaults(device="cpu")
+    if device:
+        made.add_argument("--device", choices=["cpu", "cuda"])
+    return made
+
+
+def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options as given; sets the number of threads and the global seed."""
+    given = parser.parse_args(arguments)
+    if given.quick and "rounds" in given:
+        given.rounds = 1
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(0)
+    return given
+
+
+def clock(device: str = "cpu", *, wall: bool = True) -> Clock:
+    """Seconds: wall time, on a GPU after all of its work; or those of this process on a CPU."""
+    if device == "cpu":
+        return time.perf_counter if wall else time.process_time
+
+    def now() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return now
+
+
+def in_turn(
+    works: Mapping[str, Work],
+    rounds: int,
+    now: Clock,
+    *,
+    warm: int = 1,
+    shuffle: bool = False,
+    repeats: Mapping[str, int] | None = None,
+) -> Seconds:
+    """Seconds of each piece of work in every round, after `warm` rounds that do not count.
+
+    `shuffle`: in another order each round, as what one leaves in memory helps or hinders the next. `repeats`: of
+    short work, the mean of so many calls.
+    """
+    seconds: Seconds = {name: [] for name in works}
+    order, draw = list(works), random.Random(0)
+    for number in range(warm + rounds):
+        if shuffle:
+            draw.shuffle(order)
+        for name in order:
+            calls = (repeats or {}).get(name, 1)
+            started = now()
+            for _ in range(calls):
+                works[name]()
+            if number >= warm:
+                seconds[name].append((now() - started) / calls)
+    return seconds
+
+
+def milliseconds(seconds: Mapping[str, list[float]], digits: int = 2) -> dict[str, float]:
+    """Medians over the rounds."""
+    return {name: round(1e3 * statistics.median(taken), digits) for name, taken in seconds.items()}
+
+
+def ratio(base: list[float], taken: list[float], digits: int = 3) -> float:
+    """Median over the rounds of how many times as long as `base` it took."""
+    return round(statistics.median(b / a for a, b in zip(base, taken, strict=True)), digits)
+
+
+def ratios(seconds: Mapping[str, list[float]], base: str, digits: int = 3) -> dict[str, float]:
+    """`ratio` of each to one of them."""
+    return {name: ratio(seconds[base], taken, digits) for name, taken in seconds.items()}
+
+
+def record(name: str, row: Mapping[str, Any], given: argparse.Namespace) -> None:
+    """Print a row, and append it with options, date, commit and machine to results/NAME.jsonl or NAME_cuda.jsonl."""
+    numbers = {key: value for key, value in vars(given).items() if type(value) is int}
+    device = given.device if given.device == "cpu" else torch.cuda.get_device_name()
+    line = {**numbers, "device": device, **row}
+    print(json.dumps(line, indent=2), flush=True)
+    if not given.quick:
+        name += "" if given.device == "cpu" else "_cuda"
+        append({**line, **when(), **environment()}, RESULTS / f"{name}.jsonl")

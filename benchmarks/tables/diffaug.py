@@ -1,0 +1,34 @@
+"""Tables of DiffAug's study: writes docs/results_diffaug.md."""
+
+from __future__ import annotations
+
+from benchmarks.quality.study_diffaug import ABLATIONS, ARMS, PEERS, STUDY
+from benchmarks.tables.formatting import by_row, collect, gains, measured, opening, section, titles, write
+
+METRICS = titles("svm", "knn", "kmeans_accuracy", "linear_1pct") | {
+    "map_svm": "map, linear SVM",
+    "map_knn": "map, Euclidean kNN",
+    "map_kmeans_accuracy": "map, k-means",
+}
+BASELINES = ("raw", "pca", "umap", "pca 2-D", "umap 2-D", "pacmap 2-D", "untrained")
+ORDER = (*BASELINES, *PEERS, *ARMS, *ABLATIONS)
+
+
+def main() -> None:
+    table = collect(STUDY.path)
+    sets = measured(table, list(STUDY.sets))
+    lines = opening("DiffAug", "diffaug", STUDY)
+    for metric, title in METRICS.items():
+        lines += section(title, by_row(table, metric, sets, ORDER))
+    lines += section(
+        "Against phase A",
+        gains(table, {row: (row, "phase A", sets) for row in ORDER if row != "phase A"}, METRICS),
+        gains(table, {name: ("diffaug", "phase A", [name]) for name in sets}, METRICS, "diffaug, by set"),
+        text="Difference to phase A alone at the same encoder steps, paired by set and seed: mean, half of its 95 %\n"
+        "interval, number of pairs.",
+    )
+    write("results_diffaug.md", lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""Tables, gains and verdicts in Markdown, from the studies' results files.
+
+A row beats another where the difference of the means over seeds is wider than a tie (`TIES`) and both have three
+seeds. The rule for a claim: better than the best of the baselines that a page names.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import t as student
+from scipy.stats import ttest_rel
+
+from benchmarks.common.runner import ROOT, progress, rows
+from benchmarks.quality.suite import Study, Trained
+
+DOCS = ROOT / "docs"
+TITLES = {
+    "linear": "linear",
+    "svm": "linear SVM",
+    "knn": "kNN",
+    "kmeans_accuracy": "k-means",
+    "nmi": "NMI of k-means",
+    "linear_1pct": "1 % labels",
+    "linear_10pct": "10 % labels",
+}
+TIES = {"kmeans_accuracy": 0.05, "linear_1pct": 0.03, "knn": 0.015, "linear": 0.015}
+SEEDS_OF_A_CLAIM = 3
+
+Table = dict[tuple[str, str], dict[int, dict[str, Any]]]
+Lines = list[str]
+
+
+def titles(*metrics: str) -> dict[str, str]:
+    """Metrics with their titles."""
+    return {metric: TITLES[metric] for metric in metrics}
+
+
+def collect(path: Path) -> Table:
+    """The lines of a results file by set and row, then by seed."""
+    table: Table = defaultdict(dict)
+    for row in rows(path):
+        if "error" not in row:
+            table[row["dataset"], row["method"]][row["seed"]] = row
+    return table
+
+
+def measured(table: Table, sets: Sequence[str]) -> list[str]:
+    """The sets of which there is any cell."""
+    return [name for name in sets if any(key[0] == name for key in table)]
+
+
+def values(table: Table, dataset: str, method: str, metric: str) -> list[float]:
+    """Of each seed, in order; rows that did not measure it are left out."""
+    return [row[metric] for _, row in sorted(table.get((dataset, method), {}).items()) if metric in row]
+
+
+def mean(table: Table, dataset: str, method: str, metric: str) -> float:
+    """Over the seeds; NaN where there is none."""
+    found = values(table, dataset, method, metric)
+    return statistics.fmean(found) if found else math.nan
+
+
+def entry(found: Sequence[float]) -> str:
+    """Mean and standard deviation."""
+    if not found:
+        return "-"
+    text = f"{statistics.fmean(found):.3f}"
+    return text + (f" ± {statistics.stdev(found):.3f}" if len(found) > 1 else "")
+
+
+def head(first: str, others: Sequence[str]) -> Lines:
+    """The first two lines of a table."""
+    corner = f"| {first} |" if first else "| |"
+    return [f"{corner} {' | '.join(others)} |", "|---" * (len(others) + 1) + "|"]
+
+
+def by_set(table: Table, metric: str, sets: Sequence[str], order: Sequence[str], *, bold: bool = True) -> Lines:
+    """A line for each set, methods side by side, the best of a line in bold."""
+    methods = [m for m in order if any((s, m) in table for s in sets)]
+    lines = head("set", methods)
+    for name in sets:
+        best = max((mean(table, name, m, metric) for m in methods if (name, m) in table), default=math.nan)
+        texts = []
+        for method in methods:
+            text = entry(values(table, name, method, metric))
+            texts.append(f"**{text}**" if bold and mean(table, name, method, metric) == best else text)
+        lines.append(f"| {name} | {' | '.join(texts)} |")
+    return lines
+
+
+def by_row(table: Table, metric: str, sets: Sequence[str], order: Sequence[str], first: str = "row") -> Lines:
+    """A line for each method that has the metric, with its number of seeds, sets side by side; [] if none has."""
+    lines = head(first, sets)
+    for method in order:
+        found = [values(table, name, method, metric) for name in sets]
+        if any(found):
+            lines.append(f"| {method} ({max(map(len, found))}) | {' | '.join(entry(cell) for cell in found)} |")
+    return lines if len(lines) > 2 else []
+
+
+def section(title: str, *tables: Lines, text: str = "") -> Lines:
+    """A heading, its text and the tables that have lines; nothing at all where none has."""
+    found = [line for table in tables if table for line in ("", *table)]
+    return ["", f"## {title}", *(["", text] if text else []), *found] if found else []
+
+
+def gain(table: Table, one: str, other: str, sets: Sequence[str], metric: str, digits: int = 3) -> str:
+    """Mean difference of the pairs of a set and a seed that both have, half of its 95 % interval, number of pairs."""
+    differences = []
+    for name in sets:
+        a, b = table.get((name, one), {}), table.get((name, other), {})
+        differences += [a[seed][metric] - b[seed][metric] for seed in sorted(a.keys() & b.keys()) if metric in a[seed]]
+    if len(differences) < 3:
+        return "-"
+    half = student.ppf(0.975, len(differences) - 1) * statistics.stdev(differences) / len(differences) ** 0.5
+    return f"{statistics.fmean(differences):+.{digits}f} ± {half:.{digits}f} ({len(differences)})"
+
+
+def gains(
+    table: Table,
+    compared: Mapping[str, tuple[str, str, Sequence[str]]],
+    metrics: Mapping[str, str],
+    first: str = "row",
+) -> Lines:
+    """For each name (one method, the other, the sets they are compared on) a line of `gain` in every metric, if any."""
+    lines = head(first, list(metrics.values()))
+    for name, (one, other, sets) in compared.items():
+        found = [gain(table, one, other, sets, metric) for metric in metrics]
+        if any(cell != "-" for cell in found):
+            lines.append(f"| {name} | {' | '.join(found)} |")
+    return lines if len(lines) > 2 else []
+
+
+def verdicts(table: Table, method: str, baselines: Mapping[str, Sequence[str]]) -> Lines:
+    """Beats, ties or loses against the best of each set's baselines, per metric."""
+    lines = head("set", [TITLES[metric] for metric in TIES])
+    for name, expected in baselines.items():
+        parts = []
+        for metric, tie in TIES.items():
+            own = values(table, name, method, metric)
+            others = {b: mean(table, name, b, metric) for b in expected if (name, b) in table}
+            if len(own) < SEEDS_OF_A_CLAIM or len(others) < len(expected):
+                parts.append("open")
+                continue
+            best = max(others, key=others.__getitem__)
+            difference = statistics.fmean(own) - others[best]
+            word = "ties" if abs(difference) <= tie else ("**beats**" if difference > 0 else "loses to")
+            parts.append(f"{word} {best} ({difference:+.3f})")
+        lines.append(f"| {name} | {' | '.join(parts)} |")
+    return lines
+
+
+def paired(table: Table, one: str, other: str, sets: Sequence[str]) -> Lines:
+    """Differences paired by set and seed, with a paired t-test over the means of the sets; [] with fewer than two."""
+    lines = head("metric", ["mean difference", "sets better / tied / worse", "p (paired t, sets)"])
+    for metric, tie in TIES.items():
+        gaps = []
+        for name in sets:
+            a, b = table.get((name, one), {}), table.get((name, other), {})
+            if seeds := sorted(a.keys() & b.keys()):
+                gaps.append(statistics.fmean(a[s][metric] - b[s][metric] for s in seeds))
+        if len(gaps) < 2:
+            continue
+        better, worse = sum(g > tie for g in gaps), sum(g < -tie for g in gaps)
+        p = ttest_rel(gaps, [0.0] * len(gaps)).pvalue
+        lines.append(
+            f"| {TITLES[metric]} | {statistics.fmean(gaps):+.3f} | {better} / {len(gaps) - better - worse} / {worse} "
+            f"| {p:.2f} ({len(gaps)} sets) |"
+        )
+    return lines if len(lines) > 2 else []
+
+
+def regret(table: Table, searched: Sequence[str]) -> Lines:
+    """What the label-free choice of the strength costs in validation score, against a random choice from the grid."""
+    lines = head("row", ["searches", "label-free: mean, largest", "random choice: mean"])
+    for method in searched:
+        found = [r for (_, m), seeds in table.items() if m == method for r in seeds.values() if "strength" in r]
+        if found:
+            free = [r["regret_label_free"] for r in found]
+            chance = statistics.fmean(r["regret_random"] for r in found)
+            lines.append(f"| {method} | {len(found)} | {statistics.fmean(free):.3f}, {max(free):.3f} | {chance:.3f} |")
+    return lines
+
+
+def opening(title: str, method: str, study: Study) -> Lines:
+    """Head of the page docs/results_METHOD.md, which tables/METHOD.py writes."""
+    return [
+        f"# Measured: {title}",
+        "",
+        f"Written by `benchmarks/tables/{method}.py` from `benchmarks/results/{study.path.name}`; the protocol is in",
+        f"`benchmarks/quality/{study.name}.py`. {progress(study.cells(), study.path)}.",
+        "",
+        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
+        "name; entries without ± have one.",
+    ]
+
+
+def comparison(
+    study: Study,
+    *,
+    table: Table,
+    metrics: Sequence[str],
+    order: Sequence[str],
+    claims: Sequence[str],
+    baselines: Mapping[str, Sequence[str]],
+    against: str,
+    pairs: Sequence[tuple[str, str]],
+    of_pairs: Table | None = None,
+) -> Lines:
+    """The tables of a study that compares with other methods: each metric, seconds, verdicts on claims, pairs.
+
+    `of_pairs`: the table in which pairs are looked up, where it is another.
+    """
+    last, sets = rows(study.path)[-1], measured(table, list(study.sets))
+    lines = [
+        "",
+        f"{progress(study.cells(), study.path)}. {last['processor']}, {last['threads']} thread, torch {last['torch']}, "
+        f"{last['date'][:10]}; rows hold",
+        "their commit. Other work ran on the machine at the same time: seconds are upper bounds.",
+    ]
+    for metric in metrics:
+        lines += section(TITLES[metric], by_set(table, metric, sets, order))
+    lines += section("Seconds to make the representation", by_set(table, "seconds_fit", sets, order, bold=False))
+    for method in claims:
+        if any((name, method) in table for name in sets):
+            found = verdicts(table, method, {name: baselines[name] for name in sets})
+            lines += section(f"Fair-claim verdicts: {method}", found, text=f"Against the best of {against}.")
+    for one, other in pairs:
+        lines += section(f"{one} minus {other}", paired(of_pairs or table, one, other, sets))
+    searched = [name for name, row in study.rows.items() if isinstance(row, Trained) and row.search]
+    text = "Validation score lost (mean of 1 %, linear and kNN accuracy on a fifth of the train rows)."
+    return lines + section("Choosing the strength without labels", regret(table, searched), text=text)
+
+
+def write(name: str, lines: Lines) -> None:
+    """Write a page of the documentation."""
+    (DOCS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(DOCS / name)

@@ -1,0 +1,65 @@
+"""The speed scripts start, and --quick writes no results; what they share counts and records as it says."""
+
+import importlib
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from benchmarks.speed import timing
+
+SCRIPTS = sorted(path.stem for path in Path(timing.__file__).parent.glob("*.py") if path.stem != "timing")
+# The others take longer or want data sets.
+QUICK = ("crop_embeddings", "diffusion_sampling", "dna_views", "image_views", "nt_xent", "nt_xent_memory")
+QUICK += ("pinda_step", "soft_contrastive")
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setattr(timing, "RESULTS", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_tells_its_options(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module(f"benchmarks.speed.{name}").main(["--help"])
+    assert stopped.value.code == 0
+    assert "--quick" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_quick_runs_and_writes_nothing(name, results, capsys):
+    importlib.import_module(f"benchmarks.speed.{name}").main(["--quick"])
+    assert '"threads": 1' in capsys.readouterr().out
+    assert list(results.iterdir()) == []
+
+
+def test_work_goes_in_turn_and_the_first_rounds_do_not_count():
+    ticks, calls = iter(range(1000)), []
+    works = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
+    seconds = timing.in_turn(works, 3, lambda: next(ticks), warm=2, repeats={"b": 4})
+    assert calls == ["a", *"bbbb"] * 5
+    assert seconds == {"a": [1, 1, 1], "b": [0.25, 0.25, 0.25]}
+    calls.clear()
+    timing.in_turn(works, 20, lambda: next(ticks), warm=0, shuffle=True)
+    pairs = [tuple(calls[i : i + 2]) for i in range(0, 40, 2)]
+    assert set(pairs) == {("a", "b"), ("b", "a")}
+
+
+def test_ratios_are_medians_of_ratios_not_ratios_of_medians():
+    seconds = {"a": [1.0, 2.0, 4.0], "b": [3.0, 3.0, 3.0]}
+    assert timing.ratios(seconds, "a") == {"a": 1.0, "b": 1.5}
+    assert timing.ratio([1.0, 2.0, 6.0], [4.0, 4.0, 3.0]) == 2.0 != statistics.median([4, 4, 3]) / 2 * 2
+    assert timing.milliseconds({"a": [0.001, 0.002, 0.5]}) == {"a": 2.0}
+
+
+def test_a_line_holds_options_commit_and_machine(results, capsys):
+    given = timing.read(timing.parser(None, device=True, rounds=7), ["--rounds", "2"])
+    timing.record("name", {"ms": {256: 1.5}}, given)
+    line = json.loads((results / "name.jsonl").read_text(encoding="utf-8"))
+    assert (line["rounds"], line["threads"], line["device"], line["ms"]) == (2, 1, "cpu", {"256": 1.5})
+    assert {"date", "commit", "versions", "hardware"} <= line.keys()
+    assert "quick" not in line and "quick" not in capsys.readouterr().out
+    assert timing.read(timing.parser(None, rounds=7), ["--quick"]).rounds == 1

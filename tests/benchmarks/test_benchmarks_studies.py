@@ -1,0 +1,139 @@
+"""The studies: committed results stay cells of theirs, budgets are those recorded, rows run and say what they chose."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.common import data
+from benchmarks.common.runner import Cell, done, rows
+from benchmarks.quality import (
+    crl_tac_mnist,
+    diffaug_bank,
+    study,
+    study_crl_tac,
+    study_diffaug,
+    study_domains,
+    study_genview,
+    study_metaug,
+    suite,
+)
+
+STUDIES = [
+    module.STUDY
+    for module in (study, study_domains, study_diffaug, study_metaug, study_genview, study_crl_tac, diffaug_bank)
+]
+CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
+SIZES = {
+    "study": 343,
+    "study_domains": 104,
+    "study_diffaug": 627,
+    "study_metaug": 199,
+    "study_genview": 144,
+    "study_crl_tac": 48,
+    "diffaug_bank": 20,
+    "crl_tac_mnist": 24,
+}
+
+
+@pytest.mark.parametrize("path", CELLS, ids=lambda path: path.stem)
+def test_what_is_done_stays_done(path):
+    keys = [cell.key for cell in CELLS[path]]
+    assert len(keys) == len(set(keys)) == SIZES[path.stem]
+    recorded = [(row["dataset"], row["method"], row["seed"]) for row in rows(path)]
+    assert recorded and set(recorded) <= set(keys)
+    assert done(path) == set(recorded), "a committed line holds an error"
+
+
+@pytest.mark.parametrize("known", STUDIES[:2], ids=lambda known: known.name)
+def test_recorded_trainings_had_the_declared_budget(known):
+    lines = [line for line in rows(known.path) if "steps" in line]
+    assert lines
+    for line in lines:
+        row, dataset = known.rows[line["method"]], known.sets[line["dataset"]]
+        steps = (row.budget or known.budget).epochs(dataset, 1, batch=1)
+        assert steps <= line["steps"] < 1.1 * steps, line
+
+
+def test_budget_in_whole_epochs():
+    budget = suite.Budget(vectors=2000, domains=300, wide=800)
+    vectors, wide, images = data.DataSet("a"), data.DataSet("b", wide=True), data.DataSet("c", "images")
+    assert [budget.epochs(known, 2560, 256) for known in (vectors, wide, images)] == [200, 80, 30]
+    assert budget.epochs(vectors, 2559, 256) == 223
+    assert budget.epochs(images, 100, 256) == 300
+    assert suite.Budget(vectors=2000).epochs(wide, 2560, 256) == 200
+
+
+def test_chosen_strength_and_what_other_choices_lose():
+    found = suite.chosen({0.5: 0.7, 1.0: 0.9, 2.0: 0.8}, {0.5: 0.1, 1.0: 0.2, 2.0: 0.3})
+    assert found == {"strength": 1.0, "strength_label_free": 2.0, "regret_label_free": 0.1, "regret_random": 0.1}
+
+
+def test_cells_are_asked_for_by_set_and_row():
+    cells = [Cell(name, row, 0, dict) for name in ("a, x", "a, y", "b, x") for row in ("r", "s")]
+    assert suite.asked(cells, []) == cells
+    assert [cell.key[:2] for cell in suite.asked(cells, ["a", "s"])] == [("a, x", "s"), ("a, y", "s")]
+    assert [cell.key[:2] for cell in suite.asked(cells, ["b, x"])] == [("b, x", "r"), ("b, x", "s")]
+    with pytest.raises(ValueError, match="no such set or row: c"):
+        suite.asked(cells, ["a", "c"])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Small data sets: clustered vectors, and sequences with a motif, half of whose test rows stand in train."""
+    rng = np.random.default_rng(0)
+    y = np.arange(160) % 4
+    vectors = (rng.normal(size=(4, 12))[y] * 3 + rng.normal(size=(160, 12))).astype(np.float32)
+    sequences = rng.choice(np.frombuffer(b"ACGT", np.uint8), (160, 40))
+    sequences[:, 5:9] = np.frombuffer(b"TATAGGGGACACCCTT", np.uint8).reshape(4, 4)[y]
+    for name, x, more in (
+        ("texture", vectors, {}),
+        ("dna_ienhancer2l", sequences, {"test_in_train": np.arange(40) % 2}),
+    ):
+        np.savez(tmp_path / name, X_train=x[:120], y_train=y[:120], X_test=x[120:], y_test=y[120:], **more)
+    monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
+    data.load.cache_clear()
+    yield tmp_path
+    data.load.cache_clear()
+
+
+def test_rows_beyond_the_limits_and_copies_are_dropped(folder):
+    whole = data.load(data.DataSet("texture"))
+    few = data.load(data.DataSet("texture", train_rows=50, test_rows=10))
+    assert (len(few.x), len(few.y), len(few.x_test), len(few.y_test)) == (50, 50, 10, 10)
+    assert {row.tobytes() for row in few.x} < {row.tobytes() for row in whole.x}
+    own = data.load(data.DataSet("dna_ienhancer2l", "dna"))
+    assert own.x.dtype == np.uint8 and own.x_test.shape == (20, 40)
+    with np.load(folder / "dna_ienhancer2l.npz") as stored:
+        np.testing.assert_array_equal(own.x_test, stored["X_test"][::2])
+    with pytest.raises(SystemExit, match="VIEWSMITH_DATA"), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("VIEWSMITH_DATA")
+        data.data_folder()
+
+
+@pytest.mark.parametrize(
+    "known, name, names",
+    [
+        (study.STUDY, "texture", ("contrastive", "pinda", "raw", "pca", "untrained")),
+        (study_domains.STUDY, "dna_ienhancer2l", ("raw", "neighbors + fixed views", "noise")),
+        (diffaug_bank.STUDY, "texture", ("fast",)),
+    ],
+    ids=lambda part: getattr(part, "name", None),
+)
+def test_a_small_study_runs_and_keeps_nothing(known, name, names, folder, capsys):
+    before = known.path.read_bytes()
+    suite.main(known, None, ["1", name, *names, "--quick"])
+    assert f"{len(names)} of {len(names)} cells done" in capsys.readouterr().out
+    assert known.path.read_bytes() == before
+
+
+def test_a_cell_records_scores_search_and_last_metrics(folder, tmp_path):
+    small = suite.small(study.STUDY)
+    (cell,) = [cell for cell in small.cells() if cell.key == ("texture", "pinda", 0)]
+    found = cell.work()
+    assert {*study.PROTOCOLS, "strength", "regret_random", "noise_level", "effective_rank", "steps"} <= found.keys()
+    assert found["strength"] in study.STRENGTHS[:2]
+    assert json.loads(json.dumps(found)) == found
+    with pytest.raises(SystemExit) as stopped:
+        suite.main(study.STUDY, None, ["1", "letter", "raw", "--quick"])  # there is no such file
+    assert stopped.value.code == 1

@@ -1,0 +1,56 @@
+"""Tables: the committed pages are what the scripts write; verdicts, gains and entries by hand."""
+
+import pytest
+
+from benchmarks.tables import crl_tac, diffaug, domains, formatting, genview, metaug, vectors
+
+PAGES = {
+    "results.md": vectors,
+    "results_domains.md": domains,
+    "results_diffaug.md": diffaug,
+    "results_metaug.md": metaug,
+    "results_genview.md": genview,
+    "results_crl_tac.md": crl_tac,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_what_the_results_give(name, monkeypatch, tmp_path):
+    committed = (formatting.DOCS / name).read_text(encoding="utf-8")
+    monkeypatch.setattr(formatting, "DOCS", tmp_path)
+    PAGES[name].main()
+    assert (tmp_path / name).read_text(encoding="utf-8") == committed
+
+
+def test_verdicts_follow_the_tie_widths():
+    def scores(value):
+        return {seed: dict.fromkeys(formatting.TIES, value) for seed in (0, 1, 2)}
+
+    baselines = ("pca", "umap")
+    table = {("s", name): scores(0.80) for name in baselines} | {("s", "pinda"): scores(0.82)}
+    line = formatting.verdicts(table, "pinda", {"s": baselines})[2]
+    km, few, knn, linear = [part.strip() for part in line.split("|")[2:-1]]
+    assert km.startswith("ties") and few.startswith("ties")
+    assert knn.startswith("**beats**") and linear.startswith("**beats**")
+    table["s", "pinda"] = scores(0.74)
+    assert formatting.verdicts(table, "pinda", {"s": baselines})[2].count("loses to pca (-0.060)") == 4
+    del table["s", "umap"]
+    assert formatting.verdicts(table, "pinda", {"s": baselines})[2].count("open") == 4
+
+
+def test_gains_pair_sets_and_seeds():
+    def scores(*numbers):
+        return {seed: {"knn": number} for seed, number in enumerate(numbers)}
+
+    table = {("s", "a"): scores(0.5, 0.75), ("t", "a"): scores(0.5), ("s", "b"): scores(0.25, 0.25), ("t", "b"): {}}
+    assert formatting.gain(table, "a", "b", ["s", "t"], "knn") == "-"
+    table["t", "b"] = scores(0.5, 0.9)
+    # Differences 0.25, 0.5 and 0: mean 0.25, deviation 0.25, and 4.303 is Student's quantile at two degrees of freedom.
+    assert formatting.gain(table, "a", "b", ["s", "t"], "knn") == "+0.250 ± 0.621 (3)"
+    assert formatting.gain(table, "a", "b", ["s", "t"], "knn", digits=4) == "+0.2500 ± 0.6210 (3)"
+    found = formatting.gains(table, {"a": ("a", "b", ["s", "t"]), "few": ("a", "b", ["s"])}, {"knn": "kNN"})
+    assert found == ["| row | kNN |", "|---|---|", "| a | +0.250 ± 0.621 (3) |"]
+    lines = formatting.by_row(table, "knn", ["s", "t"], ("b", "a", "none"))
+    assert lines[2:] == ["| b (2) | 0.250 ± 0.000 | 0.700 ± 0.283 |", "| a (2) | 0.625 ± 0.177 | 0.500 |"]
+    assert formatting.by_row(table, "svm", ["s"], ("a",)) == [] == formatting.section("svm", [], text="nothing")
+    assert formatting.section("kNN", [], lines[:2], text="why") == ["", "## kNN", "", "why", "", *lines[:2]]
