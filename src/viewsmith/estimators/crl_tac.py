@@ -377,7 +377,7 @@ def _check_used(options: CRLTAC, domain: Domain, custom: bool) -> None:
 
 def _family_options(options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
     """Options of the domain's transformations, those of crops in pixels."""
-    found = part_options(options, [transforms_of(domain)], None, "family_options")
+    found = part_options(options, [transforms_of(domain)], None, "family_options", CRLTAC)
     if "crop_size" in found:
         found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
     return found
