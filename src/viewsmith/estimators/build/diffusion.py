@@ -1,0 +1,68 @@
+"""From a plan to a diffusion model and the views that it makes, for DiffAug and GenView."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from viewsmith.core.method import Optimizer
+from viewsmith.domains import Domain
+from viewsmith.estimators.build.model import AnyPlan, domain_in
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSettings:
+    """Settings of a generator that "auto" leaves to the domain."""
+
+    generator_epochs: int
+    generator_learning_rate: float
+    predicts: Literal["eps", "v", "x0"]
+    noise_schedule: Literal["linear", "cosine"]
+    sampler: Literal["ddim", "ddpm", "dpm"]
+    sampler_steps: int
+
+
+def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of the domain for names that are "auto", or no option of the method at all.
+
+    The domain's `generator_epochs` is a fraction of the encoder's epochs.
+    """
+    defaults = dict(domain.defaults)
+    defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
+    given = {name: getattr(options, name, "auto") for name in names}
+    return {name: defaults[name] if value == "auto" else value for name, value in given.items()}
+
+
+def make_generator(
+    plan: AnyPlan,
+    encoder: nn.Module,
+    settings: GeneratorSettings,
+    *,
+    condition: int,
+    strength: float,
+    denoiser: str = "fast",
+    **options: Any,
+) -> ConditionalDiffusion:
+    """The diffusion model of the domain, told `condition` numbers of a sample."""
+    domain, resolved = domain_in(plan), plan.resolved
+    codes = domain.codes(resolved.row_shape, resolved.stats, encoder)
+    return ConditionalDiffusion(
+        domain.denoiser(denoiser, codes, resolved.row_shape, condition),
+        codes,
+        condition=condition,
+        schedule=settings.noise_schedule,
+        prediction=settings.predicts,
+        sampler=settings.sampler,
+        steps=settings.sampler_steps,
+        strength=strength,
+        **options,
+    )
+
+
+def make_generator_optimizer(plan: AnyPlan, settings: GeneratorSettings) -> Optimizer:
+    return Optimizer(
+        "adamw", settings.generator_learning_rate, weight_decay=plan.options.weight_decay, clip=1.0
+    )
