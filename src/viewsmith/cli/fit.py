@@ -43,7 +43,7 @@ def fit(
     precision: Annotated[str | None, typer.Option(help="32 or bf16")] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method or its parts.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
     label: Label = None,
@@ -93,8 +93,7 @@ def fit(
         layer=layer,
         image_size=image_size,
     )
-    if preset is not None:
-        model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
+    model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)
     if already_finished(model, out, record, resume=resume):
         typer.echo(str(out))

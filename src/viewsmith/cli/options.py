@@ -68,11 +68,13 @@ def make_estimator(
 ) -> ViewsmithEstimator:
     """The estimator to fit. What is nearer to the command wins: preset, then file, then --set, then flags.
 
-    Before the data are read, `domain` is None: the preset's name is checked, and its values come later.
+    Options that the method does not have itself are those of the framework, view makers and encoder that are chosen.
+    Before the data are read, `domain` is None: names are checked, and the values of presets and parts come later.
     """
     from viewsmith import estimators as _  # noqa: F401, it registers methods
     from viewsmith.core.registry import find
     from viewsmith.estimators.options import check_options
+    from viewsmith.estimators.routing import route_options
 
     content = _config_file(config) if config else {}
     named = content.pop("method", None)
@@ -86,7 +88,7 @@ def make_estimator(
     parameters |= content | _assignments(pairs) | given
     with contextlib.suppress(ValueError):  # a text from --set; fit says what it expected
         parameters["random_state"] = int(str(parameters["random_state"]))
-    return check_options(cls, parameters)
+    return check_options(cls, *route_options(cls, parameters, domain))
 
 
 def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None:

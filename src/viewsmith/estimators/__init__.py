@@ -18,6 +18,7 @@ from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.metaug import MetAug
 from viewsmith.estimators.pinda import PiNDA
+from viewsmith.estimators.saving import check_package
 from viewsmith.training.run import RunFolder
 
 __all__ = [
@@ -70,10 +71,8 @@ def load(
     config = folder.read_config()
     method = str(config.get("method", ""))
     entry = get("method", method)
-    if entry is None and (package := config.get("package")):
-        raise InputError(
-            f"{folder.path} is a run of the method {method!r} of the package {package!r}, which is not installed here"
-        )
+    if entry is None and "package" in config:
+        check_package("method", method, str(config["package"]), folder.path)
     if entry is None or "parameters" not in config or "fitted" not in config:
         raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
     given: dict[str, Any] = {

@@ -27,7 +27,7 @@ from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
 from viewsmith.estimators.arguments import Arguments, with_shared
-from viewsmith.estimators.build.resolve import resolve_shared, view_entries
+from viewsmith.estimators.build.resolve import check_domain, resolve_shared, view_entries
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import (
     check_rows_per_process,
@@ -132,6 +132,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         # Read
         options = check_options(type(self), self.get_params(deep=False))
         domain = detect(X, options.domain)
+        check_domain(self.name, domain)
         rows = self._read(X, domain, None)
         options = self._adapt(options, domain, rows.shape[1:])
         folder = RunFolder(run) if run is not None else None

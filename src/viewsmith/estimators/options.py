@@ -7,7 +7,7 @@ import difflib
 import functools
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,8 +30,10 @@ def schema(cls: type) -> type[pydantic.BaseModel]:
 T = TypeVar("T")
 
 
-def check_options(cls: type[T], given: dict[str, Any]) -> T:
+def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] = ()) -> T:
     """An object of `cls` with validated and converted arguments. Texts are converted ("3" where a number is due).
+
+    `further` are names of options that its parts have, which a message may suggest too.
 
     Raises
     ------
@@ -41,8 +43,9 @@ def check_options(cls: type[T], given: dict[str, Any]) -> T:
     model = schema(cls)  # type: ignore[arg-type]
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
-        close = difflib.get_close_matches(unknown[0], model.model_fields, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"its options are {', '.join(model.model_fields)}"
+        known = [*model.model_fields, *further]
+        close = difflib.get_close_matches(unknown[0], known, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"its options are {', '.join(known)}"
         raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: {hint}")
     try:
         value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})

@@ -19,7 +19,7 @@ from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, Fraction, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.model import channels_in, make_model, make_optimizer
-from viewsmith.estimators.build.resolve import part_options, resolve_generator
+from viewsmith.estimators.build.resolve import packages_of, part_options, resolve_generator
 from viewsmith.estimators.figures import Figures, gallery_samples
 from viewsmith.estimators.figures.noise import noise_gallery, noise_profile
 from viewsmith.estimators.plan import Plan, Resolved, TrainingData
@@ -117,7 +117,8 @@ class PiNDA(ViewsmithEstimator):
             options.generator, data, shared["encoder"], isinstance(options.encoder, nn.Module)
         )
         entry = find("noise generator", generator, data.domain.name)
-        further = part_options(options, [entry], None, "generator_options")
+        further = part_options(options, [entry], None, "generator_options", PiNDA)
+        shared["packages"] |= packages_of([entry])
         return PiNDAResolved(**shared, generator=generator, generator_options=further), None
 
     def _build(self, plan: Plan[PiNDA, PiNDAResolved]) -> Method:

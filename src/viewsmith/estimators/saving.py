@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import get
+from viewsmith.core.registry import Kind, get
 from viewsmith.core.version import __version__
 from viewsmith.estimators.build.resolve import text_of
 from viewsmith.estimators.plan import Resolved
@@ -23,7 +24,11 @@ def configuration(
     """All that rebuilds the model: method, parameters, where the data came from, what fit resolved."""
     kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
     kept = {k: text_of(v) if isinstance(v, nn.Module) else v for k, v in kept.items()}
-    config: dict[str, Any] = {"viewsmith": __version__, "method": name, "parameters": kept}
+    config: dict[str, Any] = {"viewsmith": __version__, "method": name}
+    entry = get("method", name)
+    if entry is not None and entry.origin != "viewsmith":
+        config["package"] = entry.origin
+    config["parameters"] = kept
     if data is not None:
         config["data"] = data
     return config | {"fitted": {} if resolved is None else resolved.as_dict()}
@@ -35,11 +40,19 @@ def copied_weights(modules: nn.Module) -> dict[str, Tensor]:
 
 
 def check_packages(packages: Mapping[str, str], where: object) -> None:
-    """Raise InputError if a part of a model comes from a package that is not installed."""
+    """Raise InputError if a part of a model, ``KIND NAME``, comes from a package that is not installed."""
     for part, package in packages.items():
-        kind, _, name = part.rpartition(" ")
-        if get(kind, name) is None:  # type: ignore[arg-type]
-            raise InputError(
-                f"the model of {where} uses the {kind} {name!r} of the package {package!r}, which is not installed: "
-                f"install it, as in `pip install {package.replace('_', '-')}`"
-            )
+        # Kinds and names may hold spaces; no kind is the beginning of another.
+        kind: Kind = next(k for k in typing.get_args(Kind) if part.startswith(f"{k} "))
+        check_package(kind, part.removeprefix(f"{kind} "), package, where)
+
+
+def check_package(kind: Kind, name: str, package: str, where: object) -> None:
+    """Raise InputError if there is no such part: which package has to be installed."""
+    if get(kind, name) is not None:
+        return
+    if package == "__main__":
+        missing = "was registered by a script or notebook: run that part of it first"
+    else:
+        missing = f"is of the package {package!r}, which is not installed here: install it first"
+    raise InputError(f"the model of {where} uses the {kind} {name!r}, which {missing}")

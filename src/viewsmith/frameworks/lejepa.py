@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.distributed import take_from_first, total
+from viewsmith.core.distributed import broadcast_tensors, total
 from viewsmith.core.random import stream
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
@@ -114,7 +114,7 @@ class LeJEPA(Framework):
     def directions(self, z: Tensor) -> Tensor:
         """SIGReg's directions for projections `z`, (d, n_slices); a training forward counts the draw."""
         address = self.stream.clone()
-        take_from_first(address)
+        broadcast_tensors(address)
         seed, draws = address.tolist()
         if updates_state(self):
             self.stream[1] += 1

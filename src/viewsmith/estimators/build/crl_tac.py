@@ -55,7 +55,7 @@ def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> Non
 
 def family_options_of(options: Any, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
     """Options of the domain's transformations, those of crops in pixels."""
-    found = part_options(options, [transforms_of(domain)], None, "family_options")
+    found = part_options(options, [transforms_of(domain)], None, "family_options", type(options))
     if "crop_size" in found:
         found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import Entry, find, names
+from viewsmith.core.registry import Entry, find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
@@ -61,7 +62,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     _check_views(views, view_options, data)
     check_sample(encoder_entry, encoder, views, facts, options, data)
     steps = domain.steps if data.device.type == "cpu" else domain.steps_on_gpu
-    used = [entry for entry in (*views, encoder_entry) if entry is not None]
+    used = [find("domain", domain.name), *views, *([] if encoder_entry is None else [encoder_entry])]
     if not isinstance(options.framework, nn.Module):
         used.append(find("framework", framework))
     return {
@@ -81,8 +82,23 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "input_components": _principal_axes(options, data, views),
         "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data),
         "learning_rate": 3e-3 if options.learning_rate == "auto" else options.learning_rate,
-        "packages": {f"{e.kind} {e.name}": e.origin for e in used if e.origin != "viewsmith"},
+        "packages": packages_of(used),
     }
+
+
+def packages_of(parts: Sequence[Entry]) -> dict[str, str]:
+    """The parts that other packages registered, ``KIND NAME``, and the package of each."""
+    return {f"{part.kind} {part.name}": part.origin for part in parts if part.origin != "viewsmith"}
+
+
+def check_domain(method: str, domain: Domain) -> None:
+    """Raise InputError if a method does not serve a domain."""
+    entry = get("method", method)
+    if entry is not None and not entry.serves(domain.name):
+        raise InputError(
+            f"the method {method!r} is for {' and '.join(entry.domains)}, and the data are {domain.name}: take another "
+            "method, or give domain= (--domain) if they were taken for something else"
+        )
 
 
 def text_of(part: str | nn.Module) -> str:
@@ -120,9 +136,24 @@ def view_entries(view_maker: str | nn.Module, domain: Domain) -> list[Entry]:
 
 
 def part_options(
-    options: Arguments, parts: Sequence[Entry], further: dict[str, Any] | None, argument: str
+    options: Arguments,
+    parts: Sequence[Entry],
+    further: dict[str, Any] | None,
+    argument: str,
+    owner: type[Arguments] = Arguments,
 ) -> dict[str, Any]:
     """Options of parts: those that the estimator has by the same name, and further ones.
+
+    Parameters
+    ----------
+    options : Arguments
+    parts : sequence of Entry
+    further : dict or None
+        What was given under the name `argument`.
+    argument : str
+    owner : type
+        Whose arguments are meant: those that all methods share, so that an option of a part is not taken for an
+        argument of one method that happens to have its name; or a method, for the parts that it alone has.
 
     Raises
     ------
@@ -130,8 +161,9 @@ def part_options(
         A further option that no part has, or a value out of range.
     """
     further, found = further or {}, dict[str, Any]()
+    shared = {field.name for field in dataclasses.fields(owner)}
     for part in parts:
-        own = {name: getattr(options, name) for name in part.options if hasattr(options, name)}
+        own = {name: getattr(options, name) for name in part.options if name in shared}
         found |= own | check_part_options(part, {n: v for n, v in further.items() if n in part.options})
     if unknown := sorted(further.keys() - found.keys()):
         known = sorted({name for part in parts for name in part.options})

@@ -1,0 +1,7 @@
+"""A plug-in for viewsmith. Importing this module registers its parts."""
+
+from viewsmith_example.align_uniform import AlignUniform
+from viewsmith_example.denoising import Denoising
+from viewsmith_example.drift import Drift
+
+__all__ = ["AlignUniform", "Denoising", "Drift"]

@@ -1,0 +1,84 @@
+"""A method: two noise levels are two views, and a decoder watches that the representation keeps the sample."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.method import Batch, Phase, Update
+from viewsmith.core.registry import register
+from viewsmith.estimators.arguments import Rate
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build.model import channels_in, make_model, make_optimizer
+from viewsmith.estimators.plan import Plan, Resolved
+from viewsmith.methods.contrastive import ContrastiveMethod
+
+
+class DenoisingMethod(ContrastiveMethod):
+    """Two updates in turn: the encoder on the framework's loss and the decoder's error, then the decoder alone."""
+
+    def __init__(self, *parts: nn.Module, decoder: nn.Module, levels: tuple[float, float], weight: float, **schedule):
+        super().__init__(*parts, **schedule)  # framework and views; epochs and optimizer
+        self.decoder, self.levels, self.weight = decoder, levels, weight
+
+    def phases(self) -> list[Phase]:
+        updates = [
+            Update("encoder", self.encoder_step, trains=(self.framework,), optimizer=self.optimizer),
+            Update("decoder", self.decoder_step, trains=(self.decoder,), optimizer=self.optimizer),
+        ]
+        return [Phase("train", self.epochs, updates)]
+
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of each sample, (B,), with the error of reading it from its noisier view, and what is logged."""
+        pair = self.views.for_batch(batch, self.framework)
+        pair.first, pair.second = self.noisy(pair.first, 0, batch), self.noisy(pair.second, 1, batch)
+        contrast, error = self.framework(pair, batch.progress), self.error(pair.second, batch.x)
+        return contrast + self.weight * error, {"contrast": contrast.mean(), "error": error.mean()}
+
+    def decoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The decoder's error; the encoder is held still, because this update does not train it."""
+        return self.error(self.noisy(batch.x, 1, batch), batch.x), {}
+
+    def noisy(self, x: Tensor, level: int, batch: Batch) -> Tensor:
+        noise = torch.randn(x.shape, device=x.device, dtype=x.dtype, generator=batch.generator)
+        return x + self.levels[level] * noise
+
+    def error(self, view: Tensor, x: Tensor) -> Tensor:
+        return (self.decoder(self.framework.encoder(view)) - x).square().mean(dim=1)
+
+
+@register("method", "denoising", help="learns from two noise levels, with a decoder", domains="vectors")
+@dataclass(kw_only=True, eq=False, repr=False)
+class Denoising(ViewsmithEstimator):
+    """Representations of vectors in which two noise levels of a sample agree.
+
+    Parameters
+    ----------
+    levels : tuple of two floats
+        Standard deviations of the noise on the two views, in scaled units.
+    weight : float
+        Of the decoder's error in the loss of the encoder.
+    [shared]
+
+    Attributes
+    ----------
+    [attributes]
+    """
+
+    name = "denoising"
+
+    levels: tuple[Rate, Rate] = (0.25, 1.0)
+    weight: Rate = 0.1
+    view_maker: str | nn.Module = "identity"
+
+    def _build(self, plan: Plan["Denoising", Resolved]) -> DenoisingMethod:
+        framework, views = make_model(plan)
+        return DenoisingMethod(
+            framework,
+            views,
+            decoder=nn.Linear(plan.resolved.n_components, channels_in(plan)),
+            levels=plan.options.levels,
+            weight=plan.options.weight,
+            epochs=plan.resolved.epochs,
+            optimizer=make_optimizer(plan),
+        )

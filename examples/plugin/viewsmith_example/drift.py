@@ -1,0 +1,41 @@
+"""A view maker: the slow drift of a sensor, for rows whose features follow one another, such as time points."""
+
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from viewsmith.core.registry import register
+from viewsmith.views import ViewMaker
+
+
+@register(
+    "view maker",
+    "drift",
+    help="a smooth random curve added along the features of a row",
+    domains="vectors",
+)
+class Drift(ViewMaker):
+    """x + s * c: c is a curve through Gaussian values at equally spaced knots, straight between them.
+
+    Parameters
+    ----------
+    drift_strength : float
+        s, the standard deviation at the knots in scaled units (1 is one standard deviation of the data).
+    drift_knots : int
+        Knots along a row; 2 make a straight line.
+    """
+
+    def __init__(
+        self, *, drift_strength: Annotated[float, Field(ge=0)] = 0.5, drift_knots: Annotated[int, Field(ge=2)] = 4
+    ) -> None:
+        super().__init__()
+        self.drift_strength, self.drift_knots = drift_strength, drift_knots
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Views of scaled rows, (B, d), with a curve of its own for each row."""
+        knots = torch.randn(len(x), 1, self.drift_knots, device=x.device, dtype=x.dtype, generator=generator)
+        curve = F.interpolate(knots, size=x.shape[1], mode="linear", align_corners=True)
+        return x + self.drift_strength * curve[:, 0]

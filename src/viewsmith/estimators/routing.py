@@ -1,0 +1,87 @@
+"""From options by name to the parts that have them, so that one list of names and values reaches all that is chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import Entry, Kind, entries, find, get
+from viewsmith.domains import Domain, domain_of
+from viewsmith.estimators.arguments import Arguments
+from viewsmith.estimators.build.resolve import MODULE
+from viewsmith.estimators.options import check_part_options
+
+#: Arguments that take the options of parts, by the argument that names the parts.
+OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
+
+
+def route_options(
+    cls: type[Arguments], given: Mapping[str, Any], domain: str | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Arguments for an estimator: options that it does not have itself are handed to the chosen parts that do.
+
+    Parameters
+    ----------
+    cls : type
+        The estimator.
+    given : mapping
+        Options by name; their values may be texts.
+    domain : str, optional
+        Without it, a part of any domain will do, and values are not yet checked.
+
+    Returns
+    -------
+    arguments : dict
+        What nothing has is left where it was.
+    further : list of str
+        Names of all options of the chosen parts; empty if nothing was left to hand on.
+
+    Raises
+    ------
+    InputError
+        A part is unknown, a value out of range, or two parts have an option of that name.
+    """
+    own = {field.name for field in dataclasses.fields(cls)}
+    left = given.keys() - own
+    if not left:
+        return dict(given), []
+    chosen = {argument: _chosen(cls, given, argument, domain) for argument in OPTIONS_OF}
+    arguments = {name: value for name, value in given.items() if name in own}
+    for name in sorted(left):
+        takers = {arg: entry for arg, found in chosen.items() for entry in found[::-1] if name in entry.options}
+        if len(takers) > 1:
+            parts = " and ".join(f"the {entry.kind} {entry.name!r}" for entry in takers.values())
+            tables = " or ".join(f"[{OPTIONS_OF[argument]}]" for argument in takers)
+            raise InputError(f"{name} is an option of {parts}: say which in a file (--config), under {tables}")
+        if not takers:
+            arguments[name] = given[name]
+        for argument, entry in takers.items():
+            value = given[name] if domain is None else check_part_options(entry, {name: given[name]})[name]
+            there = arguments.get(OPTIONS_OF[argument])
+            arguments[OPTIONS_OF[argument]] = (there if isinstance(there, dict) else {}) | {name: value}
+    return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
+
+
+def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, domain: str | None) -> list[Entry]:
+    """The registered parts that an argument names, those of "auto" included."""
+    text = str(given.get(argument, getattr(cls, argument)))
+    if text.startswith(MODULE):
+        return []
+    if argument == "framework":
+        return [find("framework", text)]
+    kind: Kind = "encoder" if argument == "encoder" else "view maker"
+    found: list[Entry] = []
+    for each in [domain_of(e.name) for e in entries("domain")] if domain is None else [domain_of(domain)]:
+        names = _defaults(each, argument) if text == "auto" else text.split("+") if kind == "view maker" else [text]
+        found += [entry for name in names if (entry := get(kind, name, each.name)) is not None]
+    if not found and text != "auto":
+        find(kind, text.split("+")[0], domain)
+    return found
+
+
+def _defaults(domain: Domain, argument: str) -> list[str]:
+    if argument == "encoder":
+        return [domain.default_encoder, domain.default_encoder_on_gpu]
+    return domain.default_views.split("+")

@@ -1,0 +1,53 @@
+"""Installs the example plug-in without a network, and runs work in processes that find it, or do not.
+
+The registry is one for a process: a plug-in that was imported for one test would be there for all others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
+HERE = Path(__file__).parent
+
+
+def install(folder: Path) -> Path:
+    """The plug-in in a folder as pip would leave it: its package, and what its pyproject.toml says of entry points."""
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
+    package = project["name"].replace("-", "_")
+    shutil.copytree(PLUGIN / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    record = folder / f"{package}-{project['version']}.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = [
+        line
+        for group, named in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in named.items()))
+    ]
+    (record / "entry_points.txt").write_text("\n".join(points) + "\n")
+    return folder
+
+
+def environment(*folders: Path) -> dict[str, str]:
+    """That of a process which finds the packages of these folders, and our own helpers."""
+    paths = [*map(str, folders), str(HERE), str(HERE.parent / "cli"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
+
+
+def run(*arguments: str | Path, folders: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """A Python process with these arguments."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(*folders), timeout=300)
+
+
+def work(name: str, *arguments: str | Path, folders: tuple[Path, ...] = ()) -> dict:
+    """What a function of plugin_work.py returns in a process of its own."""
+    result = run(HERE / "plugin_work.py", name, *arguments, folders=folders)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])

@@ -1,0 +1,140 @@
+"""What the tests of the plug-in do in a process of their own: ``plugin_work.py NAME ARGUMENTS`` prints JSON."""
+
+import dataclasses
+import json
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import numpy as np
+from cli_tools import call
+from sklearn.datasets import load_wine
+
+import viewsmith
+from viewsmith.core.errors import InputError
+
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "random_state": 0}
+SETS = [part for name in ("hidden=16", "n_components=8", "projector_dims=4") for part in ("--set", name)]
+PARTS = ("--framework", "align-uniform", "--views", "drift", "--epochs", 2, *SETS)
+OPTIONS = ("--set", "uniformity=2", "--set", "drift-strength=0.3", "--set", "drift_knots=3")
+
+
+def wine():
+    return load_wine().data.astype(np.float32)
+
+
+def told(*arguments):
+    """A command's exit code and what it printed."""
+    return dataclasses.asdict(call(*arguments))
+
+
+def message(function, *arguments, **options):
+    """What a call is refused with."""
+    try:
+        function(*arguments, **options)
+    except InputError as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
+
+
+def commands(folder):
+    """Parts of the plug-in on the command line."""
+    folder = Path(folder)
+    run, own = folder / "run", folder / "denoising"
+    found = {
+        "methods": told("methods"),
+        "json": told("methods", "--json"),
+        "help": told("fit", "--help"),
+        "fit": told("fit", "wine", *PARTS, *OPTIONS, "--out", run),
+        "resume": told("fit", "wine", *PARTS, *OPTIONS, "--out", run, "--resume"),
+        "embed": told("embed", run, "wine", "--out", folder / "h.npz"),
+        "evaluate": told("evaluate", run, "wine", "--json", "--protocols", "knn"),
+        "report": told("report", run),
+        "views": told("views", run, "wine", "--out", folder / "views.npz"),
+        "denoising": told(
+            *("fit", "wine", "--method", "denoising", "--epochs", 2, *SETS, "--set", "levels=0.1,0.5", "--out", own)
+        ),
+        "denoising embed": told("embed", own, "wine", "--out", folder / "own.npz"),
+        "denoising report": told("report", own),
+    }
+    refused = {
+        "close": (*PARTS, "--set", "uniformty=2"),
+        "value": (*PARTS, "--set", "uniformity=-1"),
+        "knots": (*PARTS, "--set", "drift_knots=one"),
+        "other framework": ("--set", "uniformity=2"),
+        "unknown part": ("--framework", "align-unifrom", "--set", "uniformity=2"),
+    }
+    found |= {name: told("fit", "wine", *given, "--out", folder / "no") for name, given in refused.items()}
+    config = tomllib.loads((run / "config.toml").read_text())
+    own_config = tomllib.loads((own / "config.toml").read_text())
+    rows = [json.loads(line) for line in (own / "metrics.jsonl").read_text().splitlines()]
+    return {"commands": found, "config": config, "own config": own_config, "rows": rows, "left": (folder / "no").exists()}
+
+
+def in_python(folder):
+    """The same parts in Python, by name and as objects, saved and loaded; and the run that a command made."""
+    from viewsmith_example import AlignUniform, Denoising, Drift
+
+    from viewsmith.core.registry import register
+    from viewsmith.estimators.routing import route_options
+
+    folder, x = Path(folder), wine()
+    options = {"framework_options": {"uniformity": 2.0}, "view_options": {"drift_strength": 0.3, "drift_knots": 3}}
+    named = viewsmith.Contrastive(framework="align-uniform", view_maker="drift", **options, **TINY).fit(x)
+    parts = {"framework": AlignUniform(uniformity=2.0), "view_maker": Drift(drift_strength=0.3, drift_knots=3)}
+    objects = viewsmith.Contrastive(**parts, **TINY).fit(x)
+    noise = viewsmith.PiNDA(framework="align-uniform", view_maker="drift", **TINY).fit(x)
+    own = Denoising(levels=(0.1, 0.5), **TINY).fit(x)
+    models = {"named": named, "objects": objects, "noise": noise, "own": own}
+    same = {}
+    for name, model in models.items():
+        model.save(folder / name)
+        loaded = viewsmith.load(folder / name, **(parts if name == "objects" else {}))
+        same[name] = bool(
+            np.array_equal(loaded.transform(x), model.transform(x)) and np.array_equal(loaded.views(x), model.views(x))
+        )
+
+    @register("view maker", "two words", help="an option of the name of a framework's", domains="vectors")
+    def _two_words(context, *, uniformity: float = 1.0):
+        return Drift()
+
+    spaced = viewsmith.Contrastive(view_maker="two words", **TINY).fit(x)
+    spaced.save(folder / "spaced")
+    both = {"framework": "align-uniform", "view_maker": "two words", "uniformity": "2"}
+    images = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
+    return {
+        "same": same,
+        "spaced": bool(np.array_equal(viewsmith.load(folder / "spaced").transform(x), spaced.transform(x))),
+        "objects are names": bool(np.array_equal(named.transform(x), objects.transform(x))),
+        "packages": {name: model.fitted_["packages"] for name, model in models.items()},
+        "knots": named.method_.views.makers[0].drift_knots,
+        "two parts": message(route_options, viewsmith.Contrastive, both),
+        "without the objects": message(viewsmith.load, folder / "objects", view_maker=Drift()),
+        "no such option": message(viewsmith.Contrastive(framework_options={"uniformity": 1.0}, **TINY).fit, x),
+        "images": message(Denoising(**TINY).fit, images),
+    }
+
+
+def without(folder):
+    """What is said of these runs where the plug-in is not installed."""
+    found = {}
+    for name in ("run", "denoising"):
+        run = Path(folder) / name
+        found[name] = {
+            "load": message(viewsmith.load, run),
+            "embed": told("embed", run, "wine", "--out", Path(folder) / "none.npz"),
+            "report": told("report", run),
+        }
+    found["spaced"] = message(viewsmith.load, Path(folder) / "spaced")
+    return found
+
+
+def broken():
+    """Commands beside a plug-in that cannot be imported."""
+    with warnings.catch_warnings(record=True):
+        return {"methods": told("methods"), "unknown": told("fit", "wine", "--framework", "nothing", "--out", "no")}
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
