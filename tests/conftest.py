@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 from pathlib import Path
 
 # Results are compared bit for bit with the CPU's; export the variable to run the tests on a GPU all the same.
@@ -14,6 +15,19 @@ from sklearn.datasets import load_digits, load_wine
 
 # Here, because fixtures of modules and of the session run before any fixture of a test.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_of_a_terminal():
+    """Signals as in a program started by hand: who starts the tests may ignore or block some, and children inherit that."""
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @pytest.fixture(autouse=True)
