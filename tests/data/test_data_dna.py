@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusals import refusal
-from viewsmith.data import load_dataset, reading
+from viewsmith.core import memory
+from viewsmith.data import load_dataset
 from viewsmith.domains import dna
 from viewsmith.domains.dna import dna_rows, kmer_frequencies
 
@@ -215,11 +216,11 @@ def test_fasta_that_is_damaged_or_not_there(fasta, tmp_path):
 
 
 def test_one_long_sequence_among_short_ones_is_refused_before_it_fills_the_memory(fasta, monkeypatch):
-    monkeypatch.setattr(reading, "memory_limit", lambda: 2500)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 2500)
     path = fasta(">a\nA\n>b\nC\n>c\n" + "G" * 1000)
     message = refusal(load_dataset, path)
     assert "3 sequences, padded to the longest of 1,000 letters" in message and "cut long sequences" in message
-    monkeypatch.setattr(reading, "memory_limit", lambda: 3000)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 3000)
     assert load_dataset(path).x.shape == (3, 1000)
 
 

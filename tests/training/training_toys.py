@@ -140,11 +140,10 @@ def die():
 
 def die_in_write(number, when):
     """End the process at the `number`-th file that takes its place, or half-way through its tensors."""
-    from viewsmith.core import files
-    from viewsmith.training import checkpoint
+    from viewsmith.core import files, tensors
 
     count = 0
-    replace, save_file = os.replace, checkpoint.save_file
+    replace, save_file = os.replace, tensors.save_file
 
     def dying_replace(source, target):
         nonlocal count
@@ -155,13 +154,13 @@ def die_in_write(number, when):
         if count == number and when == "after":
             die()
 
-    def dying_save(tensors, path, **options):
-        save_file(tensors, path, **options)
+    def dying_save(content, path, **options):
+        save_file(content, path, **options)
         if count + 1 == number and when == "half":
             os.truncate(path, os.path.getsize(path) // 2)
             die()
 
-    files.os.replace, checkpoint.save_file = dying_replace, dying_save
+    files.os.replace, tensors.save_file = dying_replace, dying_save
 
 
 def train(folder, which, *, kill=None, write=None, resume=False, every=0.0):
