@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_of_a_terminal():
-    """Signals as in a program started by hand: who starts the tests may ignore or block some, and children inherit that."""
+    """Signals as in a program started by hand: the caller may ignore or block some, and child processes inherit that."""
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
     blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}

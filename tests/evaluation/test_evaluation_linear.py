@@ -79,7 +79,7 @@ def test_uncentered_rows_and_other_strengths(loss, C, n_features):
     if n_features > x.shape[1]:
         x = x @ np.random.default_rng(0).normal(size=(x.shape[1], n_features)) / 10
     x = x.astype(np.float32)
-    # The default tol is for standardized columns: here it can stop 1e-3 above the optimum, at steps that rounding decides.
+    # The default tol is for standardized columns; here it can stop 1e-3 above the optimum, where rounding decides.
     ours = objective(fit_linear(x, y, 3, loss=loss, C=C, tol=1e-7), x, y, loss, C)
     assert ours == pytest.approx(objective(sklearn_optimum(x, y, loss, C), x, y, loss, C), rel=1e-4)
 
