@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from refusals import refusal
 from viewsmith.core import memory
@@ -96,7 +97,7 @@ def test_faults_are_found_in_any_block(monkeypatch):
     assert "row 5, position 6" in refusal(dna_rows, np.array([[*text.encode()] for text in letters], np.uint8))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@examples(100)
 @given(st.lists(st.text("ACGTNacgtn\0R", min_size=3, max_size=3), min_size=1, max_size=4))
 def test_an_array_is_dna_when_every_row_is_letters_then_zeros(rows):
     x = np.array([[*row.encode()] for row in rows], dtype=np.uint8)
@@ -156,7 +157,7 @@ def test_files_as_they_come(fasta):
     assert texts(load_dataset(fasta(text)).x) == ["ACGTAC", "G", "NN"]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@examples(60)
 @given(
     sequences=st.lists(st.text("ACGTNacgtn", min_size=1, max_size=40), min_size=2, max_size=8),
     width=st.integers(1, 50),
