@@ -63,7 +63,7 @@ def digits() -> np.ndarray:
     """1797 handwritten digits as 64 counts from 0 to 16, three of them always 0: float32 (1797, 64)."""
     from sklearn.datasets import load_digits
 
-    return load_digits().data.astype(np.float32)
+    return load_digits().data.astype("float32")
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +71,7 @@ def wine() -> np.ndarray:
     """178 wines with 13 features on very different scales: float32 (178, 13)."""
     from sklearn.datasets import load_wine
 
-    return load_wine().data.astype(np.float32)
+    return load_wine().data.astype("float32")
 
 
 @pytest.fixture(scope="session")
