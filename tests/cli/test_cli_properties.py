@@ -8,6 +8,7 @@ import numpy as np
 from cli_tools import call
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+
 from properties import examples
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
