@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,16 +17,17 @@ def covering(cases: Iterable[Sequence[Any]], *axes: tuple[int, ...]) -> list[Any
     cases : iterable of sequences
     *axes : tuple of int
         Places in a case, ``(0,)`` or ``(0, 2)``, whose values together are to be seen in a quick run. Cases are taken
-        greedily, first those that show the most at once, so that a value meets another one in each case.
+        greedily, first those that show the most at once, in a fixed random order that mixes the other places' values.
     """
     cases = [tuple(case) for case in cases]
     shown = [{(axis, *(repr(case[at]) for at in axis)) for axis in axes} for case in cases]
     missing = set().union(*shown)
     quick = set()
+    order = random.Random(0).sample(range(len(cases)), len(cases))
     for most in range(len(axes), 0, -1):
-        for number, values in enumerate(shown):
-            if len(values & missing) >= most:
-                missing -= values
+        for number in order:
+            if len(shown[number] & missing) >= most:
+                missing -= shown[number]
                 quick.add(number)
     return [case if number in quick else slow(*case) for number, case in enumerate(cases)]
 

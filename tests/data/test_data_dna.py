@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 
+from properties import examples
 from refusals import refusal
 from viewsmith.core import memory
 from viewsmith.data import load_dataset

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from properties import examples
 
+from properties import examples
 from viewsmith.core.errors import InputError
 from viewsmith.data import READERS, load_dataset
 from viewsmith.domains.checks import as_vectors, to_rows

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from properties import examples
 
+from properties import examples
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import InputError
 
