@@ -5,6 +5,8 @@ PY     := $(VENV)/bin/python
 # Two threads at most, and one per test worker: OpenMP threads of several workers would wait for each other.
 THREADS ?= 2
 WORKERS ?= 2
+# Compiled tests are kept whatever the environment says: compiling them takes longer than collecting them.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 TEST_EXTRAS := test,image,unclip,omics,dna,parquet,viz
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -12,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick bench-gpu docs
+.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick bench-gpu docs
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -39,8 +41,11 @@ demo: $(CORE)      ## train on handwritten digits, compare, write runs/demo/repo
 	$(PY) -m viewsmith evaluate runs/demo digits --threads $(THREADS)
 	$(PY) -m viewsmith report runs/demo --threads $(THREADS)
 
-test: $(TEST)      ## all fast tests (ARGS="-k name" to choose)
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) $(ARGS)
+test: $(TEST)      ## every property, in minutes (ARGS="-k name" to choose)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(TEST)  ## what `make test` leaves out: slow tests, all combinations of options, more examples of properties
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile thorough $(ARGS)
 
 lint: $(CHECK)     ## ruff, mypy and the order of the layers
 	$(VENV)/bin/ruff check .

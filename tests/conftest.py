@@ -1,38 +1,77 @@
 """Shared fixtures: one thread, small real data, the folder of real data sets."""
 
+from __future__ import annotations
+
+import gc
 import multiprocessing
 import os
+import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Results are compared bit for bit with the CPU's; export the variable to run the tests on a GPU all the same.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-import numpy as np
 import pytest
-import torch
-from sklearn.datasets import load_digits, load_wine
 
-# Here, because fixtures of modules and of the session run before any fixture of a test.
-torch.set_num_threads(1)
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """One thread before any module of tests is imported, and how many examples a property is tried on."""
+    if config.getoption("hypothesis_profile", None):
+        import properties  # noqa: F401  registers the profiles, before hypothesis looks for one
+    # The process that hands tests out to workers does without the seconds of torch.
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        import torch
+
+        torch.set_num_threads(1)
+
+
+def pytest_collection_finish() -> None:
+    """What the modules hold stays; the garbage collector need not walk through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_of_a_terminal():
+    """Signals as in a program started by hand: the caller may ignore or block some, which child processes inherit."""
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
     """Threads of several workers would wait for each other, and bit-equality holds at one thread count."""
     yield
+    import torch
+
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def digits() -> np.ndarray:
     """1797 handwritten digits as 64 counts from 0 to 16, three of them always 0: float32 (1797, 64)."""
-    return load_digits().data.astype(np.float32)
+    from sklearn.datasets import load_digits
+
+    return load_digits().data.astype("float32")
 
 
 @pytest.fixture(scope="session")
 def wine() -> np.ndarray:
     """178 wines with 13 features on very different scales: float32 (178, 13)."""
-    return load_wine().data.astype(np.float32)
+    from sklearn.datasets import load_wine
+
+    return load_wine().data.astype("float32")
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +111,8 @@ def in_pair(processes):
 @pytest.fixture(scope="session")
 def tensors_of_pair(in_pair, tmp_path_factory):
     """What ``work(rank, meet, folder)`` saved as ``folder/RANK.pt`` in each of two processes."""
+
+    import torch
 
     def run(work):
         folder = tmp_path_factory.mktemp("group")

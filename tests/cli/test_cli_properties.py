@@ -6,16 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from cli_tools import call
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-# The same examples every time: a run of the tests that fails can be repeated.
-examples = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+from properties import examples
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 MAKERS = ["identity", "noise", "corruption", "mixup", "neighbor-mix", "neighbors"]
@@ -48,7 +42,7 @@ FLAGS = st.tuples(
 )
 
 
-@settings(examples, max_examples=25)
+@examples(25)
 @given(flags=FLAGS)
 def test_any_arguments(flags):
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +75,7 @@ def overwrite(content, share, bit):
 NEEDED = ("config.toml", "model.safetensors", "initial.safetensors")
 
 
-@settings(examples, max_examples=60)
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(
     name=st.sampled_from([*NEEDED, "config.toml", "summary.json", "metrics.jsonl"]),
     change=st.sampled_from([cut, flip, overwrite]),

@@ -7,11 +7,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from refusals import refusal
-from viewsmith.data import load_dataset, reading
+from viewsmith.core import memory
+from viewsmith.data import load_dataset
 from viewsmith.domains import dna
 from viewsmith.domains.dna import dna_rows, kmer_frequencies
 
@@ -95,7 +97,7 @@ def test_faults_are_found_in_any_block(monkeypatch):
     assert "row 5, position 6" in refusal(dna_rows, np.array([[*text.encode()] for text in letters], np.uint8))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@examples(100)
 @given(st.lists(st.text("ACGTNacgtn\0R", min_size=3, max_size=3), min_size=1, max_size=4))
 def test_an_array_is_dna_when_every_row_is_letters_then_zeros(rows):
     x = np.array([[*row.encode()] for row in rows], dtype=np.uint8)
@@ -155,7 +157,7 @@ def test_files_as_they_come(fasta):
     assert texts(load_dataset(fasta(text)).x) == ["ACGTAC", "G", "NN"]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@examples(60)
 @given(
     sequences=st.lists(st.text("ACGTNacgtn", min_size=1, max_size=40), min_size=2, max_size=8),
     width=st.integers(1, 50),
@@ -215,11 +217,11 @@ def test_fasta_that_is_damaged_or_not_there(fasta, tmp_path):
 
 
 def test_one_long_sequence_among_short_ones_is_refused_before_it_fills_the_memory(fasta, monkeypatch):
-    monkeypatch.setattr(reading, "memory_limit", lambda: 2500)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 2500)
     path = fasta(">a\nA\n>b\nC\n>c\n" + "G" * 1000)
     message = refusal(load_dataset, path)
     assert "3 sequences, padded to the longest of 1,000 letters" in message and "cut long sequences" in message
-    monkeypatch.setattr(reading, "memory_limit", lambda: 3000)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 3000)
     assert load_dataset(path).x.shape == (3, 1000)
 
 

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image, features
 
 from refusals import refusal
+from viewsmith.core import memory
 from viewsmith.core.errors import MissingExtra
-from viewsmith.data import folders, load_dataset, reading
+from viewsmith.data import folders, load_dataset
 from viewsmith.domains.images import image_rows
 
 rng = np.random.default_rng(0)
@@ -310,7 +311,7 @@ def test_image_size_crops_the_middle_and_resizes(put, folder):
 def test_folders_larger_than_memory_are_refused_before_they_are_read(put, folder, monkeypatch):
     put("1.png", pixels(10, 10))
     put("2.png", pixels(10, 10))
-    monkeypatch.setattr(reading, "memory_limit", lambda: 199)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 199)
     assert "2 images would take" in refusal(load_dataset, folder)
     assert load_dataset(folder, image_size=9).x.shape == (2, 9, 9, 1)
 

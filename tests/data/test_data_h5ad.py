@@ -12,8 +12,9 @@ import pytest
 import scipy.sparse as sp
 
 from refusals import refusal
+from viewsmith.core import memory
 from viewsmith.core.errors import MissingExtra
-from viewsmith.data import h5ad, load_dataset, reading, write_representations
+from viewsmith.data import h5ad, load_dataset, write_representations
 
 anndata = pytest.importorskip("anndata")
 
@@ -98,13 +99,13 @@ def test_memory_is_one_float32_array_and_little_more(save, form, monkeypatch):
 
 def test_more_than_the_memory_is_refused_before_it_is_read(save, monkeypatch):
     path = save(cells(sp.csr_matrix(COUNTS)))
-    monkeypatch.setattr(reading, "memory_limit", lambda: 4 * CELLS * GENES - 1)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 4 * CELLS * GENES - 1)
     message = refusal(load_dataset, path)
     assert "X in" in message and "20 x 6 values, would take 0.0 GiB" in message and "keep fewer genes" in message
-    monkeypatch.setattr(reading, "memory_limit", lambda: 4 * CELLS * GENES)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 4 * CELLS * GENES)
     assert load_dataset(path).x.shape == (CELLS, GENES)
     monkeypatch.undo()
-    assert 0 < reading.memory_limit() < 2**50
+    assert 0 < memory.memory_limit() < 2**50
 
 
 def test_missing_and_infinite_values_are_named(save):

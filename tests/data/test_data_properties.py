@@ -7,19 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from properties import examples
 from viewsmith.core.errors import InputError
 from viewsmith.data import READERS, load_dataset
 from viewsmith.domains.checks import as_vectors, to_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-# The same examples every time: a test run is no place for surprises, and one that fails can be repeated.
-examples = settings(
-    max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
 
 SHAPES = st.tuples(st.integers(2, 6), st.integers(1, 5))
 SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -60,7 +57,7 @@ def encoded(x: np.ndarray, suffix: str, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv", ".tsv", ".parquet"])
-@examples
+@examples(60)
 @given(x=MATRICES)
 def test_a_matrix_survives_every_format(folder, suffix, x):
     data = load_dataset(encoded(x, suffix, folder))
@@ -68,7 +65,7 @@ def test_a_matrix_survives_every_format(folder, suffix, x):
     assert data.x.dtype == np.float32 and data.split == "none"
 
 
-@examples
+@examples(60)
 @given(x=MATRICES, n_train=st.integers(2, 5), labels=st.booleans())
 def test_a_given_split_survives(folder, x, n_train, labels):
     x = np.repeat(x, 3, axis=0)
@@ -85,7 +82,7 @@ def test_a_given_split_survives(folder, x, n_train, labels):
         np.testing.assert_array_equal(data.y, y)
 
 
-@examples
+@examples(60)
 @given(x=hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(max_dims=5, max_side=4)))
 def test_any_array_loads_or_is_refused(folder, x):
     np.save(folder / "any.npy", x, allow_pickle=False)
@@ -100,7 +97,7 @@ def test_any_array_loads_or_is_refused(folder, x):
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".parquet"])
-@examples
+@examples(60)
 @given(data=st.data(), x=MATRICES)
 def test_a_truncated_file_is_refused(folder, suffix, data, x):
     path = encoded(x, suffix, folder)
@@ -110,7 +107,7 @@ def test_a_truncated_file_is_refused(folder, suffix, data, x):
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".parquet", ".csv"])
-@examples
+@examples(60)
 @given(data=st.data(), x=MATRICES)
 def test_changed_bytes_load_or_are_refused(folder, suffix, data, x):
     path = encoded(x, suffix, folder)
@@ -122,7 +119,7 @@ def test_changed_bytes_load_or_are_refused(folder, suffix, data, x):
 
 
 @pytest.mark.parametrize("suffix", sorted(READERS))
-@examples
+@examples(60)
 @given(content=st.binary(max_size=200) | st.text("01,\t\n\"ab.-'#e", max_size=60).map(str.encode))
 def test_any_bytes_load_or_are_refused(folder, suffix, content):
     path = folder / f"bytes{suffix}"
@@ -150,7 +147,7 @@ FRAMES = st.integers(0, 6).flatmap(lambda n: st.dictionaries(NAMES, columns(n), 
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@examples
+@examples(60)
 @given(table=FRAMES, data=st.data(), impute=st.sampled_from(["none", "median"]))
 def test_any_mixture_of_columns_loads_or_is_refused(folder, suffix, table, data, impute):
     frame = pd.DataFrame(table)
@@ -175,7 +172,7 @@ def test_any_mixture_of_columns_loads_or_is_refused(folder, suffix, table, data,
         assert again.feature_names == found.feature_names
 
 
-@examples
+@examples(60)
 @given(table=FRAMES)
 def test_any_frame_in_memory_is_taken_or_refused(table):
     try:

@@ -1,6 +1,7 @@
 """Images and DNA at the edges of what is allowed, as a first user meets them."""
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import viewsmith
+from cases import covering
 from refusals import refusal
 from registered import ENCODERS, FRAMEWORKS, GENERATORS
 from viewsmith import Contrastive, PiNDA
@@ -169,22 +171,27 @@ def test_names_of_an_earlier_fit_are_forgotten():
     assert not model.fitted_["named"] and not hasattr(model, "feature_names_in_")
 
 
-@pytest.mark.parametrize("encoder", ENCODERS["dna"])
-@pytest.mark.parametrize("given", [["A", "C"], ["N" * 9, "NN"], ["ACGTT"] * 4, ["A", "ACGT" * 15, "gattaca"]])
-def test_short_unknown_equal_and_unequal_sequences(encoder, given):
-    for name in estimators():
-        model = estimators()[name](epochs=1, random_state=0, encoder=encoder).fit(given)
-        for x in (given, ["acgt" * 20, "A"]):  # longer than any in training
-            assert np.isfinite(model.transform(x)).all() and np.isfinite(model.untrained(given).transform(x)).all()
-            views = model.input_views if name == "metaug" else model.views
-            made, real = views(x, 2), np.array([len(text) for text in x])
-            share = 0.5 if name == "crl-tac" else 1  # windows of half a sequence, of one base at least
-            assert ((made != 0).sum(2) == np.maximum(1, np.round(share * real))[:, None]).all()
+SEQUENCES = (["A", "C"], ["N" * 9, "NN"], ["ACGTT"] * 4, ["A", "ACGT" * 15, "gattaca"])
 
 
-@pytest.mark.parametrize("domain", DATA)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize(("n", "batch"), [(2, 256), (3, 2), (7, 3)])
+@pytest.mark.parametrize(
+    ("name", "encoder", "given"),
+    covering(itertools.product(estimators(), ENCODERS["dna"], SEQUENCES), (0,), (1, 2)),
+)
+def test_short_unknown_equal_and_unequal_sequences(name, encoder, given):
+    model = estimators()[name](epochs=1, random_state=0, encoder=encoder).fit(given)
+    for x in (given, ["acgt" * 20, "A"]):  # longer than any in training
+        assert np.isfinite(model.transform(x)).all() and np.isfinite(model.untrained(given).transform(x)).all()
+        views = model.input_views if name == "metaug" else model.views
+        made, real = views(x, 2), np.array([len(text) for text in x])
+        share = 0.5 if name == "crl-tac" else 1  # windows of half a sequence, of one base at least
+        assert ((made != 0).sum(2) == np.maximum(1, np.round(share * real))[:, None]).all()
+
+
+@pytest.mark.parametrize(
+    ("domain", "framework", "n", "batch"),
+    covering([(d, f, *rows) for d in DATA for f in FRAMEWORKS for rows in ((2, 256), (3, 2), (7, 3))], (1, 2), (0, 1)),
+)
 def test_two_rows_and_odd_batches(domain, framework, n, batch):
     x = DATA[domain](n)
     model = PiNDA(**TINY | {"batch_size": batch}, framework=framework).fit(x)
@@ -203,12 +210,14 @@ def test_few_rows_alone_are_no_collapse():
 # ---- state
 
 
-@pytest.mark.parametrize(("domain", "view"), [(d, v) for d in DATA for v in ("neighbors", "mixup", "adversarial")])
-@pytest.mark.parametrize("name", estimators())
+@pytest.mark.parametrize(
+    ("name", "domain", "view"),
+    covering(itertools.product(estimators(), DATA, ("neighbors", "mixup", "adversarial")), (0, 1), (1, 2)),
+)
 def test_a_fitted_model_holds_no_rows(name, domain, view):
     x = DATA[domain]()
     options = {**TINY, "view_maker": "auto" if name == "crl-tac" else view, "encoder": ENCODERS[domain][0]}
-    many = estimators()[name](**options).fit(np.concatenate([x] * 20))
+    many = estimators()[name](**options | {"batch_size": 80}).fit(np.concatenate([x] * 20))
     few = estimators()[name](**options).fit(x)
     few.views(x, 1)
     pickled = pickle.dumps(few)
@@ -235,7 +244,7 @@ CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbors", "m
 CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr", {"view_maker": "noise+dna"})]
 
 
-@pytest.mark.parametrize(("domain", "framework", "options"), CUT)
+@pytest.mark.parametrize(("domain", "framework", "options"), covering(CUT, (0, 2), (1,)))
 def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, options, tmp_path):
     x = DATA[domain]()
     options = {**TINY, "batch_size": 4, "framework": framework, "representation_noise": 0.1, **options}

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import viewsmith
+from cases import covering, slow
 from refusals import refusal
 from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads
 from viewsmith import Contrastive, PiNDA
@@ -58,7 +59,7 @@ ALLOWED += [("genview", *p) for p in PAIRS if usual(*p)]
 ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VIEWS[domain] if view != "multicrop"]
 
 
-@pytest.mark.parametrize(("name", "domain", "framework", "view"), ALLOWED)
+@pytest.mark.parametrize(("name", "domain", "framework", "view"), covering(ALLOWED, (0, 1), (0, 2), (1, 2), (1, 3)))
 def test_every_allowed_combination_trains_two_steps(name, domain, framework, view):
     x = DATA[domain]()
     model = estimators()[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1).fit(x)
@@ -99,7 +100,9 @@ def test_head_widths_that_a_framework_cannot_take_are_refused():
     )
 
 
-@pytest.mark.parametrize(("domain", "encoder"), [(d, e) for d in ENCODERS for e in ENCODERS[d]])
+@pytest.mark.parametrize(
+    ("domain", "encoder"), [slow(d, e) if e == "resnet50" else (d, e) for d in ENCODERS for e in ENCODERS[d]]
+)
 def test_every_encoder_trains_saves_and_loads(domain, encoder, tmp_path):
     x = images(8, (24, 24, 3)) if domain == "images" else DATA[domain]()[:8]
     model = Contrastive(encoder=encoder, epochs=1, batch_size=4, random_state=0).fit(x)
@@ -112,11 +115,16 @@ def test_every_encoder_trains_saves_and_loads(domain, encoder, tmp_path):
     assert np.array_equal(untrained, model.untrained(x).transform(x)) and not np.array_equal(untrained, h)
 
 
-@pytest.mark.parametrize(("domain", "generator"), [
+MADE_BY = [
     ("vectors", "mlp"), ("images", "low-resolution"), ("images", "unet"), ("images", "resnet18"), ("images", "shared"),
     ("dna", "sequence"), ("dna", "shared"),
-])  # fmt: skip
-@pytest.mark.parametrize("level", ["fixed", "free"])
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("domain", "generator", "level"),
+    covering([(*made, level) for made in MADE_BY for level in ("fixed", "free")], (0, 1), (0, 2)),
+)
 def test_every_generator_of_noise(domain, generator, level, tmp_path):
     x = DATA[domain]()
     model = PiNDA(**TINY, generator=generator, level=level, strength=0.3, penalty="inverse_norm").fit(x)

@@ -5,14 +5,15 @@ import warnings
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from properties import examples
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import InputError
 
 TINY = {"epochs": 1, "hidden": (4,), "n_components": 3, "projector_dims": (2,), "random_state": 0}
-SOME = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = examples(40)
 
 
 def fitted(cls, x, **options):

@@ -1,6 +1,7 @@
 """PCA and UMAP as baselines."""
 
 import sys
+import types
 import warnings
 
 import numpy as np
@@ -37,6 +38,7 @@ def test_pca_has_at_most_the_dimensions_that_the_rows_span(wine, n, d, expected)
     assert np.isfinite(train).all()
 
 
+@pytest.mark.slow  # numba compiles UMAP for 20 seconds; the tests below do without
 def test_umap_is_quiet_and_repeatable(digits, capfd):
     train, test = np.tile(digits[:120], (1, 4)), np.tile(digits[120:150], (1, 4))
     with warnings.catch_warnings():
@@ -48,17 +50,69 @@ def test_umap_is_quiet_and_repeatable(digits, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_umap_does_not_change_the_threads_of_torch(wine):
     torch.set_num_threads(1)
     umap(wine[:60], wine[60:70], 2)
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.slow
 def test_umap_of_few_rows(wine):
     train, test = umap(wine[:6], wine[6:9])
     assert train.shape == (6, 4)
     assert np.isfinite(train).all()
     assert np.isfinite(test).all()
+
+
+@pytest.fixture
+def umap_calls(monkeypatch):
+    """What is asked of umap-learn: options and arrays. The package is replaced by one that talks and takes threads."""
+    calls = []
+
+    class UMAP:
+        def __init__(self, **options):
+            calls.append(options)
+
+        def fit_transform(self, x):
+            calls.append(x)
+            print("compiling")
+            warnings.warn("compiling", UserWarning, stacklevel=2)
+            torch.set_num_threads(2)
+            return x[:, :2]
+
+        def transform(self, x):
+            calls.append(x)
+            return x[:, :2]
+
+    monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=UMAP))
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "components", "neighbors"), [(60, 2, 2, 15), (60, 32, 32, 15), (16, 32, 14, 15), (6, 4, 4, 5)]
+)
+def test_umap_is_asked_for_what_the_rows_allow(wine, umap_calls, capfd, rows, asked, components, neighbors):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train, test = umap(wine[:rows], wine[60:70], asked, seed=3)
+    assert umap_calls[0] == {"n_components": components, "n_neighbors": neighbors, "random_state": 3, "n_jobs": 1}
+    assert np.array_equal(umap_calls[1], wine[:rows]) and np.array_equal(umap_calls[2], wine[60:70])
+    assert np.array_equal(train, wine[:rows, :2]) and np.array_equal(test, wine[60:70, :2])
+    assert capfd.readouterr() == ("", "") and torch.get_num_threads() == 1
+
+
+def test_umap_gets_the_principal_axes_of_wide_rows(digits, umap_calls):
+    for copies, width in ((3, 192), (4, 50)):
+        umap_calls.clear()
+        train, test = np.tile(digits[:120], (1, copies)), np.tile(digits[120:150], (1, copies))
+        umap(train, test)
+        assert [part.shape for part in umap_calls[1:]] == [(120, width), (30, width)]
+    expected = pca(train, test, 50)
+    assert all(np.array_equal(part, other) for part, other in zip(umap_calls[1:], expected, strict=True))
+
+
+def test_umap_needs_four_rows(wine, umap_calls):
     with pytest.raises(InputError, match="3 train rows, expected at least 4"):
         umap(wine[:3], wine[3:6])
 

@@ -27,11 +27,11 @@ def objective(model: LinearModel, x: np.ndarray, y: np.ndarray, loss: str, C: fl
     return C * (np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(y)), y]).sum() + penalty
 
 
-def sklearn_optimum(x: np.ndarray, y: np.ndarray, loss: str, C: float) -> LinearModel:
+def sklearn_optimum(x: np.ndarray, y: np.ndarray, loss: str, C: float, dual: bool = False) -> LinearModel:
     if loss == "logistic":
         peer = LogisticRegression(C=C, tol=1e-9, max_iter=20000)
     else:
-        peer = LinearSVC(C=C, dual=False, tol=1e-7, max_iter=20000)
+        peer = LinearSVC(C=C, dual=dual, tol=1e-7, max_iter=20000, random_state=0)
     peer.fit(x.astype(np.float64), y)
     return LinearModel(peer.coef_, peer.intercept_)
 
@@ -60,7 +60,7 @@ def test_reaches_the_optimum_of_scikit_learn(name, loss):
     x, x_test, y, _ = train_test_split(x.astype(np.float32), y, test_size=fraction, random_state=0, stratify=y)
     x, x_test = standardize(x, x_test)
     ours = fit_linear(x, y, len(np.unique(y)), loss=loss)
-    theirs = sklearn_optimum(x, y, loss, 1.0)
+    theirs = sklearn_optimum(x, y, loss, 1.0, dual=x.shape[1] > len(x))  # a hundred times faster on wide rows
 
     assert ours.coef.shape == theirs.coef.shape
     assert ours.intercept.shape == theirs.intercept.shape
@@ -79,8 +79,9 @@ def test_uncentered_rows_and_other_strengths(loss, C, n_features):
     if n_features > x.shape[1]:
         x = x @ np.random.default_rng(0).normal(size=(x.shape[1], n_features)) / 10
     x = x.astype(np.float32)
-    ours = objective(fit_linear(x, y, 3, loss=loss, C=C), x, y, loss, C)
-    assert ours == pytest.approx(objective(sklearn_optimum(x, y, loss, C), x, y, loss, C), rel=1e-3)
+    # The default tol is for standardized columns; here it can stop 1e-3 above the optimum, where rounding decides.
+    ours = objective(fit_linear(x, y, 3, loss=loss, C=C, tol=1e-7), x, y, loss, C)
+    assert ours == pytest.approx(objective(sklearn_optimum(x, y, loss, C), x, y, loss, C), rel=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

@@ -103,6 +103,18 @@ def test_a_second_signal_does_not_wait(tmp_path):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_ignored_signal_stays_ignored(tmp_path, whole, number):
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        trainer = trainer_for("players", tmp_path, [Send(3, number)], interruptible=True)
+        assert trainer.fit(rows()) == "finished"
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert_same(outcome(trainer), whole["players"])
+
+
 def test_without_a_place_to_keep_the_state_a_signal_is_pythons():
     with pytest.raises(KeyboardInterrupt):
         trainer_for("players", callbacks=[Send(3, signal.SIGINT)]).fit(rows())

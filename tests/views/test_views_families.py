@@ -241,7 +241,9 @@ def test_scores_are_one_for_each_transformation_and_begin_alike(number):
     assert family.scores(network, x).shape == (3, family.size) and not family.scores(network, x).any()
     scores = family.scores(shaken(network), x)
     assert scores.std(dim=1).min() > 1e-3
-    torch.testing.assert_close(family.scores(network, x[1:2])[0], scores[1])
+    # In float64: scores of this size near 0 differ by float32's rounding, which depends on the rows beside them.
+    network, x = network.double(), x.double()
+    torch.testing.assert_close(family.scores(network, x[1:2])[0], family.scores(network, x)[1])
 
 
 def test_scores_of_the_papers_crops_inspect_family_their_crop_alone():

@@ -70,7 +70,8 @@ class Trainer:
         resumed training equals an uninterrupted one bit for bit, if the number of threads is the same: torch's
         BatchNorm sums its rows in one part per thread, which changes the last digits.
     interruptible : bool
-        On SIGINT or SIGTERM finish the step, save the state and return, instead of raising.
+        On SIGINT or SIGTERM finish the step, keep the state and return, instead of raising. A signal that the process
+        was started to ignore stays ignored: a shell starts background jobs so, for which Ctrl-C is not meant.
     """
 
     def __init__(
@@ -276,7 +277,11 @@ class Trainer:
                 raise KeyboardInterrupt
             self._stop = True
 
-        before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+        # None: the handler of a program around Python, which could not be put back.
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+        for number in before:
+            signal.signal(number, handler)
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -189,7 +190,6 @@ def json_line(row: dict[str, Any]) -> str:
 
 def environment() -> dict[str, Any]:
     """Versions and hardware, for summaries and benchmark rows."""
-    names = ("viewsmith", "torch", "numpy", "scipy", "scikit-learn")
     hardware: dict[str, Any] = {
         "machine": platform.machine(),
         "processor": processor(),
@@ -198,12 +198,16 @@ def environment() -> dict[str, Any]:
     }
     if torch.cuda.is_available():
         hardware["gpu"] = torch.cuda.get_device_name()
-    return {
-        "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in names},
-        "hardware": hardware,
-    }
+    return {"versions": dict(_versions()), "hardware": hardware}
 
 
+@functools.cache  # reading a package's metadata takes longer than a step of training
+def _versions() -> dict[str, str]:
+    names = ("viewsmith", "torch", "numpy", "scipy", "scikit-learn")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
+
+
+@functools.cache
 def processor() -> str:
     """The processor's name as the system gives it."""
     info = Path("/proc/cpuinfo")

@@ -19,7 +19,6 @@ from viewsmith.estimators.build.sizes import check_least, check_sample, probe
 from viewsmith.estimators.options import check_part_options
 from viewsmith.estimators.plan import TrainingData
 from viewsmith.frameworks import DataFacts
-from viewsmith.networks import cnn
 from viewsmith.networks.base import EncoderContext
 
 MODULE = "module:"  # before the class of a part of the user's own, in configurations
@@ -215,7 +214,9 @@ def resolve_framework(
     """
     if isinstance(options.framework, nn.Module):
         if options.framework_options:
-            raise InputError("framework_options are for a framework that is named: give them to your own when you make it")
+            raise InputError(
+                "framework_options are for a framework that is named: give them to your own when you make it"
+            )
         return text_of(options.framework), {}
     name = options.framework
     if name.startswith(MODULE):
@@ -225,7 +226,9 @@ def resolve_framework(
         )
     known = known_frameworks(allowed)
     if name not in known:
-        raise InputError(f"framework is {name!r}, expected {' or '.join(filter(None, [', '.join(known[:-1]), known[-1]]))}")
+        raise InputError(
+            f"framework is {name!r}, expected {' or '.join(filter(None, [', '.join(known[:-1]), known[-1]]))}"
+        )
     entry = find("framework", name)
     given = given_framework_options(options, entry)
     facts = DataFacts(
@@ -343,4 +346,3 @@ def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: 
         )
     check_least("generator", generator, entry, data)
     return generator
-

@@ -1,0 +1,37 @@
+"""Cases of products of options: few in every run, all of them now and then."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+
+def covering(cases: Iterable[Sequence[Any]], *axes: tuple[int, ...]) -> list[Any]:
+    """Parameters of all cases; those that show nothing new on the `axes` are marked slow.
+
+    Parameters
+    ----------
+    cases : iterable of sequences
+    *axes : tuple of int
+        Places in a case, ``(0,)`` or ``(0, 2)``, whose values together are to be seen in a quick run. Cases are taken
+        greedily, first those that show the most at once, in a fixed random order that mixes the other places' values.
+    """
+    cases = [tuple(case) for case in cases]
+    shown = [{(axis, *(repr(case[at]) for at in axis)) for axis in axes} for case in cases]
+    missing = set().union(*shown)
+    quick = set()
+    order = random.Random(0).sample(range(len(cases)), len(cases))
+    for most in range(len(axes), 0, -1):
+        for number in order:
+            if len(shown[number] & missing) >= most:
+                missing -= shown[number]
+                quick.add(number)
+    return [case if number in quick else slow(*case) for number, case in enumerate(cases)]
+
+
+def slow(*case: Any, id: str | None = None) -> Any:
+    """A case that only `make test-all` runs."""
+    return pytest.param(*case, marks=pytest.mark.slow, id=id)

@@ -1,0 +1,21 @@
+"""The command line in a process that was forked with torch loaded."""
+
+import os
+from collections.abc import Callable
+
+import torch
+
+
+def as_program(
+    arguments: list[str], out: str, err: str, environment: dict[str, str], preexec_fn: Callable[[], None] | None = None
+) -> None:
+    """Be the command in this process, which was forked with torch loaded: its output in files or terminals."""
+    os.environ.update(environment)
+    from viewsmith.cli import main  # which may look at the environment as soon as it is imported
+
+    torch.set_num_threads(1)
+    for path, number in ((out, 1), (err, 2)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOCTTY, 0o600), number)
+    if preexec_fn is not None:
+        preexec_fn()
+    main(arguments)
