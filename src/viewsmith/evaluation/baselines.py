@@ -1,23 +1,96 @@
-"""Baselines without contrastive learning: PCA and UMAP, fitted on the train rows."""
+"""Baselines: what a user would have without contrastive learning, fitted on the train rows."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.registry import register
 
 Rows = NDArray[np.float32]
 
 UMAP_WIDTH = 200
 UMAP_AXES = 50
 UMAP_NEIGHBORS = 15
+
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+class Model(Protocol):
+    """What baselines and comparisons ask of a fitted model.
+
+    A model may also have ``outputs``, a dict from the name of a further table row to the value of
+    ``transform(x, output=...)`` that makes it.
+    """
+
+    def raw_features(self, X: Any) -> dict[str, np.ndarray]:
+        """What a user would take without a model, (n, d) by name."""
+
+    @property
+    def transform(self) -> Callable[..., np.ndarray]:
+        """Called with rows, and ``output=`` for further outputs: representations, (n, k)."""
+
+    def untrained(self, X: Any) -> Model:
+        """The model with its initial weights."""
+
+
+@dataclass(frozen=True)
+class BaselineContext:
+    """What a baseline is computed from.
+
+    A baseline registers itself as ``@register("baseline", "my-baseline", help=...)``, a function of this context that
+    returns features of train and test rows, fitted on train. Its trait: ``on_request`` (it is left out unless asked
+    for).
+
+    Attributes
+    ----------
+    model : Model
+        The fitted model.
+    raw : str
+        Name of the raw features that a split of train prefers.
+    x_train, x_test : array-like
+        Rows as users give them.
+    """
+
+    model: Model
+    raw: str
+    x_train: Any
+    x_test: Any
+
+    def raw_features(self) -> Pair:
+        """Raw features of train and test rows."""
+        return self.model.raw_features(self.x_train)[self.raw], self.model.raw_features(self.x_test)[self.raw]
+
+
+@register("baseline", "raw", help="raw features, as the model scales them")
+def _raw(context: BaselineContext) -> Pair:
+    return context.raw_features()
+
+
+@register("baseline", "pca", help="64 principal coordinates of the raw features")
+def _pca(context: BaselineContext) -> Pair:
+    return pca(*context.raw_features())
+
+
+@register("baseline", "untrained", help="the representation with the weights from before training")
+def _untrained(context: BaselineContext) -> Pair:
+    initial = context.model.untrained(context.x_train)
+    return initial.transform(context.x_train), initial.transform(context.x_test)
+
+
+@register("baseline", "umap", help="32 UMAP coordinates of the raw features (extra viz)", on_request=True)
+def _umap(context: BaselineContext) -> Pair:
+    return umap(*context.raw_features())
 
 
 def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows, Rows]:

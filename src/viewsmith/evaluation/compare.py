@@ -12,32 +12,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation import baselines
+from viewsmith.core.registry import entries
+from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
 from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.protocol import PROTOCOLS, check_protocols, evaluate_embedding
 
 WIDTH = 120
 LABEL_FREE_ROWS = 2000
-
-Pair = tuple[np.ndarray, np.ndarray]
-
-
-class Model(Protocol):
-    """The interface of a fitted model that `compare` needs.
-
-    A model may also have ``outputs``: a dict from the name of an additional table row to the value of the argument
-    `output` of ``transform(x, output=...)``.
-    """
-
-    def raw_features(self, X: Any) -> dict[str, np.ndarray]:
-        """Features available without a model, by name: arrays (n, d)."""
-
-    @property
-    def transform(self) -> Callable[..., np.ndarray]:
-        """Called with rows, and ``output=`` for additional outputs; returns representations, (n, k)."""
-
-    def untrained(self, X: Any) -> Model:
-        """The model with its initial weights."""
 
 
 class LabeledSplit(Protocol):
@@ -170,26 +151,19 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
 def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -> list[tuple[str, Callable[[], Pair]]]:
     """Name of each table row and a function that computes it; called one by one, to hold one wide array in memory."""
 
-    def raw_features() -> Pair:
-        return model.raw_features(x_train)[raw], model.raw_features(x_test)[raw]
+    context = BaselineContext(model, raw, x_train, x_test)
 
     def transformed(**options: str) -> Pair:
         return model.transform(x_train, **options), model.transform(x_test, **options)
 
-    def untrained() -> Pair:
-        initial = model.untrained(x_train)
-        return initial.transform(x_train), initial.transform(x_test)
-
+    found = entries("baseline")
     rows: list[tuple[str, Callable[[], Pair]]] = [
-        ("raw", raw_features),
-        ("pca", lambda: baselines.pca(*raw_features())),
-        ("untrained", untrained),
-        ("representation", transformed),
+        (entry.name, partial(entry.build, context)) for entry in found if not entry.trait("on_request")
     ]
+    rows.append(("representation", transformed))
     rows += [(name, partial(transformed, output=output)) for name, output in getattr(model, "outputs", {}).items()]
-    if umap:
-        rows.append(("umap", lambda: baselines.umap(*raw_features())))
-    return rows
+    wanted = ("umap",) if umap else ()
+    return rows + [(entry.name, partial(entry.build, context)) for entry in found if entry.name in wanted]
 
 
 def _check_split(dataset: LabeledSplit) -> None:
