@@ -39,7 +39,7 @@ SHARED_DOC = """\
     view_options : dict or None
         Further options of the view makers by name.
     kernel : {"auto", "cauchy", "cosine"}
-        SimCLR's similarity of embeddings: 1 / (1 + d^2) as they are, or exp(cosine / temperature). "auto": cauchy on
+        SimCLR's similarity of projections: 1 / (1 + d^2) as they are, or exp(cosine / temperature). "auto": cauchy on
         vectors and with neighbors.
     temperature : float or None
         None: the framework's default; 1 with the Cauchy kernel.

@@ -93,11 +93,11 @@ class CRLTAC(ViewsmithEstimator):
     masks : int
         Number of feature subsets of vectors.
     mask_fraction : float
-        Share of the features in each, more than 0 and less than 1.
+        Fraction of the features in each, more than 0 and less than 1.
     windows : int
         Number of windows of sequences.
     window_fraction : float
-        Length of each, as a share of its sequence, more than 0 and less than 1.
+        Length of each, as a fraction of its sequence, more than 0 and less than 1.
     beta, channel_beta : float
         Concentration of P(Z|T(x)), one over a temperature, in the encoder's step and in the channel's. Published: 0.5
         in both; the encoder's default is larger for the sake of the head (docs, CRL-TAC).
@@ -117,7 +117,7 @@ class CRLTAC(ViewsmithEstimator):
         Effective number of transformations of each sample, exp of the entropy, that the channel must not fall below.
         "auto": 8, or nine tenths of all where they are fewer than nine. None: no such limit.
     centered : bool or "auto"
-        Take the embedding of an empty view from every embedding; "auto": where the encoder has biases or norms.
+        Take the projection of an empty view from every projection; "auto": where the encoder has biases or norms.
         Without it, or a network without biases, the channel does not leave the uniform distribution.
     channel_learning_rate : float
         Rate of the channel's own optimizer. The encoder's, `learning_rate`, is 0.0005 for "crl-cnn" and for DNA
@@ -128,7 +128,7 @@ class CRLTAC(ViewsmithEstimator):
         How many are the most probable (8 for None); for the expectation, how many are drawn (None: all are used).
     nonempty : {"auto"}, callable or None
         Which views show something, so that the metrics have the mass of P(T|x) on them (`nonempty_mass`). "auto": of
-        images that are not scaled, as is usual here, those that are not all black. In Python also a function from
+        images that are not scaled, as is the default here, those that are not all black. In Python also a function from
         scaled views (n, ...) to bool (n,).
     projector_dims : tuple of int or "auto"
         Widths of the head, behind a ReLU; the last is the projection's. "auto": 128 with "crl-cnn", else 200 and 50,

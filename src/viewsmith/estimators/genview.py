@@ -102,7 +102,7 @@ class GenView(ViewsmithEstimator):
     cached_views : int
         Without a view cache: views of each sample.
     generator_epochs : int or "auto"
-        Without a view cache; "auto": a share of the encoder's, by domain.
+        Without a view cache; "auto": a fraction of the encoder's, by domain.
     generator_learning_rate : float or "auto"
     sampler_steps : int or "auto"
     [shared]

@@ -43,7 +43,7 @@ AtLeastTwo = Annotated[int, Field(ge=2)]
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetAug(ViewsmithEstimator):
-    """Representations that learn from augmented features, made in the embedding space by generators that learn, too.
+    """Representations that learn from augmented features, made in the projection space by generators that learn, too.
 
     Views of a sample are contrasted with a memory of earlier features under one unified loss (OUCL), with and without
     the generators' features; the generators learn by how much they help the encoder's next step. They are an addition
@@ -77,13 +77,13 @@ class MetAug(ViewsmithEstimator):
     feature_hidden : tuple of int
         Widths of a generator's hidden layers.
     residual : bool
-        Generators add to an embedding; otherwise they replace it, as published.
+        Generators add to an projection; otherwise they replace it, as published.
     feature_learning_rate : float or "auto"
         "auto": that of the encoder.
     feature_every : int
         Steps from one update of the generators to the next.
     united : bool
-        All pairs of views share one loss; otherwise each has its own (the usual contrast).
+        All pairs of views share one loss; otherwise each has its own (the standard contrast).
     form : {"linear", "circle", "squared"}
         What stands in the exponent of the loss; see `viewsmith.losses.Logits`.
     beta : float or "auto"
@@ -107,7 +107,7 @@ class MetAug(ViewsmithEstimator):
     negative_draws : {"batch", "sample"}
         One draw for the batch, or one for each sample, as published.
     positives : {"views", "memory"}
-        The other views' embeddings, or, of a bank, earlier ones without gradient, as published.
+        The other views' projections, or, of a bank, earlier ones without gradient, as published.
     memory_momentum : float
         Of a bank's averages.
     [shared]
@@ -116,7 +116,7 @@ class MetAug(ViewsmithEstimator):
     ----------
     metrics_ : list of dict
         Loss and label-free diagnostics through training; ``feature_cosine`` is how close augmented features are to
-        their embeddings.
+        their projections.
     [attributes]
 
     Examples
@@ -202,9 +202,9 @@ class MetAug(ViewsmithEstimator):
         return self._encoders * super()._n_features_out
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Augmented features of samples, float32 (n, n_views, M d): of each of M views' embeddings, side by side.
+        """Augmented features of samples, float32 (n, n_views, M d): of each of M views' projections, side by side.
 
-        Rows of length 1 for each view. They are no samples: units and width are those of embeddings. Arguments are
+        Rows of length 1 for each view. They are no samples: units and width are those of projections. Arguments are
         those of the other estimators.
         """
         return self.feature_views(X, n_views, random_state=random_state, pool=pool)["augmented"]
@@ -221,7 +221,7 @@ class MetAug(ViewsmithEstimator):
         Returns
         -------
         dict
-            ``features``, directions of the embeddings of M views, and ``augmented``; both float32 (n, n_views, M d).
+            ``features``, directions of the projections of M views, and ``augmented``; both float32 (n, n_views, M d).
 
         Raises
         ------

@@ -71,7 +71,7 @@ class PiNDA(ViewsmithEstimator):
     objective : {"cooperative", "adversarial"}
         The generator lowers the loss (published), or raises it.
     random_fraction : float
-        Share of the noise power spread evenly over all features, with a fixed level.
+        Fraction of the noise power spread evenly over all features, with a fixed level.
     generator : {"auto", "mlp", "low-resolution", "unet", "resnet18", "shared", "sequence"}
         Network of the generator. Vectors: mlp. Images: low-resolution (a small map, enlarged), unet, resnet18 (its
         trunk, as published), shared (a light head on the encoder's own first stage). DNA: sequence, shared.

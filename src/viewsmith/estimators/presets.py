@@ -189,7 +189,7 @@ METAUG: dict[str, dict[str, Any]] = {
 }
 
 GENVIEW: dict[str, dict[str, Any]] = {
-    # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; give the bank.
+    # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; give the view cache.
     "paper-images": {
         "framework": "moco",
         "view_maker": "moco",

@@ -1,4 +1,4 @@
-"""BYOL (Grill et al. 2020): each view predicts the momentum copy's embedding of the other; no negatives."""
+"""BYOL (Grill et al. 2020): each view predicts the momentum copy's projection of the other; no negatives."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class BYOL(Framework):
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     head : nn.Module
-        Representations to embeddings z (B, d).
+        Representations to projections z (B, d).
     predictor : nn.Module
-        Embeddings to predictions (B, d).
+        Projections to predictions (B, d).
     momentum : float
         Of the copies at the start; it rises to 1 by half a cosine over the training.
 
@@ -85,7 +85,7 @@ class BYOL(Framework):
         ----------
         pair : Pair
         progress : float
-            Share of training done, 0 to 1.
+            Fraction of training done, 0 to 1.
 
         Raises
         ------

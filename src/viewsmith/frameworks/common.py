@@ -28,7 +28,7 @@ def check_no_local_views(pair: Pair, framework: str) -> None:
         raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
 
 
-def require(holds: bool, setting: str, given: object, expected: str) -> None:
+def check(holds: bool, setting: str, given: object, expected: str) -> None:
     """Refuse a setting: an InputError with what was given and what was expected unless it `holds`."""
     if not holds:
         raise InputError(f"{setting} is {given}, expected {expected}")
@@ -36,26 +36,26 @@ def require(holds: bool, setting: str, given: object, expected: str) -> None:
 
 def check_temperature(setting: str, given: float) -> None:
     """Refuse temperatures that are not above 0 and finite."""
-    require(0 < given < float("inf"), setting, given, "a number above 0")
+    check(0 < given < float("inf"), setting, given, "a number above 0")
 
 
 def check_momentum(setting: str, given: float) -> None:
     """Refuse momenta outside 0 to 1."""
-    require(0 <= given <= 1, setting, given, "a number from 0 to 1")
+    check(0 <= given <= 1, setting, given, "a number from 0 to 1")
 
 
 def check_weight(setting: str, given: float) -> None:
     """Refuse weights of a term that are below 0 or not finite."""
-    require(0 <= given < float("inf"), setting, given, "a number from 0 on")
+    check(0 <= given < float("inf"), setting, given, "a number from 0 on")
 
 
 def check_predictor(p: Tensor, z: Tensor) -> None:
-    """Refuse predictions of another width than the embeddings they predict."""
-    require(p.shape == z.shape, "the predictor's output width", p.shape[-1], f"that of the embeddings, {z.shape[-1]}")
+    """Refuse predictions of another width than the projections they predict."""
+    check(p.shape == z.shape, "the predictor's output width", p.shape[-1], f"that of the projections, {z.shape[-1]}")
 
 
 def head_width(head: nn.Module, width: int | None) -> int:
-    """Width of the embeddings that `head` gives: `width` where given, else what the head says of itself.
+    """Width of the projections that `head` gives: `width` where given, else what the head says of itself.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
         Its name, in messages.
     pair : Pair
     progress : float
-        Share of training done, 0 to 1.
+        Fraction of training done, 0 to 1.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
     if pair.local is None:
         return encoder(full)
     local = pair.local
-    require(
+    check(
         local.ndim == full.ndim + 1 and len(local) == len(pair.first),
         "the shape of the multi-crop views",
         tuple(local.shape),
@@ -145,6 +145,6 @@ def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
 
 
 def prototype_scores(z: Tensor, prototypes: nn.Linear) -> Tensor:
-    """Cosines of embeddings (n, d) and prototypes (K, d), shape (n, K), in float32 at least."""
+    """Cosines of projections (n, d) and prototypes (K, d), shape (n, K), in float32 at least."""
     with torch.autocast(z.device.type, enabled=False):
         return unit(full_precision(z)) @ unit(full_precision(prototypes.weight)).T

@@ -11,13 +11,13 @@ from viewsmith.core.distributed import gather
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import (
+    check,
     check_momentum,
     check_temperature,
     head_width,
     move_copies,
     prototype_scores,
     represent_views,
-    require,
 )
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.mlp import MLP
@@ -49,9 +49,9 @@ class DINO(Framework):
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components); with multi-crop views, samples of both sizes.
     head : nn.Module
-        Representations to embeddings z (B, d).
+        Representations to projections z (B, d).
     prototypes : int
-        Width of the last layer, K, on length-1 embeddings, with length-1 weights.
+        Width of the last layer, K, on length-1 projections, with length-1 weights.
     temperature : float
         tau_s of the student.
     teacher_temperature : float
@@ -59,7 +59,7 @@ class DINO(Framework):
     first_teacher_temperature : float
         tau_t at the start; it rises linearly over the warm-up.
     warmup : float
-        Share of training over which it rises, 0 to 1.
+        Fraction of training over which it rises, 0 to 1.
     momentum : float
         Of the copies at the start; it rises to 1 by half a cosine over the training.
     center_momentum : float
@@ -97,11 +97,11 @@ class DINO(Framework):
         width: int | None = None,
     ) -> None:
         super().__init__()
-        require(prototypes >= 2, "prototypes", prototypes, "at least 2")
+        check(prototypes >= 2, "prototypes", prototypes, "at least 2")
         check_temperature("temperature", temperature)
         check_temperature("teacher_temperature", teacher_temperature)
         check_temperature("first_teacher_temperature", first_teacher_temperature)
-        require(0 <= warmup <= 1, "warmup", warmup, "a share from 0 to 1")
+        check(0 <= warmup <= 1, "warmup", warmup, "a fraction from 0 to 1")
         check_momentum("momentum", momentum)
         check_momentum("center_momentum", center_momentum)
         self.encoder, self.head = encoder, head
@@ -136,7 +136,7 @@ class DINO(Framework):
         ----------
         pair : Pair
         progress : float
-            Share of training done, 0 to 1.
+            Fraction of training done, 0 to 1.
         """
         momentum = cosine_momentum(self.momentum, progress)
         moves = move_copies(self, momentum, ("encoder", "head", "prototypes"))
@@ -160,6 +160,6 @@ class DINO(Framework):
         return losses
 
     def teacher_temperature_at(self, progress: float) -> float:
-        """tau_t when a share `progress` of the training is done."""
+        """tau_t when a fraction `progress` of the training is done."""
         risen = 1.0 if progress >= self.warmup else progress / self.warmup
         return self.first_teacher_temperature + risen * (self.teacher_temperature - self.first_teacher_temperature)

@@ -9,7 +9,7 @@ from viewsmith.core.distributed import broadcast_tensors, total
 from viewsmith.core.random import stream
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import full_precision, represent_views, require, updates_state
+from viewsmith.frameworks.common import check, full_precision, represent_views, updates_state
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -80,9 +80,9 @@ class LeJEPA(Framework):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        require(0 <= sigreg_weight <= 1, "sigreg_weight", sigreg_weight, "a number from 0 to 1")
-        require(n_slices >= 1, "n_slices", n_slices, "at least 1")
-        require(n_knots >= 2, "n_knots", n_knots, "at least 2")
+        check(0 <= sigreg_weight <= 1, "sigreg_weight", sigreg_weight, "a number from 0 to 1")
+        check(n_slices >= 1, "n_slices", n_slices, "at least 1")
+        check(n_knots >= 2, "n_knots", n_knots, "at least 2")
         self.encoder, self.head = encoder, head
         self.sigreg_weight, self.n_slices, self.n_knots = sigreg_weight, n_slices, n_knots
         first = int(torch.randint(2**62, ())) if seed is None else seed

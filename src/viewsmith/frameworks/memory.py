@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks.common import check_momentum, require
+from viewsmith.frameworks.common import check, check_momentum
 from viewsmith.losses.nt_xent import unit
 
 
@@ -89,9 +89,9 @@ class FeatureMemory(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        require(views >= 2, "the number of views", views, "at least 2: with one there is no pair to contrast")
-        require(negatives >= 1, "the number of negatives", negatives, "at least 1")
-        require(
+        check(views >= 2, "the number of views", views, "at least 2: with one there is no pair to contrast")
+        check(negatives >= 1, "the number of negatives", negatives, "at least 1")
+        check(
             negatives <= size,
             "the number of negatives",
             negatives,
@@ -138,7 +138,7 @@ class FeatureMemory(nn.Module):
 
     @torch.no_grad()
     def write(self, z: Tensor, ids: Tensor | None) -> None:
-        """Keep embeddings z (M, B, d) that show the rows `ids` (M, B), of all processes.
+        """Keep projections z (M, B, d) that show the rows `ids` (M, B), of all processes.
 
         Raises
         ------

@@ -12,13 +12,13 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
+    check,
     check_momentum,
     check_no_local_views,
     check_temperature,
     full_precision,
     head_width,
     move_copies,
-    require,
 )
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.mlp import MLP
@@ -48,7 +48,7 @@ class MoCo(Framework):
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     head : nn.Module
-        Representations to embeddings z (B, d).
+        Representations to projections z (B, d).
     queue : int
         Number of keys kept, K; at least a batch of all processes.
     temperature : float
@@ -92,7 +92,7 @@ class MoCo(Framework):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        require(queue >= 1, "queue", queue, "at least 1")
+        check(queue >= 1, "queue", queue, "at least 1")
         check_temperature("temperature", temperature)
         check_momentum("momentum", momentum)
         self.encoder, self.head = encoder, head

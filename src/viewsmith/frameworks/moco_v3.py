@@ -41,9 +41,9 @@ class MoCoV3(Framework):
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     head : nn.Module
-        Representations to embeddings z (B, d).
+        Representations to projections z (B, d).
     predictor : nn.Module
-        Embeddings to queries (B, d).
+        Projections to queries (B, d).
     temperature : float
         tau; the paper uses 1 for ResNets, 0.2 for vision transformers.
     momentum : float
@@ -99,7 +99,7 @@ class MoCoV3(Framework):
         ----------
         pair : Pair
         progress : float
-            Share of training done, 0 to 1.
+            Fraction of training done, 0 to 1.
 
         Raises
         ------

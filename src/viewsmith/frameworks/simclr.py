@@ -31,7 +31,7 @@ class SimCLR(Framework):
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     head : nn.Module
-        Representations to embeddings z (B, d), where the loss lives.
+        Representations to projections z (B, d), where the loss lives.
     temperature : float
     kernel : {"cosine", "cauchy"}
     negatives : {"all", "cross"}

@@ -1,4 +1,4 @@
-"""SimSiam (Chen and He 2021): each view predicts the other's embedding, through which no gradient flows."""
+"""SimSiam (Chen and He 2021): each view predicts the other's projection, through which no gradient flows."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class SimSiam(Framework):
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     head : nn.Module
-        Representations to embeddings z (B, d).
+        Representations to projections z (B, d).
     predictor : nn.Module
-        Embeddings to predictions (B, d); the paper keeps its learning rate constant.
+        Projections to predictions (B, d); the paper keeps its learning rate constant.
     """
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""DiffAug's encoder step: how alike two samples are in the embedding follows how alike their representations are."""
+"""DiffAug's encoder step: how alike two samples are in the projection follows how alike their representations are."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Ids = tuple[Tensor, Tensor] | None
 class SoftLoss:
     """Settings of `viewsmith.losses.soft_normalized` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
 
-    `negative_weight` and `floor` belong to the latter; None: `default_negative_weight` of the embedding's width.
+    `negative_weight` and `floor` belong to the latter; None: `default_negative_weight` of the projection's width.
     `targets` "views" compares the representations of the two views, as in the paper; "samples" those of the first
     views among themselves, as in the authors' program, so that the two views of a sample attract fully. Before that,
     representations are scaled to a mean squared distance of `target_distance` in the batch, without which those of an
     encoder with small outputs would all have soft labels near 1 and collapse (100 is what BatchNorm gives 50 features,
     as published); None: as they are.
 
-    With a `temperature` t embeddings are compared by direction: rows of length 1 / sqrt(t), so that for a large nu the
+    With a `temperature` t projections are compared by direction: rows of length 1 / sqrt(t), so that for a large nu the
     kernel is that of NT-Xent, exp(cosine / t), up to a factor.
     """
 
@@ -66,29 +66,29 @@ class InfoNCE:
     options={"kernel": KernelForm, "temperature": float, "projector_dims": tuple[int, ...]},
 )
 class SoftContrastive(Framework):
-    """Encoder with one or two embeddings of its representation, each under the soft contrastive loss.
+    """Encoder with one or two projections of its representation, each under the soft contrastive loss.
 
     Parameters
     ----------
     encoder : nn.Module
         Samples (B, ...) to representations y (B, n_components).
     head : nn.Module
-        Representations to embeddings z (B, d), whose loss trains the encoder.
-    chart : nn.Module, optional
-        Representations to a second, low-dimensional embedding: the map. None: `head` gives the map itself, as in the
+        Representations to projections z (B, d), whose loss trains the encoder.
+    map_head : nn.Module, optional
+        Representations to a second, low-dimensional projection: the map. None: `head` gives the map itself, as in the
         paper.
     loss : SoftLoss or InfoNCE
     map_loss : SoftLoss or InfoNCE
         Of the map, where there is one beside the head.
     map_gradient : float
-        Share of the map's gradient that reaches the encoder, 0 to 1.
+        Fraction of the map's gradient that reaches the encoder, 0 to 1.
     """
 
     def __init__(
         self,
         encoder: nn.Module,
         head: nn.Module,
-        chart: nn.Module | None = None,
+        map_head: nn.Module | None = None,
         *,
         loss: SoftLoss | InfoNCE | None = None,
         map_loss: SoftLoss | InfoNCE | None = None,
@@ -97,7 +97,7 @@ class SoftContrastive(Framework):
         super().__init__()
         if not 0 <= map_gradient <= 1:
             raise InputError(f"map_gradient is {map_gradient}, expected 0 (none) to 1 (all of its gradient)")
-        self.encoder, self.head, self.chart = encoder, head, chart
+        self.encoder, self.head, self.map_head = encoder, head, map_head
         self.loss, self.map_loss = loss or SoftLoss(), map_loss or SoftLoss()
         self.map_gradient = map_gradient
 
@@ -116,15 +116,15 @@ class SoftContrastive(Framework):
         y = self.encoder(torch.cat([pair.first, pair.second]))
         labels = _Labels(y)
         losses = _pair_losses(self.loss, self.head(y), labels, pair.ids)
-        if self.chart is None:
+        if self.map_head is None:
             return losses
         shown = y if self.map_gradient == 1 else y.detach() + self.map_gradient * (y - y.detach())
-        return losses + _pair_losses(self.map_loss, self.chart(shown), labels, pair.ids)
+        return losses + _pair_losses(self.map_loss, self.map_head(shown), labels, pair.ids)
 
     @property
     def map_network(self) -> nn.Module:
         """What makes the map of representations: (B, n_components) to (B, map_components)."""
-        return self.head if self.chart is None else self.chart
+        return self.head if self.map_head is None else self.map_head
 
 
 class _Labels:
@@ -150,7 +150,7 @@ class _Labels:
 
 
 def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, labels: _Labels, ids: Ids) -> Tensor:
-    """The loss of embeddings z (2 B, d), against the views of all processes."""
+    """The loss of projections z (2 B, d), against the views of all processes."""
     z0, z1 = (z if z.dtype == torch.float64 else z.float()).chunk(2)
     offset = local_rows(len(z0)).start
     if isinstance(loss, InfoNCE):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_temperature, head_width, prototype_scores, represent_views, require
+from viewsmith.frameworks.common import check, check_temperature, head_width, prototype_scores, represent_views
 from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -36,7 +36,7 @@ class SwAV(Framework):
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components); with multi-crop views, samples of both sizes.
     head : nn.Module
-        Representations to embeddings z (B, d).
+        Representations to projections z (B, d).
     prototypes : int
         Their number, K.
     temperature : float
@@ -71,10 +71,10 @@ class SwAV(Framework):
         width: int | None = None,
     ) -> None:
         super().__init__()
-        require(prototypes >= 2, "prototypes", prototypes, "at least 2")
+        check(prototypes >= 2, "prototypes", prototypes, "at least 2")
         check_temperature("temperature", temperature)
         check_temperature("epsilon", epsilon)
-        require(iterations >= 1, "iterations", iterations, "at least 1")
+        check(iterations >= 1, "iterations", iterations, "at least 1")
         self.encoder, self.head = encoder, head
         self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
         self.temperature, self.epsilon, self.iterations = temperature, epsilon, iterations

@@ -104,7 +104,7 @@ class FeatureContrast(nn.Module):
         All ordered pairs of views share one unified loss, as in MetAug; otherwise each has its own and the mean is
         taken: with the linear form that is InfoNCE, CMC's contrast.
     recalled : bool
-        Positives are a bank's earlier features, as published, instead of the other views' embeddings with gradient.
+        Positives are a bank's earlier features, as published, instead of the other views' projections with gradient.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class FeatureContrast(nn.Module):
         self.united, self.recalled = united, recalled
 
     def log_sums(self, z: Tensor, draw: Draw, augmented: Tensor | None = None) -> LogSums:
-        """Log-sums of embeddings z (M, B, d) and, where given, of augmented features of them.
+        """Log-sums of projections z (M, B, d) and, where given, of augmented features of them.
 
         Each view's keys are read once for all terms of the loss.
         """
@@ -153,7 +153,7 @@ class FeatureContrast(nn.Module):
         return draw.positives.to(features.dtype) if self.recalled and draw.positives is not None else features
 
     def losses(self, sums: LogSums) -> tuple[Tensor, Tensor | None]:
-        """Losses (B,) of the embeddings, and the mean (B,) of those with augmented features (equation 11).
+        """Losses (B,) of the projections, and the mean (B,) of those with augmented features (equation 11).
 
         The latter are M terms with one view's queries replaced by its augmented features, and one with all of them.
         """
@@ -181,7 +181,7 @@ class FeatureContrast(nn.Module):
         Parameters
         ----------
         z : Tensor, shape (M, B, d)
-            Embeddings.
+            Projections.
         draw : Draw
         augmented : Tensor, shape (M, B, d)
             Of length 1.
@@ -216,15 +216,15 @@ class FeatureContrast(nn.Module):
 class Unified(Framework):
     """Encoder and head whose M views contrast with one another and a memory (MetAug "only OUCL": Li et al. 2022).
 
-    In a training forward (train mode, gradients on) the memory takes the batch's embeddings last. Other forwards change
-    nothing.
+    In a training forward (train mode, gradients on) the memory takes the batch's projections last. Other forwards
+    change nothing.
 
     Parameters
     ----------
     encoder : nn.Module
         Samples (B, ...) to representations (B, n); or `viewsmith.networks.ViewEncoders`, one a view.
     head : nn.Module
-        Representations to embeddings; with an encoder a view, `viewsmith.networks.ViewHeads`.
+        Representations to projections; with an encoder a view, `viewsmith.networks.ViewHeads`.
     contrast : FeatureContrast
         Memory and loss.
     """
@@ -254,7 +254,7 @@ class Unified(Framework):
 
 
 def embed(encoder: nn.Module, head: nn.Module, views: Sequence[Tensor]) -> Tensor:
-    """Embeddings (M, B, d) of M views; a shared encoder takes them in one forward, with one BatchNorm statistic."""
+    """Projections (M, B, d) of M views; a shared encoder takes them in one forward, with one BatchNorm statistic."""
     batch = len(views[0])
     if isinstance(encoder, ViewEncoders):
         # With a split, all views are taken from one.

@@ -1,4 +1,4 @@
-"""The library's own generator as a generator of banks: the diffusion model of a DiffAug run."""
+"""The library's own generator as a generator of view caches: the diffusion model of a DiffAug run."""
 
 from __future__ import annotations
 

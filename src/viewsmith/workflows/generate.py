@@ -1,4 +1,4 @@
-"""The job of a bank on a data set: options, the generator that they name, and a folder that holds nothing by halves."""
+"""Filling a view cache for a data set: options, the generator that they name, and a folder without half-done work."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def generate_cache(
     device: str = "auto",
     progress: bool = False,
 ) -> ViewCacheFolder:
-    """Make a bank of views of a data set, or the rest of one; what the command ``viewsmith generate`` does.
+    """Make a view cache of views of a data set, or the rest of one; what the command ``viewsmith generate`` does.
 
     Parameters
     ----------
     dataset : Dataset
         Its train rows, or with `transductive` all.
     out : Path
-        Folder of the bank.
+        Folder of the view cache.
     generator : str
         ``diffusion``, ``unclip:FOLDER``, ``unclip:OWNER/NAME`` or ``folder:PATH``.
     run : Path, optional
-        A DiffAug run whose generator to use; without it `diffusion` trains one and keeps it in the bank.
+        A DiffAug run whose generator to use; without it `diffusion` trains one and keeps it in the view cache.
     seed : int
     views_per_sample : int, optional
         1; of a folder, as many as it has.
@@ -88,7 +88,7 @@ def generate_cache(
     Raises
     ------
     InputError
-        An option that does not fit, missing weights, another bank in the folder.
+        An option that does not fit, missing weights, another view cache in the folder.
     """
     rows = np.ascontiguousarray(dataset.fit_rows(transductive))
     name, _, where = generator.partition(":")
@@ -104,9 +104,9 @@ def generate_cache(
         "noise": "none" if name == "folder" else check_noise(noise or "adaptive"),
         "block": batch_size or BLOCKS[name],
     }
-    bank = ViewCacheFolder(out)
-    bank.check_only(record)  # before a training that would be for nothing
-    with _withdrawn(bank):
+    cache = ViewCacheFolder(out)
+    cache.check_only(record)  # before a training that would be for nothing
+    with _withdrawn(cache):
         made: ViewGenerator
         if name == "folder":
             made = given = _given(Path(where), rows, dataset, transductive, features, device)
@@ -120,15 +120,15 @@ def generate_cache(
         else:
             if own is not None:
                 _images_seen(features, rows, device)  # before a training that would be for nothing
-            trained = _trained(bank, rows, dataset, context, seed, epochs, shard, device)
+            trained = _trained(cache, rows, dataset, context, seed, epochs, shard, device)
             made = DiffusionGenerator(trained, steps, features)
-        bank.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
-        generate(bank, torch.from_numpy(rows), made, shard=shard, progress=progress)
-    return bank
+        cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
+        generate(cache, torch.from_numpy(rows), made, shard=shard, progress=progress)
+    return cache
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
-    """One bank from the folders that shards of a job wrote; what ``viewsmith generate --merge`` does.
+    """One view cache from the folders that shards of a job wrote; what ``viewsmith generate --merge`` does.
 
     An error leaves no new folder behind, unless there are blocks in it (`viewsmith.data.view_cache.merge`).
     """
@@ -139,7 +139,7 @@ def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
 def _given(
     path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool, features: FeaturesOption, device: str
 ) -> PrecomputedViews:
-    """Views at hand, of images by the names of their files."""
+    """Precomputed views, of images by the names of their files."""
     names = dataset.row_names
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
@@ -203,7 +203,7 @@ def _unclip(
 
 
 def _trained(
-    bank: ViewCacheFolder,
+    cache: ViewCacheFolder,
     rows: np.ndarray,
     dataset: Dataset,
     context: dict[str, Any],
@@ -212,8 +212,8 @@ def _trained(
     shard: tuple[int, int],
     device: str,
 ) -> ViewsmithEstimator:
-    """The bank's own generator: trained now, gone on with, or read."""
-    folder = RunFolder(bank.path / "generator")
+    """The view cache's own generator: trained now, resumed, or read."""
+    folder = RunFolder(cache.path / "generator")
     if folder.exists() and folder.read_summary().get("status") == "finished":
         return load_run(folder.path)
     if shard != (1, 1):
@@ -230,18 +230,18 @@ def _trained(
         device=device,
         verbose=True,
     )
-    bank.path.mkdir(parents=True, exist_ok=True)
+    cache.path.mkdir(parents=True, exist_ok=True)
     return model.fit(rows, run=folder.path, resume=True, context=context)
 
 
 @contextlib.contextmanager
-def _withdrawn(bank: ViewCacheFolder) -> Iterator[None]:
+def _withdrawn(cache: ViewCacheFolder) -> Iterator[None]:
     """Take back a new folder in which an error left nothing of use."""
-    absent = not bank.path.exists()
+    absent = not cache.path.exists()
     try:
         yield
     except BaseException:
-        useful = [*bank.path.glob("blocks/*.safetensors"), *bank.path.glob("generator/checkpoint/*")]
-        if absent and not useful and not (bank.path / "generator" / "model.safetensors").exists():
-            shutil.rmtree(bank.path, ignore_errors=True)
+        useful = [*cache.path.glob("blocks/*.safetensors"), *cache.path.glob("generator/checkpoint/*")]
+        if absent and not useful and not (cache.path / "generator" / "model.safetensors").exists():
+            shutil.rmtree(cache.path, ignore_errors=True)
         raise

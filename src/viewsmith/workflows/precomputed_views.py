@@ -1,4 +1,4 @@
-"""Views that the user has already, in a folder of images or an array, as a generator of banks."""
+"""Views that the user has already, in a folder of images or an array, as a generator of view caches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrecomputedViews:
     names : list of str, optional
         Their file names.
     given : FeatureExtractor, optional
-        Tells shares of foreground and quality; without it they are unknown.
+        Finds fractions of foreground and quality; without it they are unknown.
 
     Raises
     ------

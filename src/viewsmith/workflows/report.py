@@ -122,7 +122,7 @@ def report(
 
 
 def _arrays(model: ViewsmithEstimator, X: Any, y: Any) -> Dataset:
-    """Samples that are at hand as a data set without a split."""
+    """Samples as a data set without a split."""
     x = model.known_rows(X)
     labels = None if y is None else check_labels(np.asarray(y), len(x), "y")
     rows = np.arange(len(x))

@@ -28,7 +28,7 @@ def views_of_model(
     model : ViewsmithEstimator
     dataset : Dataset
     n : int, optional
-        Views of each row: 4; of a GenView model with a bank, as many as that has.
+        Views of each row: 4; of a GenView model with a view cache, as many as that has.
     split : {"train", "test"}
     seed : int, optional
         Default: the model's.
@@ -61,12 +61,12 @@ def views_of_model(
     return arrays
 
 
-def views_of_cache(bank: ViewCacheFolder, data: str, n: int | None, **options: Any) -> dict[str, Any]:
-    """Samples and their views in a bank.
+def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: Any) -> dict[str, Any]:
+    """Samples and their views in a view cache.
 
     Parameters
     ----------
-    bank : ViewCacheFolder
+    cache : ViewCacheFolder
     data : str
         What it was made of.
     n : int, optional
@@ -82,15 +82,15 @@ def views_of_cache(bank: ViewCacheFolder, data: str, n: int | None, **options: A
     Raises
     ------
     InputError
-        The bank is of other data, has fewer views, or lacks blocks.
+        The view cache is of other data, has fewer views, or lacks blocks.
     """
-    record = bank.read_record()["data"]
+    record = cache.read_record()["data"]
     dataset = load_dataset(data, domain=record["domain"], **options)
     rows = dataset.fit_rows(record["transductive"])
     if fingerprint(np.ascontiguousarray(rows)) != record["fingerprint"]:
-        raise InputError(f"the bank {bank.path} is of other rows than {data} has: give the data it was made of")
-    views, level = bank.read_first(n)
+        raise InputError(f"the view cache {cache.path} is of other rows than {data} has: give the data it was made of")
+    views, level = cache.read_first(n)
     index = np.arange(len(rows)) if record["transductive"] else split_rows(dataset, "train")[1]
-    quality, share = (bank.read(name).numpy() for name in ("quality", "share"))
+    quality, share = (cache.read(name).numpy() for name in ("quality", "share"))
     known = {"level": level, "quality": quality[:, : level.shape[1]], "share": share}
     return {"samples": rows, "views": views, "index": index} | known

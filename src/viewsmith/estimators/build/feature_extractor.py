@@ -110,7 +110,7 @@ def _found(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module
 
 
 class FeatureExtractor:
-    """What tells shares of foreground and quality of a bank's images, whatever generates their views.
+    """Fractions of foreground, and quality, of the images of a view cache, whatever generates their views.
 
     Parameters
     ----------

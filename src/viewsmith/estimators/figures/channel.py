@@ -1,4 +1,4 @@
-"""What a report shows of an augmentation channel: where P(T|x) lies, and how alike embeddings of samples are."""
+"""What a report shows of an augmentation channel: where P(T|x) lies, and how alike projections of samples are."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> FeatureProfile:
     masks = family.masks.cpu().numpy()
     more = p.mean(axis=0) @ masks - masks.mean(axis=0)
     unit = "probability above that of masks drawn alike"
-    caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its share of all masks"
+    caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its fraction of all masks"
     return FeatureProfile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
 
 
@@ -134,7 +134,7 @@ def _white(part: np.ndarray, samples: np.ndarray) -> np.ndarray:
 def _sorted(model: ChannelModel, x: np.ndarray) -> SortedSimilarities:
     found = {"trained": _pairs(model.transform(x, output="projection"))}
     found["before training"] = _pairs(model.untrained(x).transform(x, output="projection"))
-    caption = f"Absolute inner products of the embeddings of {len(x)} rows, all pairs"
+    caption = f"Absolute inner products of the projections of {len(x)} rows, all pairs"
     return SortedSimilarities("Similarity of different samples", found, caption)
 
 
