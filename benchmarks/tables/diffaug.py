@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.quality.study_diffaug import ABLATIONS, ARMS, PEERS, STUDY
-from benchmarks.tables.formatting import by_row, collect, gains, measured, opening, section, titles, write
+from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
 
 METRICS = titles("svm", "knn", "kmeans_accuracy", "linear_1pct") | {
     "map_svm": "map, linear SVM",
@@ -14,20 +14,18 @@ BASELINES = ("raw", "pca", "umap", "pca 2-D", "umap 2-D", "pacmap 2-D", "untrain
 ORDER = (*BASELINES, *PEERS, *ARMS, *ABLATIONS)
 
 
-def main() -> None:
-    table = collect(STUDY.path)
-    sets = measured(table, list(STUDY.sets))
-    lines = opening("DiffAug", "diffaug", STUDY)
-    for metric, title in METRICS.items():
-        lines += section(title, by_row(table, metric, sets, ORDER))
-    lines += section(
+def against_phase_a(table: Table, sets: list[str]) -> Lines:
+    return section(
         "Against phase A",
         gains(table, {row: (row, "phase A", sets) for row in ORDER if row != "phase A"}, METRICS),
         gains(table, {name: ("diffaug", "phase A", [name]) for name in sets}, METRICS, "diffaug, by set"),
         text="Difference to phase A alone at the same encoder steps, paired by set and seed: mean, half of its 95 %\n"
         "interval, number of pairs.",
     )
-    write("results_diffaug.md", lines)
+
+
+def main() -> None:
+    method_page("diffaug", "DiffAug", STUDY, METRICS, ORDER, against_phase_a)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,9 +188,19 @@ def regret(table: Table, searched: Sequence[str]) -> Lines:
     return lines
 
 
-def opening(title: str, method: str, study: Study) -> Lines:
-    """Head of the page docs/results_METHOD.md, which tables/METHOD.py writes."""
-    return [
+def method_page(
+    method: str,
+    title: str,
+    study: Study,
+    metrics: Mapping[str, str],
+    order: Sequence[str],
+    more: Callable[[Table, list[str]], Lines],
+    note: Sequence[str] = (),
+) -> None:
+    """Write docs/results_METHOD.md for tables/METHOD.py: a table for each metric, and `more` of table and sets."""
+    table = collect(study.path)
+    sets = measured(table, list(study.sets))
+    lines = [
         f"# Measured: {title}",
         "",
         f"Written by `benchmarks/tables/{method}.py` from `benchmarks/results/{study.path.name}`; the protocol is in",
@@ -198,7 +208,15 @@ def opening(title: str, method: str, study: Study) -> Lines:
         "",
         "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
         "name; entries without ± have one.",
+        *note,
+        *sections(table, metrics, sets, order),
     ]
+    write(f"results_{method}.md", lines + more(table, sets))
+
+
+def sections(table: Table, metrics: Mapping[str, str], sets: Sequence[str], order: Sequence[str]) -> Lines:
+    """A section for each metric that any row has."""
+    return [line for metric, title in metrics.items() for line in section(title, by_row(table, metric, sets, order))]
 
 
 def comparison(

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from benchmarks.quality.study_genview import ABLATIONS, ARMS, STUDY
-from benchmarks.tables.formatting import by_row, collect, gains, measured, opening, section, titles, write
+from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
 
 METRICS = titles("linear", "knn", "kmeans_accuracy", "linear_1pct")
-ORDER = ("untrained", *ARMS, *ABLATIONS)
+COMPARED = [*ARMS, *ABLATIONS]
 
 
-def main() -> None:
-    table = collect(STUDY.path)
-    places = measured(table, list(STUDY.sets))
-    lines = opening("GenView", "genview", STUDY)
-    for metric, title in METRICS.items():
-        lines += section(title, by_row(table, metric, places, ORDER))
-    lines += section(
+def against_framework(table: Table, places: list[str]) -> Lines:
+    return section(
         "Against the framework alone",
-        gains(table, {row: (row, "framework", places) for row in ORDER[2:]}, METRICS),
+        gains(table, {row: (row, "framework", places) for row in COMPARED[1:]}, METRICS),
         text="Difference at the same encoder steps, paired by set, framework and seed: mean, half of its 95 %\n"
         "interval, number of pairs.",
     )
-    write("results_genview.md", lines)
+
+
+def main() -> None:
+    method_page("genview", "GenView", STUDY, METRICS, ("untrained", *COMPARED), against_framework)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.quality.study_metaug import ARMS, BATCHES, STUDY
-from benchmarks.tables.formatting import by_row, collect, gains, measured, opening, section, titles, write
+from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, sections, titles
 
 METRICS = titles("linear", "svm", "knn", "kmeans_accuracy", "nmi", "linear_1pct")
 TRAINED = tuple(f"{arm}, batch {batch}" for batch in BATCHES for arm in ARMS)
@@ -25,26 +25,23 @@ TRAINING = {
 }
 
 
-def compared(batch: int, sets: list[str]) -> dict[str, tuple[str, str, list[str]]]:
-    return {f"{one} - {other}": (f"{one}, batch {batch}", f"{other}, batch {batch}", sets) for one, other in COMPARED}
+def parts(table: Table, sets: list[str]) -> Lines:
+    def compared(batch: int) -> dict[str, tuple[str, str, list[str]]]:
+        of = f", batch {batch}"
+        return {f"{one} - {other}": (one + of, other + of, sets) for one, other in COMPARED}
 
-
-def main() -> None:
-    table = collect(STUDY.path)
-    sets = measured(table, list(STUDY.sets))
-    lines = opening("MetAug", "metaug", STUDY)
-    lines.append("Seconds are of one thread of a shared CPU: upper bounds.")
-    for metric, title in METRICS.items():
-        lines += section(title, by_row(table, metric, sets, ("raw", "pca", "untrained", *TRAINED)))
-    lines += section(
+    added = section(
         "What each part adds",
-        *(gains(table, compared(batch, sets), METRICS, f"batch {batch}") for batch in BATCHES),
+        *(gains(table, compared(batch), METRICS, f"batch {batch}") for batch in BATCHES),
         text="Difference at the same encoder steps, paired by set and seed: mean, half of its 95 % interval, number\n"
         "of pairs; comparisons with fewer than three pairs are left out.",
     )
-    for metric, title in TRAINING.items():
-        lines += section(title, by_row(table, metric, sets, TRAINED))
-    write("results_metaug.md", lines)
+    return added + sections(table, TRAINING, sets, TRAINED)
+
+
+def main() -> None:
+    note = ["Seconds are of one thread of a shared CPU: upper bounds."]
+    method_page("metaug", "MetAug", STUDY, METRICS, ("raw", "pca", "untrained", *TRAINED), parts, note)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,15 @@ def test_recorded_trainings_had_the_declared_budget(known):
         assert steps <= line["steps"] < 1.1 * steps, line
 
 
+@pytest.mark.parametrize("known", STUDIES, ids=lambda known: known.name)
+def test_rows_have_options_of_their_estimators(known):
+    rows = [row for row in (*known.rows.values(), known.reference) if isinstance(row, suite.Trained)]
+    for name, dataset in known.sets.items():
+        for row in rows:
+            given = {row.search.option: row.search.values[0]} if row.search else {}
+            row.model(name, dataset, known.budget, 1000, 0, **given)
+
+
 def test_budget_in_whole_epochs():
     budget = suite.Budget(vectors=2000, domains=300, wide=800)
     vectors, wide, images = data.DataSet("a"), data.DataSet("b", wide=True), data.DataSet("c", "images")
