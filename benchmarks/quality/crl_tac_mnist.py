@@ -104,7 +104,7 @@ def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, ways: lis
         with torch.no_grad():
             f = family.embed(method.encoder, block)
             z = method.every_projection(block, f)
-            weights = {name: method.channel.shares(block, *HOW[name]) for name in ways}
+            weights = {name: method.channel.inference_weights(block, *HOW[name]) for name in ways}
             if truth is not None:
                 weights["oracle"] = truth[start : start + 128]
             made = {f"f {name}": (w[:, None] @ f)[:, 0] for name, w in weights.items()}

@@ -37,7 +37,7 @@ def cases(quick: bool) -> dict[str, tuple[dict[str, Any], Work, Work]]:
         return (
             {"images": few, "crops": family.size},
             lambda: family.embed(encoder, x),
-            lambda: encoder(family.every(x).flatten(0, 1)).unflatten(0, (few, family.size)),
+            lambda: encoder(family.all_views(x).flatten(0, 1)).unflatten(0, (few, family.size)),
         )
 
     def drawn(side: int) -> tuple[dict[str, Any], Work, Work]:

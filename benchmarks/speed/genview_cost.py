@@ -45,7 +45,7 @@ from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks import Pixels, SmallCNN
 from viewsmith.views import Pair, image_recipe
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.generated.noise_level import foreground_or_crowding, strength_of
+from viewsmith.views.generated.noise_level import noise_tolerance, level_to_strength
 from viewsmith.views.generated.quality import ViewQuality
 from viewsmith.views.generated.unclip import StableUnCLIP
 
@@ -109,10 +109,10 @@ def foreground(quick: bool) -> dict[str, Any]:
     few = torch.from_numpy(np.resize(train_rows("cifar10_small"), (1_000 if quick else 10_000, 32, 32, 3)))
     scaler, encoder = Pixels((32, 32, 3)), SmallCNN().eval()
     scaler.fit(few, "auto")
-    foreground_or_crowding(encoder, Samples(few[:1000], scaler))
+    noise_tolerance(encoder, Samples(few[:1000], scaler))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found: list[torch.Tensor] = []
-    taken = seconds(lambda: found.extend(foreground_or_crowding(encoder, Samples(few, scaler))))
+    taken = seconds(lambda: found.extend(noise_tolerance(encoder, Samples(few, scaler))))
     return {
         "images": len(few),
         "seconds": round(taken, 2),
@@ -201,7 +201,7 @@ def generator(name: str, quick: bool) -> dict[str, Any]:
 
     def views() -> None:
         with torch.no_grad():
-            strength = strength_of(torch.arange(len(rows)) % 5 * 100)
+            strength = level_to_strength(torch.arange(len(rows)) % 5 * 100)
             for part in torch.arange(len(rows)).split(256):
                 made.make(rows[part], None, torch.Generator().manual_seed(0), strength[part])
 

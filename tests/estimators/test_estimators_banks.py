@@ -14,10 +14,10 @@ from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import (
     adaptive_levels,
-    density_share,
-    foreground_or_crowding,
-    level_of,
-    strength_of,
+    density_quantile,
+    level_to_strength,
+    noise_tolerance,
+    strength_to_level,
 )
 from viewsmith.workflows.diffusion_generator import DiffusionGenerator
 from viewsmith.workflows.generate import generate_cache
@@ -106,7 +106,9 @@ def test_the_level_is_the_strength_of_the_views(runs, tmp_path):
         away.append(float((bank.read_views()[:, 0].double() - torch.from_numpy(dataset.x_train)).abs().mean()))
     assert away[0] < away[1] < away[2]
     levels = torch.tensor([0, 100, 400])
-    assert strength_of(levels).tolist() == [0.1, 0.3, 0.9] and level_of(strength_of(levels)).equal(levels)
+    assert level_to_strength(levels).tolist() == [0.1, 0.3, 0.9] and strength_to_level(level_to_strength(levels)).equal(
+        levels
+    )
 
 
 def test_what_samples_can_bear(runs):
@@ -117,8 +119,8 @@ def test_what_samples_can_bear(runs):
     generated = model.method_.generated
     with torch.no_grad():
         h = generated.encoder(model.samples(dataset.x_train)).float()
-    expected = density_share(h)
-    assert torch.equal(foreground_or_crowding(generated.encoder, model.samples(dataset.x_train))[0], expected)
+    expected = density_quantile(h)
+    assert torch.equal(noise_tolerance(generated.encoder, model.samples(dataset.x_train))[0], expected)
     assert torch.equal(bank.read_levels()[0], expected)
     bank = runs["images"][2]
     assert float(bank.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)

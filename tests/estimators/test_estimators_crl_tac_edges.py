@@ -123,7 +123,7 @@ def test_a_number_of_views_that_is_none_and_a_function_that_fails_are_refused():
 def test_blocks_of_vectors_are_smaller_the_more_masks_there_are(monkeypatch):
     x = vectors()
     model = CRLTAC(**TINY).fit(x)
-    seen, every = [], model.method_.channel.family.every
+    seen, every = [], model.method_.channel.family.all_views
     monkeypatch.setattr(model.method_.channel.family, "every", lambda rows: (seen.append(len(rows)), every(rows))[1])
     h = model.transform(x)
     assert seen == [1024 // 64] and np.allclose(model.transform(x[:1]), h[:1], atol=0)

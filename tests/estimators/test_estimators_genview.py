@@ -10,7 +10,7 @@ from registered import FRAMEWORKS
 from viewsmith import Contrastive, DiffAug, GenView
 from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.views.generated.noise_level import adaptive_levels, foreground_or_crowding
+from viewsmith.views.generated.noise_level import adaptive_levels, noise_tolerance
 from viewsmith.workflows.generate import generate_cache
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -100,7 +100,7 @@ def test_generated_views_of_the_own_generator(images, channels):
     model = GenView(**TINY).fit(gray)
     found = model.generated_views(gray, 2, random_state=3)
     assert found["views"].shape == (N, 2, 16, 16, *channels) and found["views"].dtype == np.uint8
-    levels = adaptive_levels(foreground_or_crowding(model.method_.generated.encoder, model.samples(gray))[0])
+    levels = adaptive_levels(noise_tolerance(model.method_.generated.encoder, model.samples(gray))[0])
     assert np.array_equal(found["level"], np.stack([levels, levels], axis=1)) and len(set(levels.tolist())) > 1
     assert np.isfinite(found["quality"]).all()
     again = model.generated_views(gray, 2, random_state=3)

@@ -59,7 +59,7 @@ def test_contrastive_with_neighbors_knows_whose_rows_are_shown():
     method = ContrastiveMethod(framework(), ViewPair([Neighbors(3)]), epochs=3, optimizer=Optimizer())
     method.prepare(X, 0)
     losses, _ = method.encoder_step(batch())
-    shown = method.views.makers[0].partners(X[INDEX], INDEX, draw())
+    shown = method.views.makers[0].random_neighbors(X[INDEX], INDEX, draw())
     expected = nt_xent(embed(method, X[INDEX]), embed(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
     torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
 
@@ -99,7 +99,7 @@ def test_pinda_is_its_equation(two_sided, penalty):
     losses, logs = method.joint_step(batch())
 
     x, sides = X[INDEX], 2 if two_sided else 1
-    sigma = method.noise.parameters_of_noise(x)[0].expand(sides, B, D)
+    sigma = method.noise.noise_parameters(x)[0].expand(sides, B, D)
     eps = sigma * torch.randn(sides * B, D, dtype=torch.float64, generator=draw()).view(sides, B, D)
     first, second = x + eps[0], x + eps[1] if two_sided else x
     contrast = nt_xent(embed(method, first), embed(method, second), temperature=0.5, ids=(INDEX, INDEX))
@@ -124,7 +124,7 @@ def test_pinda_adds_its_noise_to_the_views():
     method = pinda([Neighbors(3)], two_sided=False, penalty="none")
     losses, _ = method.joint_step(batch())
     generator = draw()
-    shown = method.views.makers[0].partners(X[INDEX], INDEX, generator)
+    shown = method.views.makers[0].random_neighbors(X[INDEX], INDEX, generator)
     first = method.noise(X[INDEX], generator=generator)
     expected = nt_xent(embed(method, first), embed(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
     torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
@@ -136,7 +136,7 @@ def test_pinda_on_two_sides_asks_the_generator_about_each_view():
     generator = draw()
     pair = method.views(X[INDEX], index=INDEX, generator=generator)
     both = torch.cat([pair.first, pair.second])
-    sigma = method.noise.parameters_of_noise(both)[0]
+    sigma = method.noise.noise_parameters(both)[0]
     first, second = (both + sigma * torch.randn(2 * B, D, dtype=torch.float64, generator=generator)).chunk(2)
     contrast = nt_xent(embed(method, first), embed(method, second), temperature=0.5)
     barrier = slow_penalty("log_barrier", None, sigma.view(2, B, D), 0.7)
@@ -159,7 +159,7 @@ def test_adversarial_noise_raises_the_contrast_under_the_same_barrier():
 
 def test_pinda_says_how_strong_its_noise_is_and_where_it_sits():
     method = pinda()
-    sigma = method.noise.parameters_of_noise(X)[0]
+    sigma = method.noise.noise_parameters(X)[0]
     profile = sigma.mean(0)
     spread = ((profile - profile.mean()) ** 2).mean().sqrt() / profile.mean()
     with torch.no_grad():

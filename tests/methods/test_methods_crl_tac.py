@@ -237,7 +237,7 @@ def test_the_channel_starts_where_empty_crops_say_nothing(bias, centered, starts
     Trainer(method, seed=0, batch_size=32).fit(x)
     method.diagnose(x, stream(0, "x"))
     p = method.channel.log_p(x).detach().exp()
-    seen = method.channel.family.every(x).flatten(2).amax(2) > 0
+    seen = method.channel.family.all_views(x).flatten(2).amax(2) > 0
     uniform = float(seen.float().mean())
     mass = float((p * seen).sum(1).mean())
     assert 0.1 < uniform < 0.3
@@ -254,7 +254,7 @@ def test_the_channel_starts_where_empty_crops_say_nothing(bias, centered, starts
 def test_representation_and_projection_are_means_over_the_channel(inference, count):
     method = crl_tac(inference=inference, inference_count=count).eval()
     x = samples()
-    shares = method.channel.shares(x, inference, count)
+    shares = method.channel.inference_weights(x, inference, count)
     f = torch.stack([method.encoder(x * mask) for mask in method.channel.family.masks.double()], dim=1)
     torch.testing.assert_close(method.represent(x), (shares[..., None] * f).sum(1))
     z = (shares[..., None] * slow_embeddings(method, x)).sum(1)

@@ -17,7 +17,7 @@ from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import GaussianNoise, Identity, ViewPair
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import AdaptiveStrength, adaptive_levels, foreground_or_crowding, strength_of
+from viewsmith.views.generated.noise_level import AdaptiveStrength, adaptive_levels, noise_tolerance, level_to_strength
 from viewsmith.views.generated.quality import ViewQuality
 
 N, D, M = 60, 4, 5
@@ -201,7 +201,7 @@ def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
 
     monkeypatch.setattr(ConditionalDiffusion, "sample", spy)
     method.pair(batch())
-    expected = strength_of(adaptive_levels(foreground_or_crowding(method.generated.encoder, X)[0]))
+    expected = level_to_strength(adaptive_levels(noise_tolerance(method.generated.encoder, X)[0]))
     assert torch.equal(seen[0], expected) and len(expected.unique()) == 5
     for noise, strengths in (("constant:300", {0.7}), ("random", {0.1, 0.3, 0.5, 0.7, 0.9})):
         found = AdaptiveStrength(noise)(method.generated.encoder, X, 0)
@@ -268,10 +268,10 @@ def test_a_network_of_its_own_weighs_from_the_first_step():
     method.rows = x
     first.start(0)
     assert method.quality.ready
-    axis, method.quality.kept = method.quality.axis.clone(), [x]
+    axis, method.quality.cached_maps = method.quality.axis.clone(), [x]
     method.generated = None
     train.start(0)
-    assert torch.equal(method.quality.axis, axis) and method.quality.kept == []  # maps of new views have to be kept
+    assert torch.equal(method.quality.axis, axis) and method.quality.cached_maps == []  # maps of new views have to be kept
 
 
 class Stop(Callback):

@@ -114,7 +114,7 @@ def test_one_step_with_every_framework(domain, framework, two_sided):
 def test_pinda_is_its_equation_on_every_domain(domain, two_sided):
     method, x = pinda(domain, two_sided=two_sided), samples(domain)
     losses, logs = method.joint_step(batch(domain))
-    sigma, _ = method.noise.parameters_of_noise(x)
+    sigma, _ = method.noise.noise_parameters(x)
     sides = 2 if two_sided else 1
     eps = sigma.repeat(sides, *[1] * (x.ndim - 1))
     eps = eps * torch.randn(eps.shape, generator=draw(2), dtype=torch.float64)
@@ -189,7 +189,7 @@ def test_what_a_gallery_shows(domain):
     made = method.noise_parts(x, draw(3))
     assert set(made) == {"sigma", "noise", "view"} and all(value.shape == x.shape for value in made.values())
     assert torch.equal(made["view"], x + made["noise"]) and torch.equal(made["view"], method.view(x, generator=draw(3)))
-    assert torch.equal(made["sigma"], method.noise.parameters_of_noise(x)[0])
+    assert torch.equal(made["sigma"], method.noise.noise_parameters(x)[0])
     assert not any(value.requires_grad for value in made.values())
 
 
@@ -198,7 +198,7 @@ def test_diagnostics_are_the_loops(domain):
     method, x = pinda(domain, penalty="none").eval(), samples(domain)
     method.noise.level = "free"
     with torch.no_grad():
-        sigma, numbers = method.noise.parameters_of_noise(x)[0], method.diagnose(x, draw())
+        sigma, numbers = method.noise.noise_parameters(x)[0], method.diagnose(x, draw())
     entries = [[v for v in row if v > 0] for row in sigma.flatten(1).T.tolist()]
     means = [sum(row) / len(row) for row in entries if row]
     middle = sum(means) / len(means)

@@ -23,7 +23,7 @@ class Toy:
     def describe(self):
         return {"name": "toy", "version": "1"}
 
-    def fractions(self, rows):
+    def foreground_fractions(self, rows):
         return torch.linspace(0, 1, len(rows), dtype=torch.float64), torch.arange(2.0)
 
     def quality(self, rows, views, axis):

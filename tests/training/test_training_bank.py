@@ -164,7 +164,7 @@ def test_missing_and_damaged_blocks(tmp_path):
 def test_levels_of_every_noise():
     toy = Toy()
     share, level, axis = find_levels(record(), ROWS, toy)
-    assert torch.equal(share, toy.fractions(ROWS)[0]) and torch.equal(axis, torch.arange(2.0))
+    assert torch.equal(share, toy.foreground_fractions(ROWS)[0]) and torch.equal(axis, torch.arange(2.0))
     assert level[:, 0].tolist() == [min(400, max(0, -(-5 * row // 21) - 1) * 100) for row in range(22)]
     assert torch.equal(level[:, 0], level[:, 1])
     share, level, axis = find_levels(record(noise="constant:300"), ROWS, toy)

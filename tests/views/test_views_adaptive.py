@@ -8,8 +8,8 @@ import torch
 from refusals import refusal
 from viewsmith.views.generated.noise_level import (
     adaptive_levels,
-    density_share,
-    find_foreground,
+    density_quantile,
+    fit_foreground,
     foreground_fractions,
     random_levels,
 )
@@ -35,7 +35,7 @@ def blocks(maps, size=7):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_axis_and_shares_are_those_of_the_plain_way(sign, dtype):
     maps, direction, inside = scene(sign=sign)
-    found = find_foreground(blocks(maps.to(dtype)))
+    found = fit_foreground(blocks(maps.to(dtype)))
     patches = maps.flatten(0, 2)
     slow = torch.pca_lowrank(patches, q=4, niter=20)[2][:, 0]
     assert abs(float(slow @ found.axis)) > 1 - 1e-6
@@ -44,7 +44,7 @@ def test_axis_and_shares_are_those_of_the_plain_way(sign, dtype):
     wanted = s.sort(descending=True).values[int(0.4 * len(s))]
     assert found.threshold == pytest.approx(float(wanted), abs=2 * float(patches.norm(dim=1).max()) / (1 << 15))
     assert float((s > found.threshold).double().mean()) == pytest.approx(0.4, abs=0.01)
-    shares = found.share(maps.to(dtype))
+    shares = found.fraction(maps.to(dtype))
     assert shares.dtype == torch.float64
     by_hand = [sum(float(patch @ found.axis) > found.threshold for patch in image.flatten(0, 1)) / 64 for image in maps]
     torch.testing.assert_close(shares, torch.tensor(by_hand, dtype=torch.float64), atol=0.02, rtol=0)
@@ -54,35 +54,35 @@ def test_axis_and_shares_are_those_of_the_plain_way(sign, dtype):
 
 def test_an_axis_found_before_keeps_its_sign():
     maps, direction, inside = scene(width=3)
-    first = find_foreground(blocks(maps))
+    first = fit_foreground(blocks(maps))
     # The same features of images whose objects lie at the border: the border rule alone turns the axis round.
     other = maps + (~inside)[..., None] * direction - inside[..., None] * direction
-    assert float(first.axis @ find_foreground(blocks(other)).axis) < -0.9
-    again = find_foreground(blocks(other), former=first.axis.float())
+    assert float(first.axis @ fit_foreground(blocks(other)).axis) < -0.9
+    again = fit_foreground(blocks(other), previous=first.axis.float())
     assert float(first.axis @ again.axis) > 0.9
-    assert float(again.share(other).mean()) == pytest.approx(0.4, abs=0.01)  # the threshold is that of this sign
-    assert float(find_foreground(blocks(maps), former=-first.axis).axis @ first.axis) < -0.9
+    assert float(again.fraction(other).mean()) == pytest.approx(0.4, abs=0.01)  # the threshold is that of this sign
+    assert float(fit_foreground(blocks(maps), previous=-first.axis).axis @ first.axis) < -0.9
     # One on which patches do not vary with the new one, or not at all, says nothing.
     across = torch.linalg.cross(first.axis, torch.eye(3, dtype=torch.float64)[0])
     for former in (across / across.norm(), torch.zeros(3)):
-        assert float(find_foreground(blocks(other), former=former).axis @ first.axis) < -0.9
+        assert float(fit_foreground(blocks(other), previous=former).axis @ first.axis) < -0.9
 
 
 def test_blocks_do_not_matter():
     maps, _, _ = scene()
-    one, other = find_foreground(blocks(maps, 60)), find_foreground(blocks(maps, 1))
+    one, other = fit_foreground(blocks(maps, 60)), fit_foreground(blocks(maps, 1))
     torch.testing.assert_close(one.axis, other.axis, rtol=1e-9, atol=1e-9)
     assert one.threshold == pytest.approx(other.threshold, rel=1e-9)
 
 
 def test_far_from_zero_the_covariance_keeps_its_digits():
     maps, direction, _ = scene()
-    assert float(direction @ find_foreground(blocks(maps + 1e5)).axis) > 0.9
+    assert float(direction @ fit_foreground(blocks(maps + 1e5)).axis) > 0.9
 
 
 def test_images_that_are_all_alike_have_no_foreground():
     maps = torch.ones(4, 5, 5, 3)
-    assert find_foreground(blocks(maps)).share(maps).tolist() == [0.0] * 4
+    assert fit_foreground(blocks(maps)).fraction(maps).tolist() == [0.0] * 4
 
 
 def test_shares_of_all_from_some():
@@ -93,10 +93,10 @@ def test_shares_of_all_from_some():
         asked.extend(index.tolist())
         return maps[index]
 
-    shares, axis = foreground_fractions(look, 40, most=10, block=7)
+    shares, axis = foreground_fractions(look, 40, max_images=10, block=7)
     chosen = torch.linspace(0, 39, 10, dtype=torch.float64).long()
-    found = find_foreground(blocks(maps[chosen]))
-    torch.testing.assert_close(shares, found.share(maps))
+    found = fit_foreground(blocks(maps[chosen]))
+    torch.testing.assert_close(shares, found.fraction(maps))
     torch.testing.assert_close(axis, found.axis)
     assert asked == [*chosen.tolist(), *chosen.tolist(), *range(40)]
     assert shares.nbytes <= 8 * len(shares)
@@ -114,14 +114,14 @@ def test_blocks_are_let_go_of():
             del block
             assert sum(ref() is not None for ref in passed) <= 1
 
-    find_foreground(stream)
+    fit_foreground(stream)
     assert len(passed) == 40
 
 
 def test_bad_maps_are_refused():
-    assert "no images" in refusal(find_foreground, lambda: iter(()))
-    assert "at least 3" in refusal(find_foreground, blocks(torch.ones(2, 2, 4, 3)))
-    assert "below 1" in refusal(find_foreground, blocks(torch.ones(2, 4, 4, 3)), 1.0)
+    assert "no images" in refusal(fit_foreground, lambda: iter(()))
+    assert "at least 3" in refusal(fit_foreground, blocks(torch.ones(2, 2, 4, 3)))
+    assert "below 1" in refusal(fit_foreground, blocks(torch.ones(2, 4, 4, 3)), 1.0)
 
 
 def test_levels_by_hand():
@@ -147,7 +147,7 @@ def test_density_is_the_loop(dtype):
         others = sorted(float((places[row] - places[i]).norm()) for i in range(30) if i != row)
         means.append(sum(others[:3]) / 3)
     slow = [sum(other >= mean for other in means) / 30 for mean in means]
-    fast = density_share(places, k=3)
+    fast = density_quantile(places, k=3)
     assert fast.dtype == torch.float64
     assert fast.tolist() == pytest.approx(slow)
 
@@ -155,5 +155,5 @@ def test_density_is_the_loop(dtype):
 def test_density_by_hand():
     # Three rows close together, and one far away, which bears least.
     places = torch.tensor([[0.0], [1.0], [3.0], [100.0]])
-    assert density_share(places, k=1).tolist() == [1.0, 1.0, 0.5, 0.25]
-    assert adaptive_levels(density_share(places, k=1)).tolist() == [400, 400, 200, 100]
+    assert density_quantile(places, k=1).tolist() == [1.0, 1.0, 0.5, 0.25]
+    assert adaptive_levels(density_quantile(places, k=1)).tolist() == [400, 400, 200, 100]

@@ -83,16 +83,18 @@ def test_gradient_reaches_the_scores_through_the_distribution_alone():
 def test_what_transformations_count_for(how, count, shares):
     # Half a quantile lies on a border: 1 draw at 1/2.
     made = channel([0.5001, 0.2499, 0.125, 0.125]) if count == 1 else channel()
-    torch.testing.assert_close(made.shares(torch.ones(1, 6), how, count)[0], torch.tensor(shares), atol=1e-3, rtol=0)
+    torch.testing.assert_close(
+        made.inference_weights(torch.ones(1, 6), how, count)[0], torch.tensor(shares), atol=1e-3, rtol=0
+    )
 
 
 def test_a_samples_shares_do_not_depend_on_the_others():
     made, x = channel(), torch.rand(7, 6)
     x[3] = 0
     for how, count in (("expectation", None), ("expectation", 5), ("top", 2), ("uniform", None)):
-        together = made.shares(x, how, count)
+        together = made.inference_weights(x, how, count)
         torch.testing.assert_close(together.sum(1), torch.ones(7))
-        assert torch.equal(made.shares(x[3:4], how, count)[0], together[3])
+        assert torch.equal(made.inference_weights(x[3:4], how, count)[0], together[3])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -104,15 +106,15 @@ def test_mass_on_views_that_count(dtype, monkeypatch):
     def counts(views):
         return views.sum(1) > 0
 
-    mass = made.mass(x, counts)
+    mass = made.probability_of(x, counts)
     for row, value in zip(x, mass, strict=True):
         p = P if row.any() else [0.25] * 4
         slow = sum(q for q, mask in zip(p, made.family.masks, strict=True) if (row * mask).sum() > 0)
         assert value.item() == pytest.approx(slow)
     assert mass.dtype is dtype and mass[2] == 0 and mass.max() > 0 and len(mass.unique()) > 3
     monkeypatch.setattr("viewsmith.views.learned.augmentation_channel.ROWS", 3)
-    assert torch.equal(made.mass(x, counts), mass)
-    assert torch.equal(made.mass(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
+    assert torch.equal(made.probability_of(x, counts), mass)
+    assert torch.equal(made.probability_of(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
 
 
 def test_views_that_are_not_zero_all_over():
@@ -130,14 +132,14 @@ def test_views_that_are_not_zero_all_over():
         (lambda views: [True] * len(views), "list"),
     ],
 )
-def test_what_does_not_say_which_views_count_is_refused(counts, given):
+def test_predicates_that_do_not_return_bool_per_view_are_an_error(counts, given):
     with pytest.raises(InputError) as error:
-        channel().mass(torch.ones(3, 6), counts)
-    assert str(error.value) == f"nonempty gives {given} for views (12, 6), expected bool (12,)"
+        channel().probability_of(torch.ones(3, 6), counts)
+    assert str(error.value) == f"nonempty returned {given} for views (12, 6), expected bool (12,)"
 
 
 def test_unknown_inference_is_refused():
     with pytest.raises(InputError, match="expected 'expectation', 'top' or 'uniform'"):
-        channel().shares(torch.ones(1, 6), "mode")
-    with pytest.raises(InputError, match="not how many"):
-        channel().shares(torch.ones(1, 6), "top")
+        channel().inference_weights(torch.ones(1, 6), "mode")
+    with pytest.raises(InputError, match="without a number"):
+        channel().inference_weights(torch.ones(1, 6), "top")

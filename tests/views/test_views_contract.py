@@ -93,7 +93,7 @@ def test_every_row_has_a_draw_of_its_own(name):
 @with_and_without_index
 def test_borrowing_without_a_pool_says_what_to_do(name, indexed):
     _, x, index = made(name, indexed=indexed)
-    with pytest.raises(RuntimeError, match=r"borrows from other rows: call prepare\(rows\) first"):
+    with pytest.raises(RuntimeError, match=r"needs a pool of rows: call prepare\(rows\) first"):
         MAKERS[name]()(x, index=index, generator=draw(0))
 
 

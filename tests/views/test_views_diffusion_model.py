@@ -458,7 +458,7 @@ def test_no_value_is_read_back_from_the_device(domain, sampler):
         ({"average": -0.1}, "average is -0.1, expected a number from 0 to less than 1"),
         (
             {"guidance": 2.0},
-            "guidance is 2.0 with drop 0: without a condition nothing was learned; give drop, such as 0.1",
+            "guidance is 2.0 with drop 0, which trains no unconditional prediction: give drop, such as 0.1",
         ),
     ],
 )

@@ -158,7 +158,7 @@ def test_orders_of_the_solvers():
     # For Gaussian data a deterministic sampler is a line, start -> mean + spread * start, and the true spread is known:
     # twice the steps leave half of DDIM's error and a quarter of DPM-Solver++'s.
     start = torch.ones(1, 3, dtype=torch.float64)
-    share = LINEAR.share(999)
+    share = LINEAR.alpha_bar_at(999)
     exact = MEAN + DEVIATION * (start - share**0.5 * MEAN) / (share * DEVIATION**2 + 1 - share).sqrt()
     for sampler, order in (("ddim", 1), ("dpm", 2)):
         errors = [(gaussian_samples(sampler, k, start=start) - exact).abs().amax().item() for k in (20, 40)]
@@ -171,7 +171,7 @@ def test_a_start_with_little_noise_stays_close(sampler):
     x0 = MEAN + DEVIATION * torch.randn(500, 3, generator=draw(), dtype=torch.float64)
     distances = []
     for strength in (0.02, 0.1, 0.4):
-        signal, noise = LINEAR.at(timesteps(LINEAR, 20, strength)[0])
+        signal, noise = LINEAR.rates(timesteps(LINEAR, 20, strength)[0])
         start = signal * x0 + noise * torch.randn(500, 3, generator=draw(2), dtype=torch.float64)
         x = gaussian_samples(sampler, 20, start=start, strength=strength)
         distances.append((x - x0).square().mean().sqrt().item())

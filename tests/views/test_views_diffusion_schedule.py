@@ -7,7 +7,7 @@ import torch
 from diffusers import DDPMScheduler
 
 from refusals import refusal
-from viewsmith.views.generated.diffusion import Schedule, noised, recover, remaining, target
+from viewsmith.views.generated.diffusion import Schedule, add_noise, recover_noise, recover_sample, target
 
 HAND = Schedule(torch.tensor([0.64, 0.36], dtype=torch.float64))
 PREDICTIONS = ["eps", "v", "x0"]
@@ -21,7 +21,7 @@ def test_the_linear_schedule_is_a_product():
     schedule, product = Schedule.named("linear"), 1.0
     for t in range(1000):
         product *= 1 - (1e-4 + t / 999 * (2e-2 - 1e-4))
-        assert schedule.share(t) == pytest.approx(product, rel=1e-12)
+        assert schedule.alpha_bar_at(t) == pytest.approx(product, rel=1e-12)
     assert product == pytest.approx(4.0358e-5, rel=1e-4)  # next to nothing is left of the sample
 
 
@@ -32,8 +32,10 @@ def test_the_cosine_schedule_is_the_papers():
         return math.cos((t / 1000 + 0.008) / 1.008 * math.pi / 2) ** 2
 
     for t in (0, 1, 250, 500, 900, 998):
-        assert schedule.share(t) == pytest.approx(f(t + 1) / f(0), rel=1e-9)
-    assert schedule.share(999) == pytest.approx(1e-3 * schedule.share(998), rel=1e-9)  # the last beta is held at 0.999
+        assert schedule.alpha_bar_at(t) == pytest.approx(f(t + 1) / f(0), rel=1e-9)
+    assert schedule.alpha_bar_at(999) == pytest.approx(
+        1e-3 * schedule.alpha_bar_at(998), rel=1e-9
+    )  # the last beta is held at 0.999
 
 
 @pytest.mark.parametrize(("name", "theirs"), [("linear", "linear"), ("cosine", "squaredcos_cap_v2")])
@@ -45,8 +47,8 @@ def test_schedules_are_those_of_diffusers(name, theirs):
 
 
 def test_factors_at_one_time():
-    assert HAND.at(0) == pytest.approx((0.8, 0.6)) and HAND.at(1) == pytest.approx((0.6, 0.8))
-    assert HAND.at(-1) == (1.0, 0.0)
+    assert HAND.rates(0) == pytest.approx((0.8, 0.6)) and HAND.rates(1) == pytest.approx((0.6, 0.8))
+    assert HAND.rates(-1) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -54,18 +56,18 @@ def test_factors_at_one_time():
 def test_factors_of_each_samples_own_time(dtype, shape):
     schedule = Schedule.named("linear")
     t = torch.tensor([0, 999, 417, 3])
-    signal, noise = schedule.gather(t, torch.zeros(4, *shape, dtype=dtype))
+    signal, noise = schedule.rates_of(t, torch.zeros(4, *shape, dtype=dtype))
     assert signal.dtype == noise.dtype == dtype and signal.shape == noise.shape == (4, *[1] * len(shape))
     # To the last digits: 1 - alpha_bar, taken in float32, would be wrong by 1e-4 at time 0.
-    expected = torch.tensor([schedule.at(int(each)) for each in t], dtype=torch.float64)
+    expected = torch.tensor([schedule.rates(int(each)) for each in t], dtype=torch.float64)
     torch.testing.assert_close(signal.flatten().double(), expected[:, 0], rtol=1e-7, atol=0)
     torch.testing.assert_close(noise.flatten().double(), expected[:, 1], rtol=1e-7, atol=0)
 
 
 def test_the_equations_by_hand():
     x0, eps = torch.tensor([[2.0]]), torch.tensor([[-1.0]])
-    rates = HAND.gather(torch.tensor([0]), x0)
-    x_t = noised(x0, eps, rates)
+    rates = HAND.rates_of(torch.tensor([0]), x0)
+    x_t = add_noise(x0, eps, rates)
     torch.testing.assert_close(x_t, torch.tensor([[0.8 * 2 - 0.6]]))
     for prediction, expected in (("eps", -1.0), ("x0", 2.0), ("v", 0.8 * -1 - 0.6 * 2)):
         torch.testing.assert_close(target(x0, eps, rates, prediction), torch.tensor([[expected]]))
@@ -76,19 +78,19 @@ def test_the_equations_by_hand():
 def test_a_right_prediction_gives_the_sample_back(prediction, name):
     x0, eps = draws(6, 2, 3), draws(6, 2, 3, seed=1)
     schedule, times = Schedule.named(name), torch.tensor([0, 1, 100, 500, 900, 998])
-    rates = schedule.gather(times, x0)
-    x_t = noised(x0, eps, rates)
+    rates = schedule.rates_of(times, x0)
+    x_t = add_noise(x0, eps, rates)
     for row, t in enumerate(times):  # one time for all, as samplers ask
-        torch.testing.assert_close(noised(x0[row], eps[row], schedule.at(int(t))), x_t[row])
+        torch.testing.assert_close(add_noise(x0[row], eps[row], schedule.rates(int(t))), x_t[row])
     output = target(x0, eps, rates, prediction)
-    torch.testing.assert_close(recover(output, x_t, rates, prediction), x0, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(remaining(x_t, x0, rates), eps, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(recover_sample(output, x_t, rates, prediction), x0, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(recover_noise(x_t, x0, rates), eps, rtol=1e-9, atol=1e-9)
 
 
 def test_noise_and_velocity_are_those_of_diffusers():
     x0, eps, t = draws(5, 3, dtype=torch.float32), draws(5, 3, dtype=torch.float32, seed=1), torch.arange(5) * 249
-    theirs, rates = DDPMScheduler(), Schedule.named("linear").gather(t, x0)
-    torch.testing.assert_close(noised(x0, eps, rates), theirs.add_noise(x0, eps, t), rtol=1e-4, atol=1e-5)
+    theirs, rates = DDPMScheduler(), Schedule.named("linear").rates_of(t, x0)
+    torch.testing.assert_close(add_noise(x0, eps, rates), theirs.add_noise(x0, eps, t), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(target(x0, eps, rates, "v"), theirs.get_velocity(x0, eps, t), rtol=1e-4, atol=1e-5)
 
 

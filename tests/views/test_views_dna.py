@@ -186,7 +186,7 @@ def test_edits_that_turn_nothing_render_without_complements(make, batch):
     _, x, plan, lengths, _ = batch
     maker = make()
     edited = maker.edit(plan, lengths, lengths > 0, x, draw())
-    assert int(edited.min()) >= 0 and not maker.turns
+    assert int(edited.min()) >= 0 and not maker.complements
     assert torch.equal(maker(x, generator=draw()), dna.render(x, edited))
 
 
@@ -325,21 +325,21 @@ def test_mixup_takes_rows_of_another_width():
 
 
 def test_the_recipe_gives_each_sequence_one_to_most_edits():
-    recipe = dna.DNAViews(most=2)
+    recipe = dna.DNAViews(max_edits=2)
     chosen = recipe.choose(6000, torch.zeros(1), draw())
     counts = chosen.sum(dim=1)
     assert set(counts.tolist()) == {1, 2}
     assert abs(int((counts == 1).sum()) - 3000) < 4 * 1500**0.5
     per_edit = chosen.double().mean(dim=0)  # 1.5 edits of 4
     assert (per_edit - 1.5 / 4).abs().max() < 4 * (0.24 / 6000) ** 0.5
-    assert not dna.DNAViews(most=0).choose(5, torch.zeros(1), draw()).any()
-    assert dna.DNAViews([dna.Mutation()], most=3).choose(5, torch.zeros(1), draw()).all()
+    assert not dna.DNAViews(max_edits=0).choose(5, torch.zeros(1), draw()).any()
+    assert dna.DNAViews([dna.Mutation()], max_edits=3).choose(5, torch.zeros(1), draw()).all()
 
 
 def test_the_recipe_is_its_edits_one_after_the_other():
     x = encode(random_words([60] * 50 + [41] * 50), 64)
     edits = [dna.Deletion(1), dna.Insertion(1), dna.Inversion(1)]
-    recipe = dna.DNAViews(edits, most=2, strand=0.5)
+    recipe = dna.DNAViews(edits, max_edits=2, strand=0.5)
     view = recipe(x, generator=draw(5))
     generator = draw(5)
     chosen = recipe.choose(100, x, generator)
@@ -420,9 +420,9 @@ def test_gradients_flow_through(name):
         (lambda: dna.Mutation(0.8), r"rate = 0.8: expected a number from 0 to 0.75"),
         (lambda: dna.ReverseComplement(-0.1), r"p = -0.1: expected a number from 0 to 1"),
         (lambda: dna.Deletion(5, 3), r"minimum = 5, maximum = 3: expected 0 <= minimum <= maximum"),
-        (lambda: dna.DNANoise(-1.0), r"std = -1.0: expected a standard deviation of 0 or more"),
+        (lambda: dna.DNANoise(-1.0), r"std = -1.0: expected a standard deviation of at least 0"),
         (lambda: dna.DNAMixup(1.5), r"minimum = 1.5: expected a number from 0 to 1"),
-        (lambda: dna.DNAViews(most=-1), r"most = -1: expected the number of edits"),
+        (lambda: dna.DNAViews(max_edits=-1), r"max_edits = -1: expected the largest number of edits"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(make, message):

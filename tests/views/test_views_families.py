@@ -15,7 +15,7 @@ FAMILIES = {
     "the paper's crops": Crops(84, 84),
     "crop x flip x scale": Crops(32, 28, crop=16, stride=5, scales=(1.0, 0.75), flip=True),
     "masks": Masks(10, count=6, keep=0.3, seed=1),
-    "windows": Windows(share=0.4, count=7),
+    "windows": Windows(fraction=0.4, count=7),
 }
 
 
@@ -35,7 +35,7 @@ def slow_view(family, x, t):
         return x * family.masks[t].to(x.dtype)
     if isinstance(family, Windows):
         length = int((x != 0).any(0).sum())
-        width = max(1, round(family.share * length))
+        width = max(1, round(family.fraction * length))
         start = round((length - width) * t / (family.size - 1))
         return F.pad(x[:, start : start + width], (0, 20 - width))
     number = 0
@@ -70,7 +70,7 @@ def test_views_equal_plain_slices(name, dtype):
 def test_every_view_is_each_view_in_order(name):
     family = FAMILIES[name]
     x = samples(family, 2)
-    every = family.every(x)
+    every = family.all_views(x)
     assert every.shape[:2] == (2, family.size)
     for t in range(0, family.size, max(1, family.size // 7)):
         torch.testing.assert_close(every[1, t], slow_view(family, x[1], t))
@@ -86,15 +86,15 @@ def test_numbers_of_transformations():
 
 
 def test_windows_do_not_depend_on_padding_and_serve_any_length():
-    family, network = Windows(share=0.4, count=7), shaken(PositionScores())
+    family, network = Windows(fraction=0.4, count=7), shaken(PositionScores())
     x = samples(family)
     for length in (31, 90):
         other = x.new_zeros(1, 4, length)
         other[..., :31] = x[1, :, :31]
-        view = family.every(other)[0]
-        torch.testing.assert_close(view, family.every(x)[1][..., : view.shape[2]])
+        view = family.all_views(other)[0]
+        torch.testing.assert_close(view, family.all_views(x)[1][..., : view.shape[2]])
         torch.testing.assert_close(family.scores(network, other)[0], family.scores(network, x)[1])
-    one = family.every(x[:1, :, :1])
+    one = family.all_views(x[:1, :, :1])
     assert one.shape == (1, 7, 4, 1) and (one == x[:1, None, :, :1]).all()
 
 
@@ -235,7 +235,7 @@ def shaken(network):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_scores_are_one_for_each_transformation_and_begin_alike(number):
+def test_there_is_one_score_per_transformation_and_all_are_zero_at_first(number):
     family, network = scorers()[number]
     x = samples(family)
     assert family.scores(network, x).shape == (3, family.size) and not family.scores(network, x).any()
@@ -246,7 +246,7 @@ def test_scores_are_one_for_each_transformation_and_begin_alike(number):
     torch.testing.assert_close(family.scores(network, x[1:2])[0], family.scores(network, x)[1])
 
 
-def test_scores_of_the_papers_crops_inspect_family_their_crop_alone():
+def test_scores_of_the_papers_crops_depend_on_their_crop_alone():
     family, network = Crops(84, 84), shaken(CropScores())
     x = samples(family, 1)
     scores = family.scores(network, x)[0]
@@ -271,15 +271,15 @@ def test_scores_of_small_images_and_other_grids():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Crops(16, 84), "the images have 16 x 84 pixels, and a crop has 20 x 20: take smaller crops"),
+        (lambda: Crops(16, 84), "the images have 16 x 84 pixels, expected at least the 20 x 20 of a crop"),
         (lambda: Crops(30, 30, scales=(1.0, 0.5)), "15 x 15 pixels at 0.5 of their size"),
-        (lambda: Crops(20, 20), "crops of 20 x 20 pixels, 4 apart, of 20 x 20: the family has 1 transformation"),
+        (lambda: Crops(20, 20), "crops of 20 x 20 pixels with stride 4 of 20 x 20 pixels: the family has 1 "),
         (lambda: Masks(1), "the rows have 1 feature, expected at least 2"),
         (lambda: Masks(10, count=1), "the family has 1 transformation, expected at least 2"),
         (lambda: Windows(count=1), "windows: the family has 1 transformation"),
     ],
 )
-def test_families_without_a_choice_are_refused(make, said):
+def test_families_with_fewer_than_two_transformations_are_an_error(make, said):
     with pytest.raises(InputError) as error:
         make()
     assert said in str(error.value)

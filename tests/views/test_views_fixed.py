@@ -145,7 +145,7 @@ def test_neighbors_are_the_nearest_rows_and_all_as_likely():
     maker = Neighbors(k)
     maker.prepare(pool)
     index = torch.arange(n).repeat(draws)
-    shown = maker.partners(pool[index], index, draw())
+    shown = maker.random_neighbors(pool[index], index, draw())
     counts = torch.zeros(n, n).index_put_((index, shown), torch.ones(n * draws), accumulate=True)
     assert (counts.diagonal() == 0).all()
     assert [sorted(row.nonzero()[:, 0].tolist()) for row in counts] == [sorted(row) for row in brute_force(pool, k)]
@@ -160,7 +160,7 @@ def test_rows_outside_the_pool_find_their_neighbors_in_it():
     pool, new = gaussian_rows(30, 3), gaussian_rows(6, 3, seed=1)
     maker = Neighbors(3)
     maker.prepare(pool)
-    shown = maker.partners(new.repeat(200, 1), None, draw()).view(200, 6)
+    shown = maker.random_neighbors(new.repeat(200, 1), None, draw()).view(200, 6)
     for i, row in enumerate(new):
         nearest = (pool - row).square().sum(1).topk(3, largest=False).indices
         assert set(shown[:, i].tolist()) == set(nearest.tolist())
@@ -174,7 +174,7 @@ def test_neighbors_are_sought_where_space_says():
     index = torch.arange(4)
     for maker, partner in ((by_second, [3, 2, 1, 0]), (plain, [1, 0, 3, 2])):
         maker.prepare(pool)
-        assert maker.partners(pool, index, draw()).tolist() == partner
+        assert maker.random_neighbors(pool, index, draw()).tolist() == partner
         assert torch.equal(maker(pool, index=index, generator=draw()), pool[partner])
 
 

@@ -39,7 +39,7 @@ def test_views_are_what_the_functions_give(dtype):
     for i in range(4):
         for j in range(4):
             assert torch.equal(views[i, j], FUNCTIONS[t[i, j]](x[i : i + 1])[0])
-    assert torch.equal(family.every(x), torch.stack([f(x) for f in FUNCTIONS], dim=1))
+    assert torch.equal(family.all_views(x), torch.stack([f(x) for f in FUNCTIONS], dim=1))
 
 
 def test_a_function_sees_only_the_samples_it_is_drawn_for():
@@ -57,7 +57,7 @@ def test_a_function_sees_only_the_samples_it_is_drawn_for():
 
 def test_views_of_another_shape_are_told_from_samples():
     family, x = Functions([first_half, second_half]), samples()
-    assert family.every(x).shape == (4, 2, 3) and not family.is_view(x[:, :3])
+    assert family.all_views(x).shape == (4, 2, 3) and not family.is_view(x[:, :3])
     family.shapes = (6,), (3,)
     assert family.is_view(x[:, :3]) and not family.is_view(x)
     family.shapes = (6,), (6,)
@@ -72,8 +72,10 @@ def test_modules_are_copied_follow_the_family_and_do_not_learn():
     with torch.no_grad():
         linear.weight.zero_()
     x = samples()
-    assert torch.equal(family.every(x), other.every(x)) and not torch.equal(family.every(x)[:, 0], linear(x))
-    assert other.double().every(x.double()).dtype is torch.float64
+    assert torch.equal(family.all_views(x), other.all_views(x)) and not torch.equal(
+        family.all_views(x)[:, 0], linear(x)
+    )
+    assert other.double().all_views(x.double()).dtype is torch.float64
     assert linear.weight.requires_grad
 
 
@@ -93,16 +95,16 @@ def fails(x):
     [
         ([], "functions: the family has 0 transformations, expected at least 2"),
         ([double], "functions: the family has 1 transformation, expected at least 2"),
-        ([double, fails], "transformation 1 (fails) fails on samples (4, 6): ValueError: no such thing"),
+        ([double, fails], "transformation 1 (fails) failed for samples (4, 6): ValueError: no such thing"),
         (
             [double, first_half],
-            "transformation 1 (first_half) gives views of shape (3,), and transformation 0 (double) of (6,)",
+            "transformation 1 (first_half) returned views of shape (3,) and transformation 0 (double) of shape (6,)",
         ),
-        ([lambda x: x.mean(0), double], "transformation 0 (<lambda>) gives (6,) for samples (4, 6)"),
-        ([double, lambda x: x.sum(1)], "transformation 1 (<lambda>) gives (4,) for samples (4, 6)"),
-        ([double, lambda x: x.numpy()], "transformation 1 (<lambda>) gives ndarray for samples (4, 6)"),
-        ([torch.log, double], "transformation 0 (log) gives values that are not finite"),
+        ([lambda x: x.mean(0), double], "transformation 0 (<lambda>) returned (6,) for samples (4, 6)"),
+        ([double, lambda x: x.sum(1)], "transformation 1 (<lambda>) returned (4,) for samples (4, 6)"),
+        ([double, lambda x: x.numpy()], "transformation 1 (<lambda>) returned ndarray for samples (4, 6)"),
+        ([torch.log, double], "transformation 0 (log) returned values that are not finite"),
     ],
 )
-def test_functions_that_are_no_family_are_refused(functions, said):
-    assert said in refusal(lambda: Functions(functions).every(samples()))
+def test_functions_that_are_not_a_family_are_an_error(functions, said):
+    assert said in refusal(lambda: Functions(functions).all_views(samples()))

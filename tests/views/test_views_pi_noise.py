@@ -36,7 +36,7 @@ def rms(sigma):
 @pytest.mark.parametrize("level", ["fixed", "free"])
 @pytest.mark.parametrize("strength", [1e-3, 0.5, 1.0, 3.0, 1000.0])
 def test_training_starts_from_random_noise_of_the_strength(strength, level):
-    sigma, mean = PiNoise.for_vectors(D, strength=strength, level=level, learn_mean=True).parameters_of_noise(X.float())
+    sigma, mean = PiNoise.for_vectors(D, strength=strength, level=level, learn_mean=True).noise_parameters(X.float())
     torch.testing.assert_close(sigma, torch.full((7, D), strength), rtol=1e-5, atol=2e-6)
     assert (mean == 0).all()
 
@@ -44,7 +44,7 @@ def test_training_starts_from_random_noise_of_the_strength(strength, level):
 @pytest.mark.parametrize("random_fraction", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("strength", [0.5, 2.0])
 def test_a_fixed_level_holds_whatever_the_weights(strength, random_fraction):
-    sigma, mean = generator_of(strength=strength, random_fraction=random_fraction).parameters_of_noise(X)
+    sigma, mean = generator_of(strength=strength, random_fraction=random_fraction).noise_parameters(X)
     assert mean is None
     torch.testing.assert_close(rms(sigma), torch.full((7,), strength, dtype=torch.float64), rtol=1e-12, atol=0)
     # The random share is the least that every feature gets of the noise power.
@@ -53,7 +53,7 @@ def test_a_fixed_level_holds_whatever_the_weights(strength, random_fraction):
 
 
 def test_a_free_level_follows_the_weights():
-    sigma, _ = generator_of(level="free", strength=0.5).parameters_of_noise(X)
+    sigma, _ = generator_of(level="free", strength=0.5).noise_parameters(X)
     assert (sigma > 0).all() and rms(sigma).max() > 2 * rms(sigma).min()
 
 
@@ -62,7 +62,7 @@ def test_a_free_level_follows_the_weights():
 def test_noise_has_the_predicted_mean_and_deviation(distribution, learn_mean):
     maker = generator_of(distribution=distribution, learn_mean=learn_mean)
     x = X[:1].expand(40000, -1)
-    sigma, mean = maker.parameters_of_noise(X[:1])
+    sigma, mean = maker.noise_parameters(X[:1])
     noise = maker(x, generator=draw()) - x
     expected = torch.zeros(D, dtype=torch.float64) if mean is None else mean[0]
     assert ((noise.mean(0) - expected).abs() < 4 * sigma[0] / 200).all()
@@ -74,7 +74,7 @@ def test_noise_has_the_predicted_mean_and_deviation(distribution, learn_mean):
 def test_noise_returns_the_sigma_it_was_drawn_with():
     maker = generator_of()
     eps, sigma = maker.noise(X, draw())
-    assert torch.equal(sigma, maker.parameters_of_noise(X)[0])
+    assert torch.equal(sigma, maker.noise_parameters(X)[0])
     assert torch.equal(eps, sigma * torch.randn(X.shape, dtype=torch.float64, generator=draw()))
     assert torch.equal(maker(X, generator=draw()), X + eps)
 
@@ -82,7 +82,7 @@ def test_noise_returns_the_sigma_it_was_drawn_with():
 def test_several_draws_share_one_sigma():
     maker = generator_of(learn_mean=True)
     eps, sigma = maker.noise(X, draw(), draws=3)
-    expected, mean = maker.parameters_of_noise(X)
+    expected, mean = maker.noise_parameters(X)
     assert eps.shape == (21, D) and torch.equal(sigma, expected)
     standard = (eps.view(3, 7, D) - mean) / sigma
     torch.testing.assert_close(standard.view(21, D), torch.randn(21, D, dtype=torch.float64, generator=draw()))
@@ -251,7 +251,7 @@ def slow_sigma(maker, x):
 def test_every_network_starts_from_random_noise_of_the_strength(name, level):
     x = samples(name, torch.float32)
     maker = maker_of(name, trained=False, dtype=torch.float32, strength=0.4, level=level, learn_mean=True)
-    sigma, mean = maker.parameters_of_noise(x)
+    sigma, mean = maker.noise_parameters(x)
     torch.testing.assert_close(sigma, 0.4 * real_of(x), rtol=1e-5, atol=2e-6)
     assert sigma.shape == mean.shape == x.shape and (mean == 0).all()
 
@@ -261,7 +261,7 @@ def test_every_network_starts_from_random_noise_of_the_strength(name, level):
 def test_a_fixed_level_is_the_loop(name, dtype, tolerance):
     x = samples(name, dtype)
     maker = maker_of(name, dtype=dtype, strength=0.5, random_fraction=0.2, learn_mean=name == "unet")
-    fast, slow = maker.parameters_of_noise(x)[0], slow_sigma(maker, x)
+    fast, slow = maker.noise_parameters(x)[0], slow_sigma(maker, x)
     torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance)
     weights = torch.randn(x.shape, generator=draw(9), dtype=torch.float64).to(dtype)
     last = list(maker.network.last.parameters())
@@ -277,7 +277,7 @@ def test_a_fixed_level_is_the_loop(name, dtype, tolerance):
 @every_network
 def test_a_fixed_level_holds_for_every_shape(name):
     x = samples(name)
-    sigma, _ = maker_of(name, strength=2.0).parameters_of_noise(x)
+    sigma, _ = maker_of(name, strength=2.0).noise_parameters(x)
     real = real_of(x)
     for i in range(len(x)):
         if real[i].any():
@@ -337,8 +337,8 @@ def test_padding_stays_free_of_noise(name, level):
 
 def test_noise_does_not_hang_on_how_far_a_batch_was_padded():
     x, maker = dna()[:2], maker_of("dna", strength=0.5)
-    sigma = maker.parameters_of_noise(x)[0]
-    further = maker.parameters_of_noise(nn.functional.pad(x, (0, 6)))[0]
+    sigma = maker.noise_parameters(x)[0]
+    further = maker.noise_parameters(nn.functional.pad(x, (0, 6)))[0]
     torch.testing.assert_close(further, nn.functional.pad(sigma, (0, 6)), rtol=1e-10, atol=0)
 
 

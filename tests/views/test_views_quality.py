@@ -14,7 +14,7 @@ from viewsmith.networks.mlp import MLP
 from viewsmith.views import GaussianNoise, image_recipe
 from viewsmith.views.base import CropBoxes, Pair
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.generated.noise_level import find_foreground
+from viewsmith.views.generated.noise_level import fit_foreground
 from viewsmith.views.generated.quality import ViewQuality
 
 
@@ -36,7 +36,7 @@ def test_images_by_the_equations():
     quality = seen(x, encoder)
     frozen = copy.deepcopy(encoder).eval()
     maps = FeatureMap(frozen, x)
-    axis = find_foreground(lambda: [maps(x)]).axis.float()
+    axis = fit_foreground(lambda: [maps(x)]).axis.float()
     torch.testing.assert_close(quality.axis, axis)
     first, second = images(5, 1), images(5, 2)
     pools = []
@@ -96,30 +96,34 @@ def test_foreground_and_background_do_not_change_places():
     quality.copy_encoder(SmallCNN(), x)
     axis = quality.axis.clone()
     framed = 1.0 - x  # as bright at the border as the others within
-    assert float(find_foreground(lambda: [maps(framed)]).axis.float() @ axis) < -0.9
+    assert float(fit_foreground(lambda: [maps(framed)]).axis.float() @ axis) < -0.9
     quality.copy_encoder(SmallCNN(), framed)
     assert float(quality.axis @ axis) > 0.9
 
 
 @pytest.mark.parametrize("source", ["views", "cached"])
-def test_a_network_of_its_own(source):
+def test_a_feature_extractor_replaces_the_copy_of_the_encoder(source):
     encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images()
     maps, _ = own_maps(x)
     quality = ViewQuality(encoder, x, source=source, maps=maps)
-    assert not quality.waits and list(quality.state_dict()) == ["ready", "axis"] and not list(quality.parameters())
+    assert (
+        not quality.needs_trained_encoder
+        and list(quality.state_dict()) == ["ready", "axis"]
+        and not list(quality.parameters())
+    )
     quality.copy_encoder(encoder, x)
-    axis = find_foreground(lambda: [maps(x)]).axis.float()
+    axis = fit_foreground(lambda: [maps(x)]).axis.float()
     torch.testing.assert_close(quality.axis, axis)
     first, second = images(5, 1), images(5, 2)
     pools = [map_pools(maps(view), axis) for view in (first, second)]
     torch.testing.assert_close(quality.train()(first, second), pair_quality(*pools))
     if source == "cached":
-        quality.keep([x])
-        assert quality.kept[0].shape == (12, 5, 14, 14)
+        quality.cache_maps([x])
+        assert quality.cached_maps[0].shape == (12, 5, 14, 14)
     other = ViewQuality(encoder, x, source=source, maps=maps)
     other.load_state_dict(quality.state_dict())
     assert torch.equal(other(first, second), quality(first, second))
-    with pytest.raises(InputError, match="sees no features of Conv2d"):
+    with pytest.raises(InputError, match="cannot use the features of Conv2d"):
         ViewQuality(encoder, x, source="encoder", maps=maps)
 
 
@@ -130,7 +134,7 @@ def kept():
     quality = ViewQuality(encoder, x, source="cached")
     encoder.train()(images(8, seed=5))
     quality.copy_encoder(encoder, x)
-    quality.keep([x, -x])
+    quality.cache_maps([x, -x])
     return quality, x
 
 
@@ -153,9 +157,9 @@ def test_kept_maps_give_the_quality_of_enlarged_quarters():
         crop(torch.where(source[:, None, None, None] == 1, -x[index], x[index]), each.boxes * 16)
         for source, each in zip(sources, boxes, strict=True)
     ]
-    found = quality.cached(index, sources, boxes)
+    found = quality.from_cached_maps(index, sources, boxes)
     torch.testing.assert_close(found, quality(*views), atol=5e-3, rtol=0)  # float16, and all of the patches' axes
-    assert quality.kept[0].dtype == torch.float16 and quality.kept[0].shape == (12, 8, 16, 16)
+    assert quality.cached_maps[0].dtype == torch.float16 and quality.cached_maps[0].shape == (12, 8, 16, 16)
 
 
 def test_kept_maps_are_cut_as_the_views_are():
@@ -163,14 +167,14 @@ def test_kept_maps_are_cut_as_the_views_are():
     index, nowhere = torch.arange(4), torch.zeros(4, dtype=torch.int64)
     # The lower right quarter, mirrored, of a map that is laid out by hand.
     flip = [False, True, False, True]
-    by_hand = quality.kept[0][:4, :, 8:, 8:].float()
+    by_hand = quality.cached_maps[0][:4, :, 8:, 8:].float()
     by_hand = torch.where(torch.tensor(flip)[:, None, None, None], by_hand.flip(3), by_hand).flatten(2).mT
     pools = attention_pools(by_hand, foreground_map(by_hand, torch.eye(8)[0]))
     # Of the whole image, four patches of the kept map make one.
-    mean = nn.functional.avg_pool2d(quality.kept[0][:4].float(), 2).flatten(2).mT
+    mean = nn.functional.avg_pool2d(quality.cached_maps[0][:4].float(), 2).flatten(2).mT
     other = attention_pools(mean, foreground_map(mean, torch.eye(8)[0]))
     whole = shown([[0.0, 0.0, 1.0, 1.0]] * 4)
-    found = quality.cached(index, (nowhere, nowhere), (shown([[0.5, 0.5, 0.5, 0.5]] * 4, flip), whole))
+    found = quality.from_cached_maps(index, (nowhere, nowhere), (shown([[0.5, 0.5, 0.5, 0.5]] * 4, flip), whole))
     torch.testing.assert_close(found, pair_quality(pools, other))
 
 
@@ -196,27 +200,27 @@ def test_maps_of_the_encoders_own_pass(copied):
     quality = ViewQuality(encoder, x, source="encoder")
     quality.copy_encoder(encoder, x)
     framework, pair = Doubled(encoder, copied).eval(), Pair(images(5, 1), images(5, 2))
-    with quality.watch(framework) as passes:
+    with quality.record_passes(framework) as passes:
         framework(pair)
     # In evaluation mode and with the weights that were copied, the maps are those of the copy.
-    torch.testing.assert_close(quality.passed(passes, 5), quality(pair.first, pair.second))
+    torch.testing.assert_close(quality.from_passes(passes, 5), quality(pair.first, pair.second))
     framework(pair)
     assert len(passes[0]) == 1  # nobody listens any more
     with torch.no_grad():
         encoder.stages[0][0].weight.neg_()
-    with quality.watch(framework) as passes:
+    with quality.record_passes(framework) as passes:
         framework(pair)
-    assert not torch.allclose(quality.passed(passes, 5), quality(pair.first, pair.second))
+    assert not torch.allclose(quality.from_passes(passes, 5), quality(pair.first, pair.second))
 
 
 def test_a_framework_that_passes_views_otherwise_is_refused():
     encoder, x = SmallCNN(), images()
     quality = ViewQuality(encoder, x, source="encoder")
     quality.copy_encoder(encoder, x)
-    with quality.watch(Doubled(encoder, False)) as passes:
+    with quality.record_passes(Doubled(encoder, False)) as passes:
         encoder(x[:5])
     with pytest.raises(InputError, match="quality_features='views'"):
-        quality.passed(passes, 5)
+        quality.from_passes(passes, 5)
 
 
 def test_vectors_are_always_looked_at():

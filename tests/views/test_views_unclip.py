@@ -42,7 +42,7 @@ def test_clip_sees_what_the_pipelines_own_processor_gives(pipeline, images):
     from PIL import Image
 
     model = StableUnCLIP(pipeline)
-    found, maps = model.look(images)
+    found, maps = model.encode_images(images)
     pictures = [Image.fromarray(image.numpy()) for image in images]
     pixels = pipeline.feature_extractor(images=pictures, return_tensors="pt").pixel_values
     with torch.no_grad():
@@ -52,15 +52,15 @@ def test_clip_sees_what_the_pipelines_own_processor_gives(pipeline, images):
     # Each patch is at its place: a change of the upper left corner moves the upper left patch most.
     changed = images.clone()
     changed[:, :6, :6] = 255 - changed[:, :6, :6]
-    moved = (model.look(changed)[1] - maps).norm(dim=-1).mean(0).flatten()
+    moved = (model.encode_images(changed)[1] - maps).norm(dim=-1).mean(0).flatten()
     assert int(moved.argmax()) == 0
 
 
 @pytest.mark.parametrize("guidance", [1.0, 10.0])
 def test_each_view_is_the_one_the_pipeline_makes_at_its_level(pipeline, images, guidance):
     model = StableUnCLIP(pipeline, steps=3, guidance=guidance)
-    embedding = model.look(images)[0]
-    latents = model.latents(model.noisy(embedding, LEVELS, draws := streams(range(5))), draws)
+    embedding = model.encode_images(images)[0]
+    latents = model.latents(model.noisy_condition(embedding, LEVELS, draws := streams(range(5))), draws)
     for row in range(5):
         expected = pipeline(
             image_embeds=embedding[row : row + 1],
@@ -88,8 +88,8 @@ def test_a_view_does_not_depend_on_its_batch_and_follows_its_stream(pipeline, im
 def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
     model = StableUnCLIP(pipeline, steps=1)
     looks = []
-    look = model.look
-    monkeypatch.setattr(model, "look", lambda rows: looks.append(len(rows)) or look(rows))
+    look = model.encode_images
+    monkeypatch.setattr(model, "encode_images", lambda rows: looks.append(len(rows)) or look(rows))
     expected = model.generate(images, None, 0, LEVELS, streams(range(5)))
     monkeypatch.setattr(pipeline, "encode_prompt", None)
     assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), expected)
@@ -100,11 +100,11 @@ def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
 
 def test_shares_of_foreground(pipeline, images):
     model = StableUnCLIP(pipeline)
-    shares, axis = model.fractions(images)
+    shares, axis = model.foreground_fractions(images)
     assert shares.shape == (5,) and shares.dtype == torch.float64
     assert float(shares.mean()) == pytest.approx(0.4, abs=0.05)
     # q of pairs of images in the same features, along the same axis.
-    features = model.look(images)[1].flatten(1, 2)
+    features = model.encode_images(images)[1].flatten(1, 2)
     pools = attention_pools(features, foreground_map(features, axis.float()))
     expected = pair_quality(pools, tuple(each.flip(0) for each in pools))
     torch.testing.assert_close(model.quality(images, images.flip(0), axis), expected)

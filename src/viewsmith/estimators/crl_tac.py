@@ -45,7 +45,7 @@ from viewsmith.estimators.figures.channel import channel_figures
 from viewsmith.estimators.plan import Plan, TrainingData
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.networks.cnn import CropCNN
-from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 from viewsmith.views.learned.transforms import crop_grid
 
 Draws = Annotated[int, Field(ge=2)]
@@ -180,7 +180,7 @@ class CRLTAC(ViewsmithEstimator):
     channel_learning_rate: Positive = 3e-3
     inference: Literal["expectation", "top", "uniform"] = "expectation"
     inference_count: Count | None = None
-    nonempty: str | Counts | None = "auto"
+    nonempty: str | Predicate | None = "auto"
 
     def _adapt(self, options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> CRLTAC:
         """The arguments with this method's own defaults; options without effect here are refused."""
@@ -222,7 +222,7 @@ class CRLTAC(ViewsmithEstimator):
         two = data.x[:2].to(device)
         # Both refuse what does not answer as it should.
         if callable(options.nonempty):
-            AugmentationChannel(family).mass(two, options.nonempty)
+            AugmentationChannel(family).probability_of(two, options.nonempty)
         if isinstance(options.encoder, nn.Module):
             first = torch.zeros(len(two), 1, dtype=torch.int64, device=device)
             probe(options.encoder, shared["encoder"], family.take(two, first)[:, 0])
@@ -281,7 +281,7 @@ class CRLTAC(ViewsmithEstimator):
         if not self.views_like_samples and shapes is not None:
             raise InputError(
                 f"views of the family have shape {tuple(shapes['view'])} and samples {tuple(shapes['sample'])}, so "
-                "that they have no units of the data: take method_.channel.family.every(torch.tensor(scaled(X)))"
+                "that they have no units of the data: take method_.channel.family.all_views(torch.tensor(scaled(X)))"
             )
         return super().views(X, n_views, random_state=random_state, pool=pool)
 
@@ -300,7 +300,7 @@ class CRLTAC(ViewsmithEstimator):
         with torch.no_grad():
             return apply_in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
 
-    def nonempty_mass(self, X: Any, nonempty: Counts | None = None) -> np.ndarray:
+    def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:
         """Probability that a view of each sample shows something, float32 (n,).
 
         Parameters
@@ -316,7 +316,7 @@ class CRLTAC(ViewsmithEstimator):
                 "the model does not know which views show something: give nonempty, a function from views (n, ...) to "
                 "bool (n,)"
             )
-        return self._channel.mass(self.samples(X), nonempty).cpu().numpy()
+        return self._channel.probability_of(self.samples(X), nonempty).cpu().numpy()
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
         config = super().configuration(data)

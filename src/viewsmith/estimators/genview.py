@@ -35,7 +35,7 @@ from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.training.generation import check_noise
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import AdaptiveStrength, level_of
+from viewsmith.views.generated.noise_level import AdaptiveStrength, strength_to_level
 from viewsmith.views.generated.quality import ViewQuality
 
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
@@ -194,8 +194,10 @@ class GenView(ViewsmithEstimator):
             raise InputError("one row has no others to tell by what noise it can bear: expected at least two")
         generated: Any = self.method_.generated
         strength = generated.strengths(generated.encoder, x, seed).to(x.device)
-        views = self._drawn(X, x, lambda part, rng: generated.make(x[part], None, rng, strength[part]), n_views, seed)
-        return views, np.repeat(level_of(strength).cpu().numpy()[:, None], n_views, axis=1)
+        views = self._drawn(
+            X, x, lambda part, rng: generated.generate(x[part], None, rng, strength[part]), n_views, seed
+        )
+        return views, np.repeat(strength_to_level(strength).cpu().numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
         """q of scaled rows and their views, (n, K, ...) in the units of the data; float32 (n, K)."""

@@ -146,7 +146,7 @@ class PiNDA(ViewsmithEstimator):
         check_is_fitted(self)
         noise = self._method.noise
         with torch.no_grad():
-            sigma = apply_in_blocks(lambda x: noise.parameters_of_noise(x)[0], self.samples(X), 256)
+            sigma = apply_in_blocks(lambda x: noise.noise_parameters(x)[0], self.samples(X), 256)
         sigma = self.domain_.in_data_units(sigma, self.scaler_)
         return sigma.mean(0).cpu().numpy(), sigma.std(0, correction=0).cpu().numpy()
 

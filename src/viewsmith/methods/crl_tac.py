@@ -27,7 +27,7 @@ from viewsmith.losses.info_max import (
 )
 from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
 from viewsmith.networks.eval_mode import eval_mode
-from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Counts
+from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 
 Step = Literal["exact", "sampled"]
 Weights = Literal["plain", "normalized"]
@@ -71,7 +71,7 @@ class CRLTACMethod(Method):
         log target - H (times `HOLD`), which grows until it holds.
     inference : {"expectation", "top", "uniform"}
     inference_count : int, optional
-        See `AugmentationChannel.shares`.
+        See `AugmentationChannel.inference_weights`.
     nonempty : callable, optional
         Which views (n, ...) show something, bool (n,); `diagnose` then returns their probability.
     epochs : int
@@ -99,7 +99,7 @@ class CRLTACMethod(Method):
         effective_target: float | None,
         inference: Inference,
         inference_count: int | None,
-        nonempty: Counts | None = None,
+        nonempty: Predicate | None = None,
         epochs: int,
         optimizer: Optimizer,
         channel_optimizer: Optimizer,
@@ -180,7 +180,7 @@ class CRLTACMethod(Method):
         """h of all views of samples (B, ...): (B, M, d); `f`, (B, M, n_components), where it is known already."""
         family = self.channel.family
         if f is None and not family.is_dense(self.encoder):
-            return self.project(family.every(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
+            return self.project(family.all_views(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
         f = family.embed(self.encoder, x) if f is None else f
         v = self.head(f.flatten(0, 1))
         if self.centered:
@@ -202,7 +202,7 @@ class CRLTACMethod(Method):
         family = self.channel.family
         if family.is_view(x):
             return self.encoder(x) if output == "representation" else self.project(x)
-        weights = self.channel.shares(x, self.inference, self.inference_count)
+        weights = self.channel.inference_weights(x, self.inference, self.inference_count)
         if output == "representation":
             return expectation(family.embed(self.encoder, x), weights)
         return on_sphere(expectation(self.every_projection(x), weights))
@@ -219,7 +219,7 @@ class CRLTACMethod(Method):
         self.chosen.fill_(math.exp(h))
         found = {"entropy": h, "effective": math.exp(h), "largest_p": float(log_p.amax(dim=1).exp().mean())}
         if self.nonempty is not None:
-            found["nonempty_mass"] = float(self.channel.mass(x, self.nonempty).mean())
+            found["nonempty_mass"] = float(self.channel.probability_of(x, self.nonempty).mean())
         return found
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:

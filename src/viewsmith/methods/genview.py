@@ -90,7 +90,7 @@ class GenViewMethod(Method):
         self.rows: Rows | None = None
 
     def phases(self) -> list[Phase]:
-        later = self.generated is not None or (self.quality is not None and self.quality.waits)
+        later = self.generated is not None or (self.quality is not None and self.quality.needs_trained_encoder)
         first = round(self.first_fraction * self.epochs) if later else 0
         phases = [self._encoder_phase("first", 0, first, self._begin_first)] if first else []
         if self.generated is not None:
@@ -119,7 +119,7 @@ class GenViewMethod(Method):
         return denoising_step(self.generated, batch), {}
 
     def _begin_first(self, seed: int) -> None:
-        if self.quality is not None and not self.quality.waits:
+        if self.quality is not None and not self.quality.needs_trained_encoder:
             self._start_quality()
 
     def _begin_generator(self, seed: int) -> None:
@@ -137,7 +137,7 @@ class GenViewMethod(Method):
     def _start_quality(self) -> None:
         """Measure quality from now on: by the encoder as it is now, or by a pretrained network."""
         assert self.quality is not None and self.rows is not None
-        if self.quality.waits or not self.quality.ready:
+        if self.quality.needs_trained_encoder or not self.quality.ready:
             self.quality.copy_encoder(self.framework.encoder, self.rows)
         self.quality.release()  # its maps may lack views that were made since
 
@@ -165,13 +165,13 @@ class GenViewMethod(Method):
 
     def made(self) -> list[Rows]:
         """Generated views of the training rows; an empty list where there are none (yet)."""
-        return self.precomputed if self.generated is None else self.generated.cached()
+        return self.precomputed if self.generated is None else self.generated.cached_views()
 
     def losses(self, pair: Pair, progress: float) -> tuple[Tensor, Passes | None]:
         """The framework's losses, (B,), and the feature maps of its pass where quality is computed from them."""
         if self.quality is None or not self.quality.ready or self.quality.source != "encoder":
             return self.framework(pair, progress), None
-        with self.quality.watch(self.framework) as passes:
+        with self.quality.record_passes(self.framework) as passes:
             return self.framework(pair, progress), passes
 
     def weights(
@@ -181,13 +181,13 @@ class GenViewMethod(Method):
         if self.quality is None or not self.quality.ready:
             return None
         if passes is not None:
-            q = self.quality.passed(passes, len(batch.x))
+            q = self.quality.from_passes(passes, len(batch.x))
         elif self.quality.source == "cached" and pair.crops is not None:
-            if not self.quality.kept:
+            if not self.quality.cached_maps:
                 assert self.rows is not None
-                self.quality.keep([self.rows, *self.made()])
+                self.quality.cache_maps([self.rows, *self.made()])
             nowhere = torch.zeros_like(batch.index)
-            q = self.quality.cached(batch.index, sources or (nowhere, nowhere), pair.crops)
+            q = self.quality.from_cached_maps(batch.index, sources or (nowhere, nowhere), pair.crops)
         else:
             q = self.quality(pair.first, pair.second)
         weights = quality_weights(q, self.gamma, everywhere=gather(q))

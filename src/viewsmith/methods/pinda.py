@@ -119,7 +119,7 @@ class PiNDAMethod(Method):
 
         Features are pixels of each channel or positions of each letter; padding counts nowhere.
         """
-        sigma = self.noise.parameters_of_noise(x)[0]
+        sigma = self.noise.noise_parameters(x)[0]
         real = self.noise.real(x)
         counted = torch.ones_like(sigma) if real is None else real.expand_as(sigma).to(sigma.dtype)
         times = counted.sum(dim=0)

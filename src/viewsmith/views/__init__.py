@@ -1,4 +1,4 @@
-"""View makers: fixed and learned."""
+"""View makers: fixed, learned and generated."""
 
 from viewsmith.views.base import Pair, ViewContext, ViewMaker
 from viewsmith.views.fixed import dna_names, image_names  # noqa: F401, they register view makers

@@ -1,4 +1,4 @@
-"""The view maker: the one abstraction for augmentation."""
+"""The view maker: the interface of all augmentations."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from torch import Tensor, nn
 from viewsmith.core.samples import Rows
 from viewsmith.domains.base import Domain
 
-#: The stream of a batch, or one of each sample's own: what is made of a sample then does not depend on its batch.
+#: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
 Generators = torch.Generator | Sequence[torch.Generator]
 
 
 @dataclass
 class CropBoxes:
-    """Which part of its source each of B views shows.
+    """The part of its source image that each of B views shows.
 
     Attributes
     ----------
     boxes : Tensor, shape (B, 4)
-        Top, left, height, width as shares of the image's height and width.
+        Top, left, height, width, as fractions of the image's height and width.
     flip : bool Tensor, shape (B,)
-        Whether it is mirrored left to right.
+        Whether the view is mirrored left to right.
     """
 
     boxes: Tensor
@@ -34,17 +34,17 @@ class CropBoxes:
 
 @dataclass
 class Pair:
-    """Two views of each sample, (B, ...) each, as view makers hand them to a framework.
+    """Two views of each sample, as view makers pass them to a framework.
 
     Attributes
     ----------
     first, second : Tensor, shape (B, ...)
     ids : pair of int64 Tensor, each (B,), or None
-        The rows of the training set that the two views show; None: unknown.
+        Row of the training set that each first and each second view shows; None if unknown.
     local : Tensor, shape (B, V, ...), or None
-        V further views of each sample, of a smaller size (multi-crop).
+        V additional, smaller views of each sample (multi-crop).
     crops : pair of CropBoxes, or None
-        What the views show of the samples they were made from, where crops are all that moved their pixels.
+        The parts of the samples that the views show, if their pixels were moved by crops only.
     """
 
     first: Tensor
@@ -55,22 +55,23 @@ class Pair:
 
 
 class ViewMaker(nn.Module):
-    """A batch of scaled samples in, a view of each out: same shape, dtype and device, no loop over samples.
+    """A module that maps a batch of scaled samples to one view of each, with the same shape, dtype and device.
 
-    ``maker(x, index=..., generator=...)``: `x` is (B, ...); `index`, int64 (B,), says which rows of the pool the
-    samples are (None: other samples); all randomness comes from `generator`, so that a draw can be replayed.
+    It is called as ``maker(x, index=..., generator=...)``: `x` is (B, ...); `index`, int64 (B,), are the rows of the
+    pool that the samples are (None for other samples); all randomness comes from `generator`, so that a draw can be
+    replayed. There is no loop over samples.
 
     Attributes
     ----------
     views_made : {1, 2}
-        2: both views of a pair are made (the usual case); 1: the second only, the first stays the sample.
+        2 (default): both views of a pair are augmented. 1: only the second; the first is the sample.
     needs_pool : bool
-        Whether views take something from other rows; `prepare` must then be called first.
+        Whether views use other rows; `prepare` must then be called first.
     needs_loss : bool
-        Whether views depend on the loss that they serve: ``loss=`` of `pair` (and of the call) is then the framework,
-        called with a `Pair`. Makers without it are called without ``loss``.
+        Whether views depend on the pair loss: `pair` (and the call) then get the framework as ``loss=``, a function of
+        a `Pair`. Other makers are called without ``loss``.
     pool : Tensor, Samples or None
-        Rows the maker may borrow from, given by `prepare`; never saved with the model.
+        The rows given by `prepare`; never saved with the model.
     """
 
     views_made: int = 2
@@ -79,54 +80,54 @@ class ViewMaker(nn.Module):
     pool: Rows | None = None
 
     def prepare(self, pool: Rows) -> None:
-        """Look at the rows to borrow from: the scaled training rows, (n, ...)."""
+        """Set the pool, the scaled training rows, (n, ...), for makers that use other rows."""
 
     def release(self) -> None:
-        """Let go of the rows that `prepare` was given."""
+        """Free the pool that `prepare` has set."""
         self.pool = None
 
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
-        """Make both views of a pair, or the second alone (`views_made`); some makers override it."""
-        shown = pair.ids or (None, None)
-        first = self(pair.first, index=shown[0], generator=generator) if self.views_made == 2 else pair.first
-        return Pair(first, self(pair.second, index=shown[1], generator=generator), pair.ids, pair.local)
+        """Augment both views of a pair, or only the second (`views_made`). May be overridden."""
+        ids = pair.ids or (None, None)
+        first = self(pair.first, index=ids[0], generator=generator) if self.views_made == 2 else pair.first
+        return Pair(first, self(pair.second, index=ids[1], generator=generator), pair.ids, pair.local)
 
     def _pool(self) -> Rows:
         if self.pool is None:
-            raise RuntimeError(f"{type(self).__name__} borrows from other rows: call prepare(rows) first")
+            raise RuntimeError(f"{type(self).__name__} needs a pool of rows: call prepare(rows) first")
         return self.pool
 
 
 @dataclass(frozen=True)
 class ViewContext:
-    """What a view maker may need to know when it is built.
+    """The arguments that a registered view maker is built from.
 
-    A view maker registers itself as ``@register("view maker", "my-views", help=..., domains=...)``, as a class whose
-    keyword-only arguments are its options, or as a function of a context with such arguments. Its traits:
-    ``changes_shape`` (views have another shape than samples, so that it comes last), ``local_views`` (it makes further,
-    smaller views, which not every framework takes), ``other_samples`` (a view may be another sample), ``neighbors``
-    (it seeks nearest rows) and ``smaller`` (from a context and the options to what its smaller views are called and
-    their size in pixels).
+    A view maker is registered by ``@register("view maker", "my-views", help=..., domains=...)`` on a class whose
+    keyword-only arguments are its options, or on a function of a context with such arguments. Its traits:
+    ``changes_shape`` (views have another shape than samples, so it must be the last), ``local_views`` (it makes
+    additional, smaller views, which not every framework supports), ``other_samples`` (a view may be another sample),
+    ``neighbors`` (it searches nearest rows) and ``smaller`` (a function from a context and the options to the name of
+    its smaller views and their size in pixels).
 
     Attributes
     ----------
     domain : Domain
     row_shape : tuple of int
-        Of a sample as users give it.
+        Shape of a sample as given by the user.
     encoder : nn.Module
         The encoder that is trained.
     stats : mapping
-        What the input layer told of the training rows, see `Domain.fit_input`.
+        Statistics of the training rows from the input layer, see `Domain.fit_input`.
     space : callable or PrincipalSpace, optional
-        Where neighbors are sought; None: in the samples as they are scaled.
+        Space in which neighbors are searched. Default: the scaled samples.
     refreshed : bool
-        Whether neighbors are sought anew in the representation as training goes on.
+        Whether neighbors are searched again in the representation during training.
     name : str
-        As the user wrote it, with the argument of a name that takes one.
+        The name given by the user, including its argument.
     facts : mapping
-        What `resolve` of a view maker found for itself.
+        Values found by the `resolve` of the view maker.
     fresh : bool
-        The model is new, so that weights of another run are read; otherwise they come with the model's own.
+        Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
     """
 
     domain: Domain
@@ -146,10 +147,10 @@ def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None
 
 
 def randn(like: Tensor, generator: Generators | None) -> Tensor:
-    """Standard Gaussian draws of the shape, device and dtype of `like`; from each sample's own stream if it has one."""
+    """Standard Gaussian draws with the shape, device and dtype of `like`, from one stream or from one per sample."""
     if isinstance(generator, Sequence):
-        # One after the other, because a stream cannot be drawn from for several samples at once.
-        return torch.stack([randn(row, own) for row, own in zip(like, generator, strict=True)])
+        # A loop, because draws from separate streams cannot be batched.
+        return torch.stack([randn(row, stream) for row, stream in zip(like, generator, strict=True)])
     return torch.randn(like.shape, device=like.device, dtype=like.dtype, generator=generator)
 
 

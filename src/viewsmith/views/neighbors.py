@@ -1,4 +1,4 @@
-"""Exact nearest neighbors by blocked matrix products, on the device of the data."""
+"""Exact nearest neighbors by matrix products in blocks, on the device of the data."""
 
 from __future__ import annotations
 
@@ -22,68 +22,76 @@ def nearest_neighbors(
     metric: Literal["euclidean", "cosine"] = "euclidean",
     block: int = 2048,
 ) -> Tensor:
-    """Rows of `x` nearest to each query, nearest first: int64, shape (m, k).
+    """Indices of the rows of `x` that are nearest to each query, the nearest first.
 
-    Without `queries` the neighbors of the rows of `x` among the others (a row is not its own neighbor).
-    Memory is ``block * n`` floats.
+    Memory use is ``block * n`` floats.
 
     Parameters
     ----------
     x : Tensor, shape (n, d)
     k : int
-        At most n - 1 (n with `queries`); larger values are cut to it.
+        At most n with `queries`, n - 1 without; larger values are reduced.
     queries : Tensor, shape (m, d), optional
+        Default: the rows of `x`; a row is then not its own neighbor.
     metric : {"euclidean", "cosine"}
     block : int
-        Queries handled at once.
+        Queries processed at a time.
+
+    Returns
+    -------
+    Tensor of int64, shape (m, k)
     """
-    own = queries is None
-    rows = x if own else queries
+    without_queries = queries is None
+    rows = x if without_queries else queries
     assert rows is not None
-    k = min(k, len(x) - 1 if own else len(x))
+    k = min(k, len(x) - 1 if without_queries else len(x))
     if metric == "cosine":
         x, rows = unit(x), unit(rows)
     found = torch.empty(len(rows), k, dtype=torch.int64, device=x.device)
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
-        # Cosines themselves: distances of length-1 rows would put a row of zeros nearer than an orthogonal one.
+        # Cosines, because by the distance of normalized rows a row of zeros would be nearer than an orthogonal one.
         distances = -(part @ x.T) if metric == "cosine" else squared_distances(part, x)
-        if own:
-            here = torch.arange(len(part), device=x.device)
-            distances[here, here + start] = float("inf")
+        if without_queries:
+            itself = torch.arange(len(part), device=x.device)
+            distances[itself, itself + start] = float("inf")
         found[start : start + block] = distances.topk(k, dim=1, largest=False).indices
     return found
 
 
 @torch.no_grad()
-def outliers(places: Tensor, index: Tensor, pool: Tensor, k: int = 10) -> Tensor:
-    """Which views have left their sample's neighborhood: bool (B,).
-
-    True where the row of the pool nearest to a view is neither its sample nor one of the sample's k nearest rows.
+def outliers(views: Tensor, index: Tensor, pool: Tensor, k: int = 10) -> Tensor:
+    """Which views are outside their sample's neighborhood.
 
     Parameters
     ----------
-    places : Tensor, shape (B, d)
-        Where the views lie.
+    views : Tensor, shape (B, d)
+        Representations of the views.
     index : Tensor of int64, shape (B,)
         Rows of the pool that they are views of.
     pool : Tensor, shape (n, d)
+        Representations of the samples.
     k : int
+
+    Returns
+    -------
+    Tensor of bool, shape (B,)
+        True if the row of the pool nearest to a view is neither its sample nor one of the sample's k nearest rows.
     """
-    nearest = nearest_neighbors(pool, 1, queries=places)
-    hood = nearest_neighbors(pool, k + 1, queries=pool[index])  # the sample itself comes first
-    return ~((hood == nearest).any(dim=1) | (index == nearest[:, 0]))
+    nearest = nearest_neighbors(pool, 1, queries=views)
+    neighborhood = nearest_neighbors(pool, k + 1, queries=pool[index])  # includes the sample itself
+    return ~((neighborhood == nearest).any(dim=1) | (index == nearest[:, 0]))
 
 
 class PrincipalSpace:
-    """Where images and DNA have their neighbors: the leading principal axes of their pixels or words.
+    """The space in which neighbors of images and DNA are searched: leading principal axes of pixels or k-mers.
 
     Parameters
     ----------
     features : callable
         Scaled samples (n, ...) to features (n, d).
     components : int
-        Number of axes, cut to what there is.
+        Number of axes, at most the number of rows and features.
     """
 
     def __init__(self, features: Callable[[Tensor], Tensor], components: int = 50) -> None:
@@ -91,14 +99,14 @@ class PrincipalSpace:
         self.axes: PrincipalAxes | None = None
 
     def fit(self, pool: Rows) -> Tensor:
-        """Take the axes of the pool; returns its coordinates, (n, k)."""
+        """Fit the axes to the pool, (n, ...); returns its coordinates, (n, k)."""
         rows = apply_in_blocks(self.features, pool)
         self.axes = PrincipalAxes(rows.shape[1], min(self.components, *rows.shape)).to(rows)
         self.axes.fit(rows)
         return self.axes(rows)
 
     def release(self) -> None:
-        """Let go of the axes, which are nearly as large as the pool where that is small."""
+        """Free the axes, which for a small pool take nearly as much memory as the pool."""
         self.axes = None
 
     def __call__(self, x: Tensor) -> Tensor:

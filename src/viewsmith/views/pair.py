@@ -16,14 +16,14 @@ __all__ = ["Pair", "ViewPair"]
 
 
 class ViewPair(nn.Module):
-    """Applies view makers in order to both views of a pair (one-sided makers to the second alone).
+    """Applies view makers in order to both views of a pair (those with ``views_made = 1`` to the second only).
 
     Parameters
     ----------
     makers : sequence of ViewMaker
     refreshed : bool
-        Neighbors are searched again, in the representations of the framework's encoder, at each quarter of the
-        training.
+        Whether neighbors are searched again, in the representations of the framework's encoder, after each quarter of
+        the training.
     """
 
     quarter: Tensor
@@ -37,16 +37,16 @@ class ViewPair(nn.Module):
 
     @property
     def needs_pool(self) -> bool:
-        """Whether any maker borrows from other rows."""
+        """Whether any maker uses other rows."""
         return any(maker.needs_pool for maker in self.makers)
 
     def prepare(self, pool: Rows) -> None:
-        """Hand the scaled training rows, (n, ...), to every maker."""
+        """Call `ViewMaker.prepare` of every maker with the scaled training rows, (n, ...)."""
         for maker in self.makers:
             maker.prepare(pool)
 
     def release(self) -> None:
-        """Let go of the training rows."""
+        """Free the training rows."""
         for maker in self.makers:
             maker.release()
 
@@ -60,31 +60,41 @@ class ViewPair(nn.Module):
         second: Tensor | None = None,
         framework: nn.Module | None = None,
     ) -> Pair:
-        """Both views of the samples `x`, (B, ...).
+        """Both views of samples.
 
         Parameters
         ----------
         x : Tensor, shape (B, ...)
+            Scaled samples.
         index : Tensor of int64, shape (B,), optional
-            Rows of the training set that the samples are.
+            Their rows in the training set.
         generator : torch.Generator, optional
         progress : float
-            Fraction of the training that is done.
+            Fraction of the training that is done, 0 to 1.
         second : Tensor, shape (B, ...), optional
-            What the second view is made from, in place of `x`.
+            Sources of the second views. Default: `x`.
         framework : nn.Module, optional
-            What trains on the pair: its encoder where neighbors are `refreshed`, its losses for makers that need them
-            (adversarial views).
+            The framework that trains on the pair. Its encoder is used if neighbors are `refreshed`, its losses by
+            makers that need them (adversarial views).
+
+        Returns
+        -------
+        Pair
+
+        Raises
+        ------
+        RuntimeError
+            Neighbors are to be refreshed without a framework.
         """
         if self.refreshed and int(4 * progress) > self.quarter:
             if framework is None:
-                raise RuntimeError("neighbors are searched in the encoder's representations: give the framework, too")
+                raise RuntimeError("neighbors are searched in the encoder's representations: give framework=...")
             self._refresh(framework.get_submodule("encoder"))
             self.quarter.fill_(int(4 * progress))
         pair = Pair(x, x if second is None else second, None if index is None else (index, index))
         for maker in self.makers:
-            served = {"loss": framework} if maker.needs_loss else {}
-            pair = maker.pair(pair, generator=generator, **served)
+            options = {"loss": framework} if maker.needs_loss else {}
+            pair = maker.pair(pair, generator=generator, **options)
         return pair
 
     def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> Pair:

@@ -21,7 +21,7 @@ from viewsmith.estimators.build.feature_extractor import (
 )
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.methods.diffaug import DiffAugMethod
-from viewsmith.views.generated.noise_level import foreground_or_crowding, strength_of
+from viewsmith.views.generated.noise_level import noise_tolerance, level_to_strength
 from viewsmith.views.generated.quality import ViewQuality
 
 
@@ -74,10 +74,10 @@ class DiffusionGenerator:
             "guidance": core.guidance,
         } | described(self._given)
 
-    def fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         if self._given is not None:
-            return self._given.fractions(rows)
-        return foreground_or_crowding(self.generated.encoder, self.model.samples(rows.numpy()))
+            return self._given.foreground_fractions(rows)
+        return noise_tolerance(self.generated.encoder, self.model.samples(rows.numpy()))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         if self._given is not None:
@@ -93,6 +93,6 @@ class DiffusionGenerator:
         self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
     ) -> Tensor:
         x = self.model.scale_rows(rows)
-        made = self.generated.make(x, None, streams, strength_of(level).to(self.device))
+        made = self.generated.generate(x, None, streams, level_to_strength(level).to(self.device))
         views: Tensor = self.model.scaler_.inverse(made)
         return views.cpu().reshape(rows.shape)

@@ -97,7 +97,7 @@ def inspect_family(options: CustomOptions, shared: dict[str, Any], data: Trainin
     some = x[: max(2, min(64, block_size(x[:1]) // size))].to(device)
     with torch.no_grad():
         try:
-            views, again = family.every(some), family.every(some)
+            views, again = family.all_views(some), family.all_views(some)
         except InputError:
             raise
         except Exception as error:

@@ -18,7 +18,7 @@ from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.networks.clip import load_clip
 from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.networks.inputs.pixels import Pixels
-from viewsmith.views.generated.noise_level import image_fractions
+from viewsmith.views.generated.noise_level import foreground_fractions_in_maps
 
 ENCODER, CLIP, OWN = "encoder", "clip:", MODULE
 
@@ -135,8 +135,8 @@ class FeatureExtractor:
     def describe(self) -> dict[str, str]:
         return {"name": self.name, "weights": digest(self.maps.network().state_dict())}
 
-    def fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        return image_fractions(self.maps, Samples(rows.to(self.device), self.scaler))
+    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return foreground_fractions_in_maps(self.maps, Samples(rows.to(self.device), self.scaler))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         return pair_quality(*(map_pools(self.maps(self._scaled(each)).float(), axis) for each in (rows, views)))

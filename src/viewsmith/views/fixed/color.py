@@ -1,12 +1,12 @@
-"""Colors of images, batched: each operation by itself, and all linear ones at once.
+"""Batched color operations on images: single operations, and all linear operations at once.
 
-Images are (B, C, H, W), C 1 or 3 (red, green, blue), values in [0, 1] unless said otherwise; factors are (B,), one per
-image. The luma Y = .299 R + .587 G + .114 B (ITU-R BT.601) is what an image without colors shows.
+Images are (B, C, H, W), C 1 or 3 (red, green, blue), with values in [0, 1] unless stated otherwise; factors are (B,),
+one per image. The luma is Y = .299 R + .587 G + .114 B (ITU-R BT.601).
 
-Hue is turned by a rotation of the chroma about the gray axis that keeps the luma, not by a shift of H in HSV: it is
-linear, has a derivative everywhere, and turns every color by the angle asked for (Haeberli 1993, "Matrix operations
-for image processing"). With that, brightness, contrast, saturation, hue and gray are matrices that commute: their
-order means nothing, and `recolor` applies them as one 3 x 3 matrix and one offset per image.
+Hue is changed by rotating the chroma about the gray axis at constant luma, not by a shift of H in HSV: this is linear,
+differentiable everywhere, and rotates every color by the given angle (Haeberli 1993, "Matrix operations for image
+processing"). Brightness, contrast, saturation, hue and gray are then commuting matrices: their order does not matter,
+and `recolor` applies them as one 3 x 3 matrix and one offset per image.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ LUMA = (0.299, 0.587, 0.114)
 
 
 def gray(x: Tensor) -> Tensor:
-    """The luma in every channel; images of one channel stay as they are."""
+    """The luma in every channel; images with one channel are returned unchanged."""
     return _luma(x).expand_as(x)
 
 
 def adjust_brightness(x: Tensor, factor: Tensor) -> Tensor:
-    """f x, clamped to [0, 1]: factor 0 is black, 1 changes nothing."""
+    """f x, clamped to [0, 1]; factor 0 gives black, 1 changes nothing."""
     return (_per_image(factor) * x).clamp(0, 1)
 
 
 def adjust_contrast(x: Tensor, factor: Tensor) -> Tensor:
-    """f x + (1 - f) m with m the image's mean luma, clamped to [0, 1]: factor 0 is flat, 1 changes nothing."""
+    """f x + (1 - f) m, with the image's mean luma m, clamped to [0, 1]; factor 0 gives m everywhere, 1 no change."""
     return torch.lerp(_luma(x).mean((2, 3), keepdim=True), x, _per_image(factor)).clamp(0, 1)
 
 
 def adjust_saturation(x: Tensor, factor: Tensor) -> Tensor:
-    """f x + (1 - f) gray(x), clamped to [0, 1]: factor 0 is gray, 1 changes nothing."""
+    """f x + (1 - f) gray(x), clamped to [0, 1]; factor 0 gives gray, 1 changes nothing."""
     return torch.lerp(_luma(x), x, _per_image(factor)).clamp(0, 1)
 
 
 def adjust_hue(x: Tensor, shift: Tensor) -> Tensor:
-    """Turn the chroma by `shift` turns at the same luma, clamped to [0, 1]: 1/3 brings red to green, green to blue."""
+    """Rotate the chroma by `shift` turns at constant luma, clamped to [0, 1]; 1/3 maps red to green, green to blue."""
     if x.shape[1] == 1:
         return x.clamp(0, 1)
     red, green, blue = x.unbind(1)
@@ -51,7 +51,7 @@ def adjust_hue(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def solarize(x: Tensor, threshold: Tensor) -> Tensor:
-    """Values at or above the image's threshold are mirrored, x -> 1 - x; a threshold above 1 changes nothing."""
+    """Replace values at or above the image's threshold by 1 - x; a threshold above 1 changes nothing."""
     return torch.where(x >= _per_image(threshold), 1 - x, x)
 
 
@@ -65,11 +65,11 @@ def recolor(
     mean: Tensor | None = None,
     std: Tensor | None = None,
 ) -> Tensor:
-    """All four adjustments as one matrix and one offset per image, clamped once, at the end.
+    """All four adjustments as one matrix and one offset per image, clamped once at the end.
 
-    The same as the four functions in any order as long as no value leaves [0, 1] on the way; they clamp after each.
+    Equals the four functions in any order if no intermediate value is outside [0, 1] (the functions clamp each time).
 
-    With b, c, s and angle h, luma weights w, P = I - 1 w^T and Q a quarter turn of the chroma,
+    With factors b, c, s, angle h, luma weights w, P = I - 1 w^T, and Q a rotation of the chroma by a quarter turn,
     x' = b c (1 w^T + s (cos h P + sin h Q)) x + b (1 - c) m, where m is the image's mean luma.
 
     Parameters
@@ -77,14 +77,14 @@ def recolor(
     x : Tensor, shape (B, C, H, W)
         Scaled images, (pixel - mean) / std.
     brightness, contrast, saturation, hue : Tensor, shape (B,)
-        Saturation 0 is gray; hue in turns. Images of one channel have neither.
+        Hue in turns. Saturation and hue have no effect on images with one channel.
     mean, std : Tensor, shape (C,) or (1,), optional
-        Default 0 and 1.
+        Scaling of the images. Default: 0 and 1.
 
     Returns
     -------
     Tensor, shape (B, C, H, W)
-        Pixels in [0, 1], not scaled. Differentiable in `x` and in every factor.
+        Pixels in [0, 1], not scaled. Differentiable in `x` and all factors.
     """
     channels = x.shape[1]
     mean = (x.new_zeros(1) if mean is None else mean.to(x)).expand(channels)
@@ -93,14 +93,14 @@ def recolor(
     angle = 2 * math.pi * hue
     turned = (saturation * angle.cos())[:, None, None] * chroma + (saturation * angle.sin())[:, None, None] * quarter
     matrix = (brightness * contrast)[:, None, None] * (weights + turned)
-    # The pixels are never computed from the scaled values: that goes into the matrix and the offset.
+    # The conversion of scaled values to pixels is part of the matrix and the offset.
     average = (std * x.mean((2, 3)) + mean) @ weights[0]
     offset = matrix @ mean + (brightness * (1 - contrast) * average)[:, None]
     return torch.baddbmm(offset[:, :, None], matrix * std, x.flatten(2)).clamp_(0, 1).view(x.shape)
 
 
 def _axes(channels: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """1 w^T (every row the weights of the luma), P and Q of `recolor`, (C, C) each; with one channel 1, 0 and 0."""
+    """The matrices 1 w^T, P and Q of `recolor`, (C, C) each; for one channel 1, 0 and 0."""
     if channels == 1:
         zero = like.new_zeros(1, 1)
         return zero + 1, zero, zero

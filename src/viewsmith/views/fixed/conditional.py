@@ -1,4 +1,4 @@
-"""Conditional corruption: features replaced by what the others say about them, learned by likelihood."""
+"""Conditional corruption: features replaced by draws from their distribution given the other features."""
 
 from __future__ import annotations
 
@@ -15,32 +15,38 @@ from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
 
 class ConditionalCorruption(ViewMaker):
-    """A random share of the features is redrawn given the others, by a masked-prediction model.
+    """A random fraction of the features drawn again given the others, by a masked-prediction model.
 
-    A network of one hidden layer sees a row with each feature set to 0 (the mean of scaled rows) with probability
-    `rate` and predicts the features set to 0: squared error, Adam at 1e-3. A view has features masked in the same
-    way and replaced by prediction + residual, a Gaussian of the feature's own standard deviation. It is corruption
-    (SCARF) with the marginal of a feature replaced by its conditional distribution; learned by likelihood and not
-    through the contrastive loss, it cannot collapse.
+    A network with one hidden layer gets rows in which each feature is set to 0 (the mean of scaled rows) with
+    probability `rate`, and predicts these features (squared error, Adam with learning rate 1e-3). A view has features
+    masked in the same way and replaced by the prediction plus Gaussian noise with the standard deviation of the
+    feature's residual. This is corruption (SCARF) by the conditional instead of the marginal distribution. The network
+    is trained by likelihood, not by the contrastive loss, so it cannot collapse.
 
-    `prepare` trains the network, once: what it learned is saved with the weights, and later calls keep it. The same
-    rows give the same network, whatever the seed of the run.
+    The first call of `prepare` trains the network; it is saved with the weights, and later calls keep it. It depends on
+    the rows only, not on the seed of the run.
 
     Parameters
     ----------
     n_features : int
         d.
     rate : float
-        Probability that a feature is replaced, 0 to 1; the one thing to tune, .6 to .8 on most data.
+        Probability that a feature is replaced, 0 to 1; 0.6 to 0.8 works for most data.
     hidden, steps, batch : int
-        Width of the hidden layer; steps and rows per step of its training.
+        Width of the hidden layer; steps and rows per step of the training.
 
     Attributes
     ----------
     network : MLP
     residual : Tensor, shape (d,)
-        Standard deviation of what the network leaves unexplained.
+        Standard deviation of the residual of each feature.
     learned : Tensor of bool, shape ()
+        Whether the network is trained.
+
+    Raises
+    ------
+    InputError
+        `rate` is not in [0, 1].
     """
 
     residual: Tensor
@@ -55,23 +61,23 @@ class ConditionalCorruption(ViewMaker):
         self.n_features, self.rate = n_features, rate
         self.steps, self.batch = steps, batch
         self.network = MLP(n_features, [hidden, n_features])
-        # No optimizer of a method may move what was learned by likelihood.
+        # The optimizers of methods must not change this network.
         self.network.requires_grad_(False)
         self.register_buffer("residual", torch.ones(n_features))
         self.register_buffer("learned", torch.tensor(False))
 
     @property
     def needs_pool(self) -> bool:  # type: ignore[override]
-        """Whether `prepare` must still be called: not once the network has learned."""
+        """Whether `prepare` must be called: only while the network is not trained."""
         return not bool(self.learned)
 
     def prepare(self, pool: Rows) -> None:
-        """Learn from the scaled training rows, (n, d), unless that was done.
+        """Train the network on the scaled training rows, (n, d), unless it is already trained.
 
         Raises
         ------
         InputError
-            The rows have another width.
+            The width of the rows is not d.
         """
         assert isinstance(pool, Tensor)  # vectors
         if pool.ndim != 2 or pool.shape[1] != self.n_features:
@@ -81,7 +87,7 @@ class ConditionalCorruption(ViewMaker):
         if self.learned:
             return
         generator = torch.Generator(pool.device).manual_seed(0)
-        self._start(generator)
+        self._initialize(generator)
         self.network.requires_grad_(True)
         optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3, fused=True)
         with torch.enable_grad(), torch.autocast(pool.device.type, enabled=False):
@@ -94,12 +100,12 @@ class ConditionalCorruption(ViewMaker):
                 optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         self.network.requires_grad_(False)
-        self.residual.copy_(self._unexplained(pool, generator))
+        self.residual.copy_(self._residual_deviation(pool, generator))
         self.learned.fill_(True)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         if not self.learned:
-            raise RuntimeError("ConditionalCorruption learns from the training rows: call prepare(rows) first")
+            raise RuntimeError("ConditionalCorruption must be trained on the training rows: call prepare(rows) first")
         masked = rand(tuple(x.shape), x, generator) < self.rate
         drawn = self._predict(x, masked) + self.residual * randn(x, generator)
         return torch.where(masked, drawn.to(x.dtype), x)
@@ -108,8 +114,8 @@ class ConditionalCorruption(ViewMaker):
         predicted: Tensor = self.network(x.masked_fill(masked, 0))
         return predicted
 
-    def _start(self, generator: torch.Generator) -> None:
-        """Torch's usual initial weights, drawn from `generator` instead of the global stream."""
+    def _initialize(self, generator: torch.Generator) -> None:
+        """Torch's default initialization, drawn from `generator` instead of the global generator."""
         for layer in self.network:
             if isinstance(layer, nn.Linear):
                 bound = 1 / math.sqrt(layer.in_features)
@@ -117,8 +123,8 @@ class ConditionalCorruption(ViewMaker):
                 nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
     @torch.no_grad()
-    def _unexplained(self, pool: Tensor, generator: torch.Generator) -> Tensor:
-        """Root mean square error of each feature where it was masked, (d,), over 16 batches."""
+    def _residual_deviation(self, pool: Tensor, generator: torch.Generator) -> Tensor:
+        """Root mean square error of each masked feature, (d,), over 16 batches."""
         total, count = torch.zeros_like(pool[0]), torch.zeros_like(pool[0])
         for _ in range(16):
             x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
@@ -131,7 +137,7 @@ class ConditionalCorruption(ViewMaker):
 @register(
     "view maker",
     "conditional",
-    help="a fraction of the features drawn from a masked-prediction model",
+    help="a fraction of the features drawn from a masked-prediction model of them",
     domains="vectors",
 )
 def _conditional(context: ViewContext, *, corruption_rate: float = 0.6) -> ConditionalCorruption:

@@ -1,11 +1,11 @@
-"""Fixed view makers for DNA: edits that evolution makes (EvoAug: Lee et al. 2023, Genome Biology 24:105), batched.
+"""Fixed view makers for DNA: the edits of evolution, batched (EvoAug: Lee et al. 2023, Genome Biology 24:105).
 
-A batch is (B, 4, L): channels A C G T, N a quarter in each, padding (zeros) after the end of a sequence. Every maker
-keeps the shape, the padding and valid columns.
+A batch is (B, 4, L): channels A C G T, 1/4 in each channel for N, and zeros for padding after the end of a sequence.
+View makers keep the shape, the padding and valid columns.
 
-An edit does not touch the batch. It rewrites a *plan*, int64 (B, L): where each column of the view comes from, a
-number below L for a base of the sequence, L to L + 3 for a fixed letter, and ~c (that is -1 - c) for the complement of
-column c. Edits follow one another on the plan; `render` takes the columns in a single gather.
+An edit does not change the batch but a *plan*, int64 (B, L), which gives the source of each column of the view: a
+number below L is a base of the sequence, L to L + 3 is a fixed letter, and ~c (that is -1 - c) is the complement of
+column c. Several edits are applied to the plan one after another; `render` then gathers the columns once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from viewsmith.core.samples import Rows
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.views.base import ViewMaker, rand, randint, randn
 
-# A stretch is at most this share of its sequence: 20 bases are an edit of 200 and would be half of 41.
-LARGEST_SHARE = 0.1
+# A segment is at most this fraction of its sequence: 20 bases are a small edit of 200 bases, but half of 41.
+MAX_FRACTION = 0.1
 
 
 def unedited(x: Tensor) -> Tensor:
@@ -30,14 +30,14 @@ def unedited(x: Tensor) -> Tensor:
     return torch.arange(x.shape[2], device=x.device).expand(len(x), -1)
 
 
-def render(x: Tensor, plan: Tensor, *, turned: bool = True) -> Tensor:
+def render(x: Tensor, plan: Tensor, *, complements: bool = True) -> Tensor:
     """The view (B, 4, L) that a plan (B, L) describes; differentiable in `x`.
 
-    With ``turned=False`` the plan holds no complements, which saves a third of the time.
+    ``complements=False`` states that the plan has no complements, which saves a third of the time.
     """
     letters = torch.eye(4, dtype=x.dtype, device=x.device).expand(len(x), -1, -1)
     columns = torch.cat([x, letters], dim=2)
-    if not turned:
+    if not complements:
         return columns.gather(2, plan[:, None].expand(-1, 4, -1))
     other_strand = plan < 0
     view = columns.gather(2, torch.where(other_strand, ~plan, plan)[:, None].expand(-1, 4, -1))
@@ -45,39 +45,45 @@ def render(x: Tensor, plan: Tensor, *, turned: bool = True) -> Tensor:
 
 
 def sequence_lengths(x: Tensor) -> Tensor:
-    """Bases of each sequence of a batch (B, 4, L), int64 (B,)."""
-    # On a CPU the maximum takes a quarter of the time of (x != 0).any().
+    """Number of bases of each sequence of a batch (B, 4, L), int64 (B,)."""
+    # On a CPU four times faster than (x != 0).any().
     return (x.abs().amax(dim=1) > 0).sum(dim=1)
 
 
 def reverse_complement(plan: Tensor, lengths: Tensor, chosen: Tensor) -> Tensor:
-    """Read the other strand of the `chosen` sequences, bool (B,); sequences keep their first position.
+    """Replace the `chosen` sequences by their reverse complement; padding stays at the end.
 
     Parameters
     ----------
     plan : Tensor, int64, shape (B, L)
     lengths : Tensor, int64, shape (B,)
-        Bases of each sequence, in this function and those below.
+        Number of bases of each sequence, in this function and those below.
+    chosen : Tensor, bool, shape (B,)
+
+    Returns
+    -------
+    Tensor, int64, shape (B, L)
+        The new plan, in this function and those below.
     """
     position, n = _positions(plan), lengths[:, None]
-    turned = chosen[:, None] & (position < n)
-    return _complement(plan.gather(1, torch.where(turned, n - 1 - position, position)), turned)
+    reversed_ = chosen[:, None] & (position < n)
+    return _complement(plan.gather(1, torch.where(reversed_, n - 1 - position, position)), reversed_)
 
 
 def mutate(plan: Tensor, letters: Tensor, redrawn: Tensor) -> Tensor:
-    """Put `letters` (0 to 3 for A C G T), int64 (B, L), where `redrawn`, bool (B, L)."""
+    """Write `letters` (0 to 3 for A C G T), int64 (B, L), at the positions `redrawn`, bool (B, L)."""
     return torch.where(redrawn, plan.shape[1] + letters, plan)
 
 
 def delete(plan: Tensor, lengths: Tensor, start: Tensor, size: Tensor, letters: Tensor) -> Tensor:
-    """Remove bases start to start + size - 1; `letters` fill up, half at each end (the odd one at the last).
+    """Delete bases start to start + size - 1; the ends are filled with `letters`, half at each end.
 
     Parameters
     ----------
     start, size : Tensor, int64, shape (B,)
-        With start + size at most the length; size 0 changes nothing.
+        start + size is at most the length; size 0 changes nothing. For an odd size the last end gets one more letter.
     letters : Tensor, int64, shape (B, L)
-        The letter that a position takes if it is filled up.
+        The letters of filled positions.
     """
     position, n, start, size = _positions(plan), lengths[:, None], start[:, None], size[:, None]
     left = size // 2
@@ -88,7 +94,7 @@ def delete(plan: Tensor, lengths: Tensor, start: Tensor, size: Tensor, letters: 
 
 
 def insert(plan: Tensor, lengths: Tensor, start: Tensor, size: Tensor, letters: Tensor) -> Tensor:
-    """Put `size` of the `letters` before base `start`; what is pushed past the sequence's end is lost. See `delete`."""
+    """Insert `size` of the `letters` before base `start`; bases moved beyond the end are dropped. See `delete`."""
     position, n, start, size = _positions(plan), lengths[:, None], start[:, None], size[:, None]
     after = (position >= start + size) & (position < n)
     between = (position >= start) & (position < start + size)
@@ -96,53 +102,66 @@ def insert(plan: Tensor, lengths: Tensor, start: Tensor, size: Tensor, letters: 
 
 
 def translocate(plan: Tensor, lengths: Tensor, shift: Tensor) -> Tensor:
-    """Cut each sequence in two and swap the parts: base i moves to i + shift, modulo the length; shift int64 (B,)."""
+    """Rotate each sequence: base i moves to i + shift modulo the length; shift is int64, (B,)."""
     position, n = _positions(plan), lengths[:, None]
     source = (position - shift[:, None]) % n.clamp_min(1)
     return plan.gather(1, torch.where(position < n, source, position))
 
 
 def invert(plan: Tensor, start: Tensor, size: Tensor) -> Tensor:
-    """Replace bases start to start + size - 1 by their reverse complement; start and size int64 (B,)."""
+    """Replace bases start to start + size - 1 by their reverse complement; start and size are int64, (B,)."""
     position, start, size = _positions(plan), start[:, None], size[:, None]
-    turned = (position >= start) & (position < start + size)
-    return _complement(plan.gather(1, torch.where(turned, 2 * start + size - 1 - position, position)), turned)
+    inverted = (position >= start) & (position < start + size)
+    return _complement(plan.gather(1, torch.where(inverted, 2 * start + size - 1 - position, position)), inverted)
 
 
 class DNAEdit(ViewMaker):
-    """What the edits share: they rewrite plans, so that several can follow one another at the price of one.
+    """Base class of the edits. They change plans, so several edits need a single gather.
 
     Attributes
     ----------
-    turns : bool
-        Whether the edit makes complements.
+    complements : bool
+        Whether the edit writes complements.
     """
 
-    turns: bool = False
+    complements: bool = False
 
     def edit(
         self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
     ) -> Tensor:
-        """The plan after this edit of the `chosen` sequences, bool (B,), with parameters drawn for each of them.
+        """Apply the edit to the `chosen` sequences, with parameters drawn for each of them.
 
-        `like` is any floating-point tensor on the device of the batch.
+        Parameters
+        ----------
+        plan : Tensor, int64, shape (B, L)
+        lengths : Tensor, int64, shape (B,)
+            Number of bases of each sequence.
+        chosen : Tensor, bool, shape (B,)
+        like : Tensor
+            Any floating-point tensor on the device of the batch.
+        generator : torch.Generator, optional
+
+        Returns
+        -------
+        Tensor, int64, shape (B, L)
+            The new plan.
         """
         raise NotImplementedError
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         lengths = sequence_lengths(x)
         plan = self.edit(unedited(x), lengths, torch.ones_like(lengths, dtype=torch.bool), x, generator)
-        return render(x, plan, turned=self.turns)
+        return render(x, plan, complements=self.complements)
 
 
 class ReverseComplement(DNAEdit):
-    """The other strand of a sequence, with probability `p` (EvoAug: 0.5)."""
+    """The reverse complement of a sequence, with probability `p` (EvoAug: 0.5)."""
 
-    turns = True
+    complements = True
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        self.p = _share("p", p, 1.0)
+        self.p = _check_fraction("p", p, 1.0)
 
     def edit(
         self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
@@ -152,16 +171,22 @@ class ReverseComplement(DNAEdit):
 
 
 class Mutation(DNAEdit):
-    """Single bases change, each on its own, with probability `rate` (EvoAug: 0.05).
+    """Single bases changed independently with probability `rate` (EvoAug: 0.05).
 
-    As in EvoAug a site is redrawn uniformly from the four letters with probability 4/3 of `rate`, since a quarter of
-    the draws are silent: of known bases the share `rate` changes. An N becomes a base with probability 4/3 of `rate`.
-    At 0.75, the most there is, the view is random DNA. EvoAug redraws the same number of sites in every sequence.
+    As in EvoAug each position is drawn again from the four letters with probability 4/3 `rate`; a quarter of these
+    draws do not change the base, so a base changes with probability `rate`. An N becomes a base with probability
+    4/3 `rate`. At the maximum, 0.75, the view is random DNA. Unlike here, EvoAug draws the same number of positions in
+    every sequence.
+
+    Parameters
+    ----------
+    rate : float
+        0 to 0.75.
     """
 
     def __init__(self, rate: float = 0.05) -> None:
         super().__init__()
-        self.rate = _share("rate", rate, 0.75)
+        self.rate = _check_fraction("rate", rate, 0.75)
 
     def edit(
         self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
@@ -172,8 +197,19 @@ class Mutation(DNAEdit):
         return mutate(plan, randint(4, shape, like, generator), redrawn & real)
 
 
-class StretchEdit(DNAEdit):
-    """An edit of a random stretch: `minimum` to `maximum` bases, and at most a tenth of the sequence."""
+class SegmentEdit(DNAEdit):
+    """Base class of edits of a random segment.
+
+    Parameters
+    ----------
+    minimum, maximum : int
+        Range of the segment's length in bases; it is at most a tenth of the sequence.
+
+    Raises
+    ------
+    InputError
+        Not ``0 <= minimum <= maximum``.
+    """
 
     def __init__(self, minimum: int = 0, maximum: int = 20) -> None:
         super().__init__()
@@ -182,13 +218,13 @@ class StretchEdit(DNAEdit):
         self.minimum, self.maximum = minimum, maximum
 
     def sizes(self, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Bases to edit in each sequence, int64 (B,): uniform from minimum to maximum, 0 where not chosen."""
-        most = (lengths * LARGEST_SHARE).long().clamp_max(self.maximum)
-        return torch.where(chosen, _uniform(most.clamp_max(self.minimum), most, like, generator), 0)
+        """Lengths of the segments, int64 (B,): uniform from minimum to maximum, 0 for sequences not chosen."""
+        largest = (lengths * MAX_FRACTION).long().clamp_max(self.maximum)
+        return torch.where(chosen, _uniform(largest.clamp_max(self.minimum), largest, like, generator), 0)
 
 
-class Deletion(StretchEdit):
-    """A random stretch is lost; random bases fill up, half at each end (EvoAug: up to 20 bases). See `StretchEdit`."""
+class Deletion(SegmentEdit):
+    """A random segment deleted, the ends filled with random bases (EvoAug: up to 20 bases). See `SegmentEdit`."""
 
     def edit(
         self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
@@ -198,10 +234,10 @@ class Deletion(StretchEdit):
         return delete(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
 
 
-class Insertion(StretchEdit):
-    """Random bases come in at a random place and the end is trimmed (EvoAug: up to 20 bases). See `StretchEdit`.
+class Insertion(SegmentEdit):
+    """Random bases inserted at a random position, the end trimmed (EvoAug: up to 20 bases). See `SegmentEdit`.
 
-    EvoAug lengthens every sequence by `maximum` instead, with random bases around it.
+    EvoAug instead lengthens every sequence by `maximum`, with random bases at its ends.
     """
 
     def edit(
@@ -212,8 +248,11 @@ class Insertion(StretchEdit):
         return insert(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
 
 
-class Translocation(StretchEdit):
-    """A stretch from one end moves to the other, a roll left or right (EvoAug: by up to 20). See `StretchEdit`."""
+class Translocation(SegmentEdit):
+    """The sequence rotated left or right: a segment moves from one end to the other (EvoAug: up to 20 bases).
+
+    See `SegmentEdit`.
+    """
 
     def edit(
         self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
@@ -223,10 +262,10 @@ class Translocation(StretchEdit):
         return translocate(plan, lengths, torch.where(left, -size, size))
 
 
-class Inversion(StretchEdit):
-    """A random stretch is replaced by its reverse complement (in EvoAug's code up to 30 bases). See `StretchEdit`."""
+class Inversion(SegmentEdit):
+    """A random segment replaced by its reverse complement (in EvoAug's code up to 30 bases). See `SegmentEdit`."""
 
-    turns = True
+    complements = True
 
     def edit(
         self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
@@ -236,12 +275,18 @@ class Inversion(StretchEdit):
 
 
 class DNANoise(ViewMaker):
-    """Gaussian noise on the four channels of the bases, none on padding: x + std * e (EvoAug: std 0.2)."""
+    """Gaussian noise on the four channels of the bases, none on padding: x + std * e (EvoAug: std 0.2).
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation, at least 0.
+    """
 
     def __init__(self, std: float = 0.2) -> None:
         super().__init__()
         if not std >= 0:
-            raise InputError(f"std = {std}: expected a standard deviation of 0 or more, in units of the one-hot code")
+            raise InputError(f"std = {std}: expected a standard deviation of at least 0, in units of the one-hot code")
         self.std = std
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -251,14 +296,19 @@ class DNANoise(ViewMaker):
 class DNAMixup(ViewMaker):
     """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3).
 
-    Positions that either sequence does not have stay as they are in x, so that no column is dimmed by padding.
+    Positions beyond the end of one of the two sequences are not mixed.
+
+    Parameters
+    ----------
+    minimum : float
+        Least weight of the sample, 0 to 1.
     """
 
     needs_pool = True
 
     def __init__(self, minimum: float = 0.9) -> None:
         super().__init__()
-        self.minimum = _share("minimum", minimum, 1.0)
+        self.minimum = _check_fraction("minimum", minimum, 1.0)
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
@@ -268,45 +318,50 @@ class DNAMixup(ViewMaker):
         other = pool[randint(len(pool), (len(x),), x, generator)]
         other = F.pad(other, (0, x.shape[2] - other.shape[2]))
         both = real_positions(x) & real_positions(other)
-        share = (1 - self.minimum) * rand((len(x), 1), x, generator) * both
-        return x + share[:, None] * (other - x)
+        weight = (1 - self.minimum) * rand((len(x), 1), x, generator) * both
+        return x + weight[:, None] * (other - x)
 
 
 class DNAViews(ViewMaker):
-    """The DNA recipe: one to `most` edits of each sequence, then perhaps the other strand, then perhaps noise.
+    """The DNA recipe: random edits of each sequence, the reverse complement with some probability, optional noise.
 
-    EvoAug in one gather for the whole batch: of each sequence a random number of edits, 1 to `most`, applied in the
-    order of the list. EvoAug draws strand and noise from the same list; here they come on top.
+    EvoAug with one gather for the whole batch: 1 to `max_edits` random edits per sequence, applied in the order of the
+    list. EvoAug draws the reverse complement and noise from the same list; here they are applied in addition.
 
     Parameters
     ----------
     edits : sequence of DNAEdit, optional
-        Default: deletion, insertion, translocation and mutation as in EvoAug's example (no inversion).
-    most : int
-        Edits of a sequence at most (EvoAug: 2). 0 or no edits: strand and noise alone.
+        Default: deletion, insertion, translocation and mutation, as in EvoAug's example (no inversion).
+    max_edits : int
+        Largest number of edits per sequence (EvoAug: 2). With 0, or without edits: only reverse complement and noise.
     strand : float
         Probability of the reverse complement.
     noise : float
-        Standard deviation of Gaussian noise; 0: columns stay one-hot.
+        Standard deviation of Gaussian noise; 0 means none.
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
     """
 
     def __init__(
-        self, edits: Sequence[DNAEdit] | None = None, *, most: int = 2, strand: float = 0.5, noise: float = 0.0
+        self, edits: Sequence[DNAEdit] | None = None, *, max_edits: int = 2, strand: float = 0.5, noise: float = 0.0
     ) -> None:
         super().__init__()
         if edits is None:
             edits = [Deletion(), Insertion(), Translocation(), Mutation()]
-        if most < 0:
-            raise InputError(f"most = {most}: expected the number of edits of a sequence at most, 0 or more")
+        if max_edits < 0:
+            raise InputError(f"max_edits = {max_edits}: expected the largest number of edits per sequence, at least 0")
         self.edits = torch.nn.ModuleList(edits)
-        self.most = min(most, len(edits))
+        self.max_edits = min(max_edits, len(edits))
         self.strand, self.noise = ReverseComplement(strand), DNANoise(noise)
 
     def choose(self, n: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Which edits each of n sequences gets, bool (n, edits): a random subset of 1 to `most`."""
-        if self.most == 0:
+        """Which edits each of n sequences gets, bool (n, edits): a random subset of 1 to `max_edits`."""
+        if self.max_edits == 0:
             return torch.zeros(n, len(self.edits), dtype=torch.bool, device=like.device)
-        number = 1 + randint(self.most, (n, 1), like, generator)
+        number = 1 + randint(self.max_edits, (n, 1), like, generator)
         rank = rand((n, len(self.edits)), like, generator).argsort(dim=1).argsort(dim=1)
         return rank < number
 
@@ -329,13 +384,13 @@ def _complement(plan: Tensor, where: Tensor) -> Tensor:
 
 
 def _uniform(low: Tensor, high: Tensor, like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Integers from low to high, both included, int64 (B,)."""
+    """Uniform integers from low to high, inclusive, int64 (B,)."""
     draw = torch.rand(low.shape, device=like.device, generator=generator)
-    # In float32 a draw just below 1 can round up to the next integer.
+    # In float32 a draw just below 1 can be rounded up to the next integer.
     return torch.minimum(low + (draw * (high - low + 1)).long(), high)
 
 
-def _share(name: str, value: float, most: float) -> float:
-    if not 0 <= value <= most:
-        raise InputError(f"{name} = {value}: expected a number from 0 to {most:g}")
+def _check_fraction(name: str, value: float, largest: float) -> float:
+    if not 0 <= value <= largest:
+        raise InputError(f"{name} = {value}: expected a number from 0 to {largest:g}")
     return value

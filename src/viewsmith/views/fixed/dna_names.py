@@ -1,4 +1,4 @@
-"""The edits of DNA under the names that users write."""
+"""Registered names of the DNA view makers."""
 
 from __future__ import annotations
 
@@ -23,41 +23,39 @@ from viewsmith.views.fixed.dna import (
 
 def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
     if options["mutation_rate"] > 0.75:
-        # Three of four letters drawn at random differ from the one that was there.
-        raise InputError(
-            f"mutation_rate is {options['mutation_rate']}, expected at most 0.75, where no letter is known"
-        )
+        # A random letter differs from the original one with probability 3/4.
+        raise InputError(f"mutation_rate is {options['mutation_rate']}, expected at most 0.75 (random letters)")
 
 
 @register(
     "view maker",
     "dna",
-    help="one or more edits of a list and perhaps the other strand (EvoAug)",
+    help="one or more random edits, and the reverse complement half of the time (EvoAug)",
     domains="dna",
     source="Lee et al. 2023",
     check=_check_rate,
 )
 def _dna(context: ViewContext, *, max_edits: int = 2, mutation_rate: float = 0.05) -> DNAViews:
     edits = [Deletion(), Insertion(), Translocation(), Mutation(mutation_rate)]
-    return DNAViews(edits, most=max_edits)
+    return DNAViews(edits, max_edits=max_edits)
 
 
-@register("view maker", "reverse-complement", help="the other strand, half of the time", domains="dna")
+@register("view maker", "reverse-complement", help="the reverse complement, half of the time", domains="dna")
 def _reverse_complement(context: ViewContext) -> ReverseComplement:
     return ReverseComplement()
 
 
-@register("view maker", "mutation", help="a fraction of the letters redrawn", domains="dna", check=_check_rate)
+@register("view maker", "mutation", help="a fraction of the letters changed", domains="dna", check=_check_rate)
 def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
     return Mutation(mutation_rate)
 
 
-@register("view maker", "insertion", help="random letters inserted", domains="dna")
+@register("view maker", "insertion", help="random letters inserted at a random position", domains="dna")
 def _insertion(context: ViewContext) -> Insertion:
     return Insertion()
 
 
-@register("view maker", "deletion", help="a stretch deleted", domains="dna")
+@register("view maker", "deletion", help="a random segment deleted", domains="dna")
 def _deletion(context: ViewContext) -> Deletion:
     return Deletion()
 
@@ -67,7 +65,7 @@ def _translocation(context: ViewContext) -> Translocation:
     return Translocation()
 
 
-@register("view maker", "inversion", help="a stretch replaced by its reverse complement", domains="dna")
+@register("view maker", "inversion", help="a random segment replaced by its reverse complement", domains="dna")
 def _inversion(context: ViewContext) -> Inversion:
     return Inversion()
 

@@ -1,4 +1,4 @@
-"""The recipes of images under the names that users write."""
+"""Registered names of the image view makers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _recipe(
 @register(
     "view maker",
     "simclr",
-    help="random crop, flip, color jitter, gray",
+    help="random crop, flip, color jitter, grayscale",
     domains="images",
     source="Chen et al. 2020",
 )
@@ -52,7 +52,7 @@ def _simclr(
 @register(
     "view maker",
     "byol",
-    help="two different recipes: blur and solarization too",
+    help="a different recipe for each view, with blur and solarization",
     domains="images",
     source="Grill et al. 2020",
 )
@@ -69,7 +69,7 @@ def _byol(
 @register(
     "view maker",
     "moco",
-    help="MoCo v2's crops, colors and blur",
+    help="crops, color jitter and blur of MoCo v2",
     domains="images",
     source="Chen, Fan et al. 2020",
 )
@@ -92,7 +92,7 @@ def _local_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str
 @register(
     "view maker",
     "multicrop",
-    help="two full and several small crops, for frameworks that take local views",
+    help="two full crops and several small ones, for frameworks with local views",
     domains="images",
     source="Caron et al. 2020",
     local_views=True,

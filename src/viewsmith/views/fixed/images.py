@@ -1,4 +1,4 @@
-"""Fixed view makers for images: crop, flip, colors, blur and solarization of a whole batch, and the known recipes.
+"""Fixed view makers for images: batched crop, flip, color jitter, blur and solarization, and the published recipes.
 
 Parameters are drawn for all images at once (`ImageViews.draw`) and applied in a few passes (`ImageViews.render`), in
 torchvision's order: crop, flip, colors, gray, blur, solarize.
@@ -25,7 +25,7 @@ Range = tuple[float, float]
 
 @dataclass
 class ImageDraws:
-    """What was drawn for N views.
+    """The drawn parameters of N views.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class ImageDraws:
         Top, left, height, width in pixels.
     flip : bool Tensor, shape (N,)
     brightness, contrast, saturation, hue : Tensor, shape (N,)
-        1, 1, 1 and 0 where nothing is jittered; saturation 0 where the view is gray.
+        1, 1, 1 and 0 without color jitter; saturation 0 for gray views.
     sigma : Tensor, shape (N,)
-        Of the blur, in pixels; 0: none.
+        Standard deviation of the blur in pixels; 0 for no blur.
     threshold : Tensor, shape (N,)
-        Of the solarization; infinite: none.
+        Threshold of the solarization; infinite for no solarization.
     """
 
     boxes: Tensor
@@ -51,15 +51,15 @@ class ImageDraws:
 
 
 class ImageViews(ViewMaker):
-    """Random resized crop, flip, color jitter, gray, blur and solarization, drawn for each image by itself.
+    """Random resized crop, flip, color jitter, grayscale, blur and solarization, drawn independently for each image.
 
-    The color operations are one matrix per image and clamp to the range of pixels once, after all of them;
-    images of one channel skip saturation, hue and gray. Differentiable in the images.
+    The color operations are one matrix per image; values are clamped to the range of pixels once, after all of them.
+    Saturation, hue and grayscale have no effect on images with one channel. Differentiable in the images.
 
     Parameters
     ----------
     scale : (float, float)
-        Range of the share of the area that a crop shows.
+        Range of the fraction of the area that a crop shows.
     ratio : (float, float)
         Range of a crop's width / height.
     flip : float
@@ -69,24 +69,24 @@ class ImageViews(ViewMaker):
     brightness, contrast, saturation : float
         Strengths: factors are uniform on [max(0, 1 - strength), 1 + strength].
     hue : float
-        Strength, at most 1/2: turns are uniform on [-hue, hue].
+        Strength, at most 1/2: the rotation of the hue, in turns, is uniform on [-hue, hue].
     gray : float
-        Probability that a view loses its colors.
+        Probability that a view is converted to grayscale.
     blur : float
-        Probability of a Gaussian blur, over a tenth of the shorter side (`blur_size`).
+        Probability of a Gaussian blur; its kernel is a tenth of the shorter side (`blur_size`).
     sigma : (float, float)
         Range of the blur's standard deviation in pixels.
     solarize : float
         Probability of solarization.
     threshold : float
-        Pixels from here on, in [0, 1], are mirrored by it.
+        In [0, 1]; solarization replaces pixels at or above it by 1 - pixel.
     mean, std : float or sequence of float
-        The scaling of the batches, for all channels or for each: (pixel - mean) / std with pixels in [0, 1].
+        Scaling of the images, for all channels or per channel: (pixel - mean) / std with pixels in [0, 1].
 
     Raises
     ------
     InputError
-        A setting outside its range; a batch that is not (B, 1 or 3, H, W) with sides of 2 pixels and more.
+        A setting is out of range, or a batch does not have the shape (B, 1 or 3, H, W) with H and W at least 2.
     """
 
     mean: Tensor
@@ -113,20 +113,20 @@ class ImageViews(ViewMaker):
         std: float | Sequence[float] = 1.0,
     ) -> None:
         super().__init__()
-        shares = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
-        for name, value in {**shares, "threshold": threshold}.items():
-            _within(name, value, 0, 1)
+        probabilities = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
+        for name, value in {**probabilities, "threshold": threshold}.items():
+            _check_number(name, value, 0, 1)
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
-            _within(name, value, 0, math.inf)
-        _within("hue", hue, 0, 0.5)
-        self.scale, self.ratio = _range("scale", scale, 1.0), _range("ratio", ratio)
-        self.sigma, self.threshold = _range("sigma", sigma), threshold
-        self.flip, self.jitter, self.gray, self.blur, self.solarize = shares.values()
+            _check_number(name, value, 0, math.inf)
+        _check_number("hue", hue, 0, 0.5)
+        self.scale, self.ratio = _check_range("scale", scale, 1.0), _check_range("ratio", ratio)
+        self.sigma, self.threshold = _check_range("sigma", sigma), threshold
+        self.flip, self.jitter, self.gray, self.blur, self.solarize = probabilities.values()
         self.recolors = jitter > 0 or gray > 0 or solarize > 0
         strengths = torch.tensor([brightness, contrast, saturation])
         low = [*(1 - strengths).clamp_min(0), -hue]
         high = [*(1 + strengths), hue]
-        # Buffers, so that they go where the model goes; not saved: they are settings.
+        # Buffers, so that they follow the model to its device; not saved, because they are settings.
         self.register_buffer("jitter_ranges", torch.tensor([low, high, [1, 1, 1, 0]])[:, :, None], persistent=False)
         self.register_buffer("mean", torch.tensor(mean).view(-1).float(), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1).float(), persistent=False)
@@ -138,14 +138,14 @@ class ImageViews(ViewMaker):
         return self.render(x, self.draw(len(x), x, generator))
 
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
-        first, shown = self._seen(pair.first, generator)
-        second, other = self._seen(pair.second, generator)
-        # Of views that were cropped before, the boxes are not those of the sample.
-        crops = None if pair.crops is not None else (shown, other)
+        first, first_crop = self._view_and_crop(pair.first, generator)
+        second, second_crop = self._view_and_crop(pair.second, generator)
+        # If the views were cropped before, these boxes do not refer to the sample.
+        crops = None if pair.crops is not None else (first_crop, second_crop)
         return Pair(first, second, pair.ids, pair.local, crops)
 
-    def _seen(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
-        """A view of each image, and what it shows."""
+    def _view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
+        """A view of each image, and the part of the image that it shows."""
         self.check(x)
         draws = self.draw(len(x), x, generator)
         height, width = x.shape[2:]
@@ -158,7 +158,7 @@ class ImageViews(ViewMaker):
         return views.view(len(x), number, *views.shape[1:])
 
     def draw(self, n: int, x: Tensor, generator: torch.Generator | None = None) -> ImageDraws:
-        """Parameters of n views of images like `x`, (B, C, H, W), on its device and in its dtype."""
+        """Draw the parameters of n views of images like `x`, (B, C, H, W), on its device and in its dtype."""
         boxes = random_boxes(n, (x.shape[2], x.shape[3]), self.scale, self.ratio, x, generator)
         chance = rand((5, n), x, generator)
         low, high, neutral = self.jitter_ranges.to(x)
@@ -177,7 +177,7 @@ class ImageViews(ViewMaker):
         )
 
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
-        """The views that `draws` describe, (N, C, *size), scaled as `x` is; see `crop` for N."""
+        """The views with the parameters `draws`, (N, C, *size), scaled like `x`; see `crop` for N."""
         with torch.autocast(x.device.type, enabled=False):
             y = crop(x, draws.boxes, size, draws.flip)
             if self.recolors:
@@ -192,33 +192,38 @@ class ImageViews(ViewMaker):
         return y
 
     def check(self, x: Tensor) -> None:
-        """Refuse what is no batch of images."""
+        """Raise InputError if `x` is not a batch of images."""
         if x.ndim != 4 or x.shape[1] not in (1, 3) or min(x.shape[2:]) < 2 or not x.is_floating_point():
             raise InputError(
                 f"a batch of shape {tuple(x.shape)}, {x.dtype}: image views need images (B, C, H, W) as floating-point "
-                "numbers, C 1 or 3, H and W 2 or more"
+                "numbers, C 1 or 3, H and W at least 2"
             )
         if {len(self.mean), len(self.std)} - {1, x.shape[1]}:
             raise InputError(
-                f"mean and std of {len(self.mean)} and {len(self.std)} channels for images of {x.shape[1]}: "
-                "give one number, or one for each channel"
+                f"mean and std have {len(self.mean)} and {len(self.std)} values for images with {x.shape[1]} channels: "
+                "give one number, or one per channel"
             )
 
 
 class PairedImageViews(ViewMaker):
-    """Views whose two sides are made differently, and small crops beside them (multi-crop).
+    """Different view makers for the two views of a pair, and optionally additional small crops (multi-crop).
 
-    Alone it makes second views. Small crops are taken from the first side's samples.
+    Called on samples, it makes second views. Small crops are made from the samples of the first views.
 
     Parameters
     ----------
     first, second : ImageViews
     local : ImageViews, optional
-        Makes the small crops.
+        View maker of the small crops.
     number : int
-        Small crops of each image.
+        Small crops per image.
     size : (int, int)
-        Their height and width.
+        Height and width of the small crops.
+
+    Raises
+    ------
+    InputError
+        `number` or `size` is out of range.
     """
 
     def __init__(
@@ -232,7 +237,7 @@ class PairedImageViews(ViewMaker):
     ) -> None:
         super().__init__()
         if local is not None and (number < 1 or min(size) < 2):
-            raise InputError(f"{number} small crops of {size}: expected 1 or more, with sides of 2 pixels or more")
+            raise InputError(f"{number} small crops of {size} pixels: expected at least 1, of at least 2 x 2 pixels")
         self.first, self.second, self.local = first, second, local
         self.number, self.size = number, size
 
@@ -243,17 +248,17 @@ class PairedImageViews(ViewMaker):
         local = pair.local
         if self.local is not None:
             if local is not None:
-                raise InputError("the pair has small crops already: use one multi-crop view maker, not two")
+                raise InputError("the pair already has small crops: use only one multi-crop view maker")
             local = self.local.crops(pair.first, self.number, self.size, generator)
-        first, shown = self.first._seen(pair.first, generator)
-        second, other = self.second._seen(pair.second, generator)
-        return Pair(first, second, pair.ids, local, None if pair.crops is not None else (shown, other))
+        first, first_crop = self.first._view_and_crop(pair.first, generator)
+        second, second_crop = self.second._view_and_crop(pair.second, generator)
+        return Pair(first, second, pair.ids, local, None if pair.crops is not None else (first_crop, second_crop))
 
 
-# Sources of every number: the table in docs/images.md.
+# Settings of the first view, of the second (if different) and of small crops. For sources see docs/images.md.
 _JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1, "jitter": 0.8, "gray": 0.2}
 _BYOL = _JITTER | {"saturation": 0.2}
-_SIDES: dict[str, list[dict[str, Any]]] = {
+_RECIPES: dict[str, list[dict[str, Any]]] = {
     "simclr": [_JITTER | {"scale": (0.08, 1.0), "blur": 0.5}],
     "moco": [_JITTER | {"scale": (0.2, 1.0), "blur": 0.5}],
     "byol": [_BYOL | {"scale": (0.08, 1.0), "blur": 1.0}, _BYOL | {"scale": (0.08, 1.0), "blur": 0.1, "solarize": 0.2}],
@@ -277,80 +282,86 @@ def image_recipe(
     std: float | Sequence[float] = 1.0,
     **settings: Any,
 ) -> ViewMaker:
-    """The view maker of a known recipe; its numbers and their sources are in docs/images.md.
+    """The view maker of a published recipe; docs/images.md lists its settings and their sources.
 
     Parameters
     ----------
     name : {"simclr", "moco", "byol", "multicrop"}
-        ``simclr``: blur for sides of 64 and more only. ``byol`` and ``multicrop`` (DINO's) treat the two sides of a
-        pair differently; ``multicrop`` adds small crops.
+        ``simclr`` has blur only for images of at least 64 x 64 pixels. ``byol`` and ``multicrop`` (DINO's recipe) have
+        different settings for the two views of a pair; ``multicrop`` adds small crops.
     size : int or (int, int)
         Side, or height and width, of the images.
     strength : float
-        Multiplies the four strengths of the jitter (ImageNet SimCLR: 2).
+        Factor of the four strengths of the color jitter (2 for SimCLR on ImageNet).
     crops : int
-        ``multicrop``: number of small crops.
+        Number of small crops (``multicrop``).
     local_size : int or (int, int), optional
-        ``multicrop``: their size; default 96/224 of the images' in multiples of 4, at least 8.
+        Size of the small crops (``multicrop``). Default: 96/224 of the size of the images, rounded to a multiple of 4,
+        at least 8.
     local_scale : (float, float), optional
-        ``multicrop``: range of the area they show; default (0.05, 0.4).
+        Range of the fraction of the area that small crops show (``multicrop``). Default: (0.05, 0.4).
     mean, std : float or sequence of float
-        The scaling of the batches; see `ImageViews`.
+        Scaling of the images; see `ImageViews`.
     **settings
-        Any other setting of `ImageViews`, for all sides; `scale` is that of the full crops.
+        Other arguments of `ImageViews`, for all views; `scale` applies to the full crops.
+
+    Returns
+    -------
+    ViewMaker
 
     Raises
     ------
     InputError
-        An unknown recipe or setting, or a setting outside its range.
+        Unknown recipe or setting, or a setting is out of range.
     """
-    if name not in _SIDES:
-        raise InputError(f"image recipe {name!r}: expected one of {', '.join(_SIDES)}")
+    if name not in _RECIPES:
+        raise InputError(f"image recipe {name!r}: expected one of {', '.join(_RECIPES)}")
     known = inspect.signature(ImageViews).parameters
     if unknown := sorted(settings.keys() - known.keys()):
         raise InputError(f"image recipe {name!r} has no setting {unknown[0]!r}: expected some of {', '.join(known)}")
-    _within("strength", strength, 0, math.inf)
-    image = _sides("size", size)
-    sides = [side | settings for side in _SIDES[name]]
-    for side in sides:
+    _check_number("strength", strength, 0, math.inf)
+    image = _height_and_width("size", size)
+    recipe = [view | settings for view in _RECIPES[name]]
+    for view in recipe:
         for color in ("brightness", "contrast", "saturation", "hue"):
-            side[color] *= strength
+            view[color] *= strength
     if name == "simclr" and "blur" not in settings and min(image) < 64:
-        sides[0]["blur"] = 0.0
+        recipe[0]["blur"] = 0.0
     if name == "multicrop":
-        sides[2]["scale"] = local_scale or _SIDES[name][2]["scale"]
-    makers = [ImageViews(mean=mean, std=std, **side) for side in sides]
+        recipe[2]["scale"] = local_scale or _RECIPES[name][2]["scale"]
+    makers = [ImageViews(mean=mean, std=std, **view) for view in recipe]
     if len(makers) == 1:
         return makers[0]
-    small = (local_size and _sides("local_size", local_size)) or (_small(image[0]), _small(image[1]))
+    default_size = (_local_side(image[0]), _local_side(image[1]))
+    small = (local_size and _height_and_width("local_size", local_size)) or default_size
     return PairedImageViews(*makers, number=crops, size=small)
 
 
-def _small(side: int) -> int:
+def _local_side(side: int) -> int:
     return max(8, 4 * round(side * 96 / 224 / 4))
 
 
 def _blur_some(x: Tensor, sigma: Tensor) -> Tensor:
-    """`blur` of the images whose sigma is above 0 alone: in most recipes that is a tenth or a half of them."""
+    """`blur` applied only to images with sigma above 0, which in most recipes are a tenth or a half of the batch."""
     rows = sigma.nonzero()[:, 0]
     return x.index_copy(0, rows, blur(x[rows], sigma[rows])) if len(rows) else x
 
 
-def _sides(name: str, size: int | tuple[int, int]) -> tuple[int, int]:
+def _height_and_width(name: str, size: int | tuple[int, int]) -> tuple[int, int]:
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 2:
-        raise InputError(f"{name} = {size}: expected a side, or height and width, of 2 pixels or more")
+        raise InputError(f"{name} = {size}: expected a side, or height and width, of at least 2 pixels")
     return height, width
 
 
-def _within(name: str, value: float, low: float, high: float) -> None:
+def _check_number(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        expected = f"from {low:g} to {high:g}" if high < math.inf else f"of {low:g} or more"
+        expected = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
         raise InputError(f"{name} = {value}: expected a number {expected}")
 
 
-def _range(name: str, values: Range, most: float = math.inf) -> Range:
-    if len(values) != 2 or not (0 < values[0] <= values[1] <= most and values[1] < math.inf):
-        limit = f" and up to {most:g}" if most < math.inf else ""
+def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
+    if len(values) != 2 or not (0 < values[0] <= values[1] <= largest and values[1] < math.inf):
+        limit = f" and up to {largest:g}" if largest < math.inf else ""
         raise InputError(f"{name} = {values}: expected two numbers, low to high, above 0{limit}")
     return values

@@ -1,4 +1,4 @@
-"""Noise on representations instead of on samples (SimGCL, named SimCL in the PiNDA paper)."""
+"""Noise on representations instead of samples (SimGCL, named SimCL in the PiNDA paper)."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ from viewsmith.views.base import rand
 
 
 def representation_noise(h: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
-    """h + s * sign(h) * u / ||u|| with u uniform on [0, 1] (Yu et al. 2022, equation 7).
+    """``h + s * sign(h) * u / ||u||`` with u uniform on [0, 1] (Yu et al. 2022, equation 7).
 
     Parameters
     ----------
     h : Tensor, shape (B, n)
+        Representations.
     strength : float
-        s: the length of the noise, in the units of `h`.
+        s, the norm of the noise, in the units of `h`.
     generator : torch.Generator, optional
 
     Returns
     -------
     Tensor, shape (B, n)
-        Every feature keeps its sign, so that a representation stays in its orthant.
+        The signs of the features do not change.
     """
     u = rand(tuple(h.shape), h, generator)
     return h + strength * h.sign() * u / torch.linalg.vector_norm(u, dim=1, keepdim=True)
 
 
 class RepresentationNoise(nn.Module):
-    """`representation_noise` between encoder and head, in training alone; the identity in eval mode.
+    """`representation_noise` between encoder and head in training mode; the identity in evaluation mode.
 
-    A module between two others is given no generator, so this one has a stream of its own: a seed, and the number of
-    draws so far, both saved with the weights, so that a resumed training draws what it would have drawn.
+    A module between two others gets no generator, so this one has its own random stream: a seed and the number of
+    draws so far. Both are saved with the weights, so a resumed training draws the same numbers.
 
     Parameters
     ----------
     strength : float
-        Length of the noise, in the units of the representation.
+        Norm of the noise, in the units of the representation.
     seed : int, optional
-        Default: drawn like initial weights are.
+        Default: drawn from torch's global generator, like initial weights.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class RepresentationNoise(nn.Module):
             return h
         seed, draws = self.stream.tolist()
         self.stream[1] += 1
-        # Processes hold different rows, and a momentum copy, which no gradient reaches, starts from an equal stream:
-        # each needs noise of its own.
+        # Processes (which have different rows) and a momentum copy (which has no gradient) start from the same stream,
+        # but need different noise.
         path = "representation", draws, rank(), int(h.requires_grad)
         return representation_noise(h, self.strength, stream(seed, *path, device=h.device))

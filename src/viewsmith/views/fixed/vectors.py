@@ -1,4 +1,4 @@
-"""Fixed view makers for vectors: nothing is learned, everything is batched."""
+"""Fixed (not learned) view makers for vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Space = Callable[[Tensor], Tensor]
 
 
 def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | None) -> Tensor:
-    """Draws of mean 0 and variance 1, Gaussian or uniform, in the shape of `like`."""
+    """Gaussian or uniform draws with mean 0 and variance 1, in the shape of `like`."""
     if distribution == "gaussian":
         return randn(like, generator)
     return (2 * rand(tuple(like.shape), like, generator) - 1) * 3**0.5
@@ -32,14 +32,14 @@ class Identity(ViewMaker):
 
 
 class GaussianNoise(ViewMaker):
-    """Noise of one strength on every feature: x + s * e.
+    """Noise of the same strength on every feature: x + s * e.
 
     Parameters
     ----------
     strength : float
         s, the standard deviation of the noise in scaled units (1 is one standard deviation of the data).
     distribution : {"gaussian", "uniform"}
-        Shape of the noise, at the same standard deviation.
+        Distribution of the noise, with the same standard deviation.
     """
 
     def __init__(self, strength: float = 1.0, distribution: Noise = "gaussian") -> None:
@@ -51,10 +51,15 @@ class GaussianNoise(ViewMaker):
 
 
 class Corruption(ViewMaker):
-    """A random share of the features takes the values of other rows (SCARF: Bahri et al. 2022, Algorithm 1).
+    """A random fraction of the features replaced by values of other rows (SCARF: Bahri et al. 2022, Algorithm 1).
 
-    Each feature is replaced with probability `rate` by a draw from its empirical marginal: the value the same
-    feature has in a random row of the pool, independently for each feature.
+    Each feature is replaced with probability `rate` by a draw from its empirical marginal distribution: its value in a
+    random row of the pool, independently for each feature.
+
+    Parameters
+    ----------
+    rate : float
+        0 to 1.
     """
 
     needs_pool = True
@@ -75,7 +80,13 @@ class Corruption(ViewMaker):
 
 
 class Mixup(ViewMaker):
-    """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3)."""
+    """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3).
+
+    Parameters
+    ----------
+    minimum : float
+        Least weight of the sample, 0 to 1.
+    """
 
     needs_pool = True
 
@@ -92,7 +103,7 @@ class Mixup(ViewMaker):
 
 
 class NeighborGraph(ViewMaker):
-    """What the neighbor makers share: the exact k-nearest-neighbor graph of the pool, edges equally likely."""
+    """Base class of view makers that use the exact k-nearest-neighbor graph of the pool; edges are equally likely."""
 
     needs_pool = True
 
@@ -101,16 +112,16 @@ class NeighborGraph(ViewMaker):
     def __init__(self, k: int, space: Space | None, refreshed: bool) -> None:
         super().__init__()
         self.k, self.space = k, space
-        # Refreshed edges hang on the weights of an earlier step, so checkpoints have to hold them.
+        # Refreshed edges depend on the weights of an earlier step, so they are saved in checkpoints.
         self.register_buffer("edges", None, persistent=refreshed)
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
-        places = self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool)
-        self.edges = nearest_neighbors(places, self.k)
+        coordinates = self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool)
+        self.edges = nearest_neighbors(coordinates, self.k)
 
     def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
-        """Seek the neighbors of the pool anew, by what `encode` makes of it, (n, ...) to (n, d)."""
+        """Search the neighbors of the pool again, in the output of `encode`, which maps (n, ...) to (n, d)."""
         self.edges = nearest_neighbors(encode(self._pool()), self.k)
 
     def release(self) -> None:
@@ -124,7 +135,7 @@ class NeighborGraph(ViewMaker):
             return x if self.space is None else self.space(x)
         return apply_in_blocks(self.space or torch.nn.Flatten(), x)
 
-    def partners(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
+    def random_neighbors(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
         """A random neighbor of each sample: its row number in the pool, (B,)."""
         pool = self._pool()
         if index is None:
@@ -140,14 +151,14 @@ class NeighborGraph(ViewMaker):
 
 
 class Neighbors(NeighborGraph):
-    """The other end of an edge of the neighbor graph: one of the k rows most like the sample.
+    """A random neighbor of the sample in the k-nearest-neighbor graph.
 
     Parameters
     ----------
     k : int
-        Neighbors of each row; the graph is exact and leaves out the row itself.
+        Neighbors of each row, excluding the row itself.
     space : callable, optional
-        Maps rows to the coordinates, (n, d), in which neighbors are sought; default: the rows as they are.
+        Maps rows to the coordinates, (n, d), in which neighbors are searched. Default: the rows themselves.
     refreshed : bool
         Whether `refresh` will be called during training.
     """
@@ -158,32 +169,41 @@ class Neighbors(NeighborGraph):
         super().__init__(k, space, refreshed)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        return self.rows(self.partners(x, index, generator))
+        return self.rows(self.random_neighbors(x, index, generator))
 
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
-        """Whole rows change places here: the pair loss has to know whose row is shown."""
-        own, shown = pair.ids or (None, None)
-        shown = self.partners(pair.second, shown, generator)
-        return Pair(pair.first, self.rows(shown), None if own is None else (own, shown), pair.local)
+        """As in `ViewMaker`; the second view shows another row, so the ids of the pair change."""
+        first_ids, second_ids = pair.ids or (None, None)
+        neighbors = self.random_neighbors(pair.second, second_ids, generator)
+        ids = None if first_ids is None else (first_ids, neighbors)
+        return Pair(pair.first, self.rows(neighbors), ids, pair.local)
 
 
 class NeighborMix(NeighborGraph):
-    """The sample mixed with one of its k nearest rows: a x + (1 - a) x', a ~ U(minimum, 1); see `Neighbors`."""
+    """The sample mixed with one of its k nearest rows: a x + (1 - a) x', a ~ U(minimum, 1).
+
+    Parameters
+    ----------
+    k, space, refreshed
+        As in `Neighbors`.
+    minimum : float
+        Least weight of the sample, 0 to 1.
+    """
 
     def __init__(self, k: int = 10, minimum: float = 0.5, space: Space | None = None, refreshed: bool = False) -> None:
         super().__init__(k, space, refreshed)
         self.minimum = minimum
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        return _mix(x, self.rows(self.partners(x, index, generator)), self.minimum, generator)
+        return _mix(x, self.rows(self.random_neighbors(x, index, generator)), self.minimum, generator)
 
 
 def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | None) -> Tensor:
-    share = minimum + (1 - minimum) * rand((len(x), *[1] * (x.ndim - 1)), x, generator)
-    return share * x + (1 - share) * other
+    weight = minimum + (1 - minimum) * rand((len(x), *[1] * (x.ndim - 1)), x, generator)
+    return weight * x + (1 - weight) * other
 
 
-# ---- by name ---------------------------------------------------------------------------------------------------
+# ---- registered names ------------------------------------------------------------------------------------------
 
 
 @register("view maker", "identity", help="the sample itself")
@@ -194,7 +214,7 @@ def _identity(context: ViewContext) -> Identity:
 @register(
     "view maker",
     "noise",
-    help="Gaussian or uniform noise of one strength on every feature or pixel",
+    help="Gaussian or uniform noise of the same strength on every feature or pixel",
     domains=("vectors", "images"),
     searches="noise_strength",
 )
@@ -207,7 +227,7 @@ def _noise(
 @register(
     "view maker",
     "corruption",
-    help="a fraction of the features from other rows (SCARF)",
+    help="a fraction of the features replaced by values of other rows (SCARF)",
     domains="vectors",
     source="Bahri et al. 2022",
 )
@@ -240,7 +260,7 @@ def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_mi
 @register(
     "view maker",
     "neighbors",
-    help="the other end of an edge of the nearest-neighbor graph",
+    help="a random neighbor in the nearest-neighbor graph",
     neighbors=True,
     other_samples=True,
 )

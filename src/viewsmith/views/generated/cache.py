@@ -1,4 +1,4 @@
-"""A bank of generated views: made once, drawn from at every step."""
+"""A cache of generated views in memory: generated once, used in every step."""
 
 from __future__ import annotations
 
@@ -11,56 +11,63 @@ from torch import Tensor
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, Samples
 
-#: From scaled samples, their row numbers and a random stream to a generated view of each.
-Make = Callable[[Tensor, Tensor, torch.Generator], Tensor]
+#: Maps scaled samples, their row indices and a random stream to a generated view of each.
+Generate = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 
 
 class ViewCache:
-    """Generated views of the training rows, each row `n_views` times.
+    """`n_views` generated views of each training row.
 
-    Images and letters are kept in bytes, as the rows are. The same seed gives the same bank, so that checkpoints need
-    not hold it.
+    Views of images and DNA are stored unscaled, one byte per value, like the rows. The same seed gives the same cache,
+    so checkpoints do not contain it.
 
     Parameters
     ----------
     rows : Tensor or Samples, n rows
-    make : callable
-        Makes one view of each sample; called with blocks of rows in order.
+        Scaled training rows.
+    generate : callable
+        Generates one view of each sample; called with blocks of rows in order.
     n_views : int
     seed : int
     block : int
-        Rows handled at once.
+        Rows generated at a time.
+
+    Attributes
+    ----------
+    views : list of Tensor or Samples, each with n rows
     """
 
-    def __init__(self, rows: Rows, make: Make, *, n_views: int, seed: int, block: int = 512) -> None:
+    def __init__(self, rows: Rows, generate: Generate, *, n_views: int, seed: int, block: int = 512) -> None:
         self.n_views = n_views
-        self.kept: list[Rows] = [_one_each(rows, make, seed, number, block) for number in range(n_views)]
+        self.views: list[Rows] = [_generate_views(rows, generate, seed, number, block) for number in range(n_views)]
 
     def take(self, index: Tensor, number: Tensor) -> Tensor:
-        """View `number` of each row at `index`, both int64 (B,), as scaled samples."""
-        return take(self.kept, index, number)
+        """View `number` of the row `index`, both int64 (B,), as scaled samples (B, ...)."""
+        return take(self.views, index, number)
 
 
-def take(kept: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
-    """Rows at `index` of the collection `number`, both int64 (B,)."""
-    found = kept[0][index]
-    for position, others in enumerate(kept[1:], start=1):
-        here = (number == position).nonzero()[:, 0]
-        found[here] = others[index[here]]
-    return found
+def take(collections: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
+    """Row `index` of the collection `number`, both int64 (B,), for each of B pairs: (B, ...)."""
+    taken = collections[0][index]
+    for position, collection in enumerate(collections[1:], start=1):
+        selected = (number == position).nonzero()[:, 0]
+        taken[selected] = collection[index[selected]]
+    return taken
 
 
-def _one_each(rows: Rows, make: Make, seed: int, number: int, block: int) -> Rows:
+def _generate_views(rows: Rows, generate: Generate, seed: int, number: int, block: int) -> Rows:
+    """One view of every row."""
+    # The name of the stream determines the views: it must not change.
     generator = stream(seed, "bank", number, device=rows.device)
     parts = []
     for start in range(0, len(rows), block):
         x = rows[start : start + block]
-        view = make(x, torch.arange(start, start + len(x), device=x.device), generator)
+        view = generate(x, torch.arange(start, start + len(x), device=x.device), generator)
         parts.append(_inverse(rows)(view) if isinstance(rows, Samples) else view)
-    kept = torch.cat(parts)
-    return Samples(kept, rows.scale) if isinstance(rows, Samples) else kept
+    views = torch.cat(parts)
+    return Samples(views, rows.scale) if isinstance(rows, Samples) else views
 
 
 def _inverse(rows: Samples) -> Any:
-    """From scaled samples to the bytes of the rows: the inverse of the module that scales them."""
+    """The function from scaled samples to unscaled rows: the inverse of the module that scales them."""
     return rows.scale.inverse  # type: ignore[attr-defined]

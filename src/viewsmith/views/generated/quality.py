@@ -1,4 +1,4 @@
-"""The quality of pairs of views, seen by a frozen network or a copy of the encoder (GenView: Li et al. 2024, 3.4)."""
+"""Quality of pairs of views, from a frozen network or a copy of the encoder (GenView: Li et al. 2024, section 3.4)."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.base import CropBoxes
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.generated.noise_level import find_foreground
+from viewsmith.views.generated.noise_level import fit_foreground
 
-MOST = 10_000  # images that the axis of the foreground is found from
+MAX_IMAGES = 10_000  # images to which the axis of the foreground is fitted
 BLOCK = 64
-WIDTH = 8  # axes that maps are kept on
+WIDTH = 8  # axes on which cached maps are stored
 
 Source = Literal["views", "encoder", "cached"]
-#: Maps that the passes of an encoder made, and of its momentum copy where there is one.
+#: Feature maps of the forward passes of an encoder, and of its momentum copy if there is one.
 Passes = list[list[Tensor]]
 
 
 class ViewQuality(nn.Module):
-    """q of pairs of views: of images by the patches of a feature map, of vectors and DNA by the representation.
+    """Quality q of pairs of views: from the patches of feature maps for images, from representations for vectors, DNA.
 
     Parameters
     ----------
     encoder : nn.Module
-        Copied, and the copy stays as it is until `copy_encoder`. Not looked at where there are `maps`.
+        It is copied; the copy does not change until `copy_encoder`. Not used if `maps` are given.
     x : Tensor, shape (B, ...)
-        A scaled sample or more, which tells what the encoder is for.
+        One or more scaled samples, which determine the domain and the feature map.
     source : {"views", "encoder", "cached"}
-        Where the maps of images come from. ``views``: the copy looks at every view (`forward`). ``encoder``: the maps
-        that the encoder makes of the views anyway as it trains (`watch`, `passed`); it has moved since it was copied.
-        ``cached``: the copy looks at every image once (`keep`), and what a view shows is cut from its map (`cached`);
-        colors of views are not seen. Vectors and DNA: always ``views``.
+        Source of the feature maps of images. ``views``: the copy is applied to every view (`forward`). ``encoder``: the
+        maps of the encoder's own forward passes in training are used (`record_passes`, `from_passes`). ``cached``: the
+        copy is applied to every image once (`cache_maps`), and the part that a view shows is cropped from its map
+        (`from_cached_maps`); changes of colors have no effect. Vectors and DNA always use ``views``.
     maps : FrozenMaps, optional
-        A network that gives maps of images, such as CLIP, in place of the copy; it is not saved.
+        A feature extractor, such as CLIP, instead of the copy; it is not saved.
 
     Raises
     ------
     InputError
-        The encoder has no feature map; maps of a network of their own are wanted from the encoder's pass.
+        The encoder has no feature map, or `maps` are given with the source "encoder".
 
     Attributes
     ----------
     ready : Tensor
-        1 once there was something to look at.
+        1 after the first `copy_encoder`.
     axis : Tensor, shape (D,)
-        Points to the foreground; of width 0 where there are no patches.
-    kept : list of Tensor, each (n, c, 2 h, 2 w)
-        Maps of all rows of each source on a few axes, float16; never saved.
+        Points to the foreground; of width 0 without patches.
+    cached_maps : list of Tensor, each (n, c, 2 h, 2 w)
+        For each source of views the maps of all rows on c axes, float16; never saved.
     """
 
     ready: Tensor
@@ -68,7 +68,7 @@ class ViewQuality(nn.Module):
         super().__init__()
         if maps is not None and source == "encoder":
             raise InputError(
-                f"quality_features is 'encoder', which sees no features of {maps.name}: take 'views' or 'cached'"
+                f"quality_features is 'encoder', which cannot use the features of {maps.name}: give 'views' or 'cached'"
             )
         self.encoder: nn.Module | None = None
         self.maps: FeatureMap | FrozenMaps | None = maps
@@ -76,33 +76,33 @@ class ViewQuality(nn.Module):
             self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
             self.maps = FeatureMap(self.encoder, x) if x.ndim == 4 else None
         self.source: Source = "views" if self.maps is None else source
-        self.kept: list[Tensor] = []
+        self.cached_maps: list[Tensor] = []
         self.register_buffer("ready", torch.tensor(0))
         self.register_buffer("axis", torch.zeros(0 if self.maps is None else self.maps.shape[2]))
 
     @property
-    def waits(self) -> bool:
-        """Whether it has to wait for an encoder that learned something."""
+    def needs_trained_encoder(self) -> bool:
+        """Whether qualities are useful only after the encoder has been trained (no feature extractor is given)."""
         return self.encoder is not None
 
     @torch.no_grad()
     def copy_encoder(self, encoder: nn.Module, rows: Rows) -> None:
-        """Copy the weights of the encoder, and find what is foreground in scaled training rows.
+        """Copy the weights of the encoder, and fit the axis of the foreground to scaled training rows.
 
-        May be called again as the encoder trains: foreground and background do not change places then
-        (`viewsmith.views.generated.noise_level.find_foreground`).
+        In later calls, during the training of the encoder, the sign of the axis is kept
+        (`viewsmith.views.generated.noise_level.fit_foreground`).
         """
         if self.encoder is not None:
             self.encoder.load_state_dict(encoder.state_dict())
-        self.kept = []
+        self.cached_maps = []
         if self.maps is not None:
             maps, device = self.maps, rows.device
-            chosen = torch.linspace(0, len(rows) - 1, min(len(rows), MOST), dtype=torch.float64).long()
-            found = find_foreground(
-                lambda: (maps(rows[part.to(device)]).float() for part in chosen.split(BLOCK)),
-                former=self.axis if self.ready else None,
+            sample = torch.linspace(0, len(rows) - 1, min(len(rows), MAX_IMAGES), dtype=torch.float64).long()
+            fitted = fit_foreground(
+                lambda: (maps(rows[part.to(device)]).float() for part in sample.split(BLOCK)),
+                previous=self.axis if self.ready else None,
             )
-            self.axis.copy_(found.axis)
+            self.axis.copy_(fitted.axis)
         self.ready.fill_(1)
 
     @torch.no_grad()
@@ -111,8 +111,8 @@ class ViewQuality(nn.Module):
         return pair_quality(*(self._pools(view) for view in (first, second)))
 
     @contextlib.contextmanager
-    def watch(self, framework: nn.Module) -> Iterator[Passes]:
-        """Catch the maps that a framework's encoder, and its ``encoder_copy``, make of pairs meanwhile."""
+    def record_passes(self, framework: nn.Module) -> Iterator[Passes]:
+        """Record the feature maps of a framework's ``encoder``, and its ``encoder_copy``, inside a ``with`` block."""
         assert isinstance(self.maps, FeatureMap)
         encoders = [getattr(framework, name) for name in ("encoder", "encoder_copy") if hasattr(framework, name)]
         passes: Passes = [[] for _ in encoders]
@@ -124,39 +124,54 @@ class ViewQuality(nn.Module):
                 hook.remove()
 
     @torch.no_grad()
-    def passed(self, passes: Passes, n: int) -> Tensor:
-        """q of n pairs of views, (n,), from the maps of the framework's own pass.
+    def from_passes(self, passes: Passes, n: int) -> Tensor:
+        """q of n pairs of views from the feature maps of the framework's own forward passes.
 
-        The first pass of the encoder begins with the n first views and the n second ones, or it is of the first views
-        alone and that of the copy of the second.
+        Either the first pass of the encoder starts with the n first and the n second views, or the first pass of the
+        encoder has the first views and that of its momentum copy the second views.
+
+        Parameters
+        ----------
+        passes : list of list of Tensor
+            From `record_passes`.
+        n : int
+
+        Returns
+        -------
+        Tensor, shape (n,)
 
         Raises
         ------
         InputError
-            The framework passes views otherwise.
+            The framework passes the views in another way.
         """
-        maps = [found[0] for found in passes if found]
-        both = maps[0] if maps and len(maps[0]) >= 2 * n else torch.cat([found[:n] for found in maps])
+        maps = [of_encoder[0] for of_encoder in passes if of_encoder]
+        both = maps[0] if maps and len(maps[0]) >= 2 * n else torch.cat([of_encoder[:n] for of_encoder in maps])
         if len(both) < 2 * n:
             raise InputError(
-                f"the encoder sees {len(both)} views in a pass, expected both of each of {n} pairs: "
-                "take quality_features='views' with this framework"
+                f"a forward pass of the encoder has {len(both)} views, expected both views of {n} pairs: "
+                "give quality_features='views' with this framework"
             )
         z_f, z_b = map_pools(both[: 2 * n].float(), self.axis)
         return pair_quality((z_f[:n], z_b[:n]), (z_f[n:], z_b[n:]))
 
     @torch.no_grad()
-    def keep(self, sources: Sequence[Rows]) -> None:
-        """Look at all rows of each source, scaled: the samples, and their generated views.
+    def cache_maps(self, sources: Sequence[Rows]) -> None:
+        """Compute and store the feature maps of all rows of each source: the samples, and their generated views.
 
-        Looked at are the quarters of an image, enlarged, for so are crops; their maps are put together again. They are
-        kept on `WIDTH` axes: that of the foreground, and those on which patches of the samples are largest.
+        The maps are computed for the quarters of an image, enlarged to its size (crops are enlarged, too), and joined.
+        They are projected onto `WIDTH` axes: that of the foreground, and the principal axes of the remaining features.
+
+        Parameters
+        ----------
+        sources : sequence of Tensor or Samples
+            Scaled rows, the samples first.
         """
         assert self.maps is not None
         maps, rows = self.maps, sources[0]
-        chosen = torch.linspace(0, len(rows) - 1, min(len(rows), MOST), dtype=torch.float64).long().to(rows.device)
+        sample = torch.linspace(0, len(rows) - 1, min(len(rows), MAX_IMAGES), dtype=torch.float64).long()
         moments: Tensor | float = 0.0
-        for part in chosen.split(BLOCK):
+        for part in sample.to(rows.device).split(BLOCK):
             patches = maps(rows[part]).float().flatten(0, 2)
             patches = patches - (patches @ self.axis)[:, None] * self.axis
             moments = moments + (patches.T @ patches).double()
@@ -164,43 +179,59 @@ class ViewQuality(nn.Module):
         others = torch.linalg.eigh(moments).eigenvectors.flip(1)[:, : min(WIDTH, len(moments)) - 1].to(self.axis)
         axes = torch.cat([self.axis[:, None], others], dim=1)
 
-        def look(x: Tensor) -> Tensor:
+        def joined_maps(x: Tensor) -> Tensor:
             quarters = crop(x, _quarters(x))
-            found = (maps(quarters).float() @ axes).unflatten(0, (len(x), 2, 2))
-            return found.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3).half()
+            projected = (maps(quarters).float() @ axes).unflatten(0, (len(x), 2, 2))
+            return projected.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3).half()
 
-        self.kept = [apply_in_blocks(look, each, BLOCK) for each in sources]
+        self.cached_maps = [apply_in_blocks(joined_maps, each, BLOCK) for each in sources]
 
     @torch.no_grad()
-    def cached(self, index: Tensor, sources: tuple[Tensor, Tensor], crops: tuple[CropBoxes, CropBoxes]) -> Tensor:
-        """q of each pair of views, (B,), from kept maps: of which rows, of which sources, and what the views show."""
-        return pair_quality(*(self._cut(index, *side) for side in zip(sources, crops, strict=True)))
+    def from_cached_maps(
+        self, index: Tensor, sources: tuple[Tensor, Tensor], crops: tuple[CropBoxes, CropBoxes]
+    ) -> Tensor:
+        """q of each pair of views from cached maps.
 
-    def _cut(self, index: Tensor, source: Tensor, shown: CropBoxes) -> Pools:
-        maps = self.kept[0][index]
-        for number, kept in enumerate(self.kept[1:], start=1):
-            here = (source == number).nonzero()[:, 0]
-            maps[here] = kept[index[here]]
+        Parameters
+        ----------
+        index : Tensor of int64, shape (B,)
+            Rows.
+        sources : pair of int64 Tensor, each (B,)
+            Position of each first and each second view's source among those given to `cache_maps`.
+        crops : pair of CropBoxes
+            The part of its source that each view shows.
+
+        Returns
+        -------
+        Tensor, shape (B,)
+        """
+        return pair_quality(*(self._cropped_pools(index, *view) for view in zip(sources, crops, strict=True)))
+
+    def _cropped_pools(self, index: Tensor, source: Tensor, crops: CropBoxes) -> Pools:
+        maps = self.cached_maps[0][index]
+        for number, cached in enumerate(self.cached_maps[1:], start=1):
+            selected = (source == number).nonzero()[:, 0]
+            maps[selected] = cached[index[selected]]
         assert self.maps is not None
         height, width, _ = self.maps.shape
-        boxes = shown.boxes.float() * shown.boxes.new_tensor([*maps.shape[2:]] * 2)
-        features = crop(maps.float(), boxes, (height, width), shown.flip).flatten(2).mT
-        # The foreground's axis is the first that maps are kept on.
+        boxes = crops.boxes.float() * crops.boxes.new_tensor([*maps.shape[2:]] * 2)
+        features = crop(maps.float(), boxes, (height, width), crops.flip).flatten(2).mT
+        # The axis of the foreground is the first axis of cached maps.
         return attention_pools(features, foreground_map(features, torch.eye(1, features.shape[2]).to(features)[0]))
 
     def release(self) -> None:
-        """Let go of the maps that `keep` made."""
-        self.kept = []
+        """Free the cached maps."""
+        self.cached_maps = []
 
     def _pools(self, view: Tensor) -> Pools:
         if self.maps is not None:
             return map_pools(self.maps(view).float(), self.axis)
         assert self.encoder is not None
         h = self.encoder(view).float()
-        return h, torch.zeros_like(h)  # all foreground
+        return h, torch.zeros_like(h)  # foreground only
 
     def train(self, mode: bool = True) -> ViewQuality:
-        """The copied encoder stays in evaluation mode."""
+        """Set the mode; the copied encoder stays in evaluation mode."""
         super().train(mode)
         if self.encoder is not None:
             self.encoder.eval()
@@ -208,7 +239,7 @@ class ViewQuality(nn.Module):
 
 
 def _quarters(x: Tensor) -> Tensor:
-    """Boxes of the quarters of each of B images, (4 B, 4), row by row."""
+    """Boxes of the four quarters of each of B images, (4 B, 4)."""
     height, width = x.shape[2] / 2, x.shape[3] / 2
     boxes = [[top, left, height, width] for top in (0.0, height) for left in (0.0, width)]
     return x.new_tensor(boxes).repeat(len(x), 1)

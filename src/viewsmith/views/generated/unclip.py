@@ -1,8 +1,8 @@
-"""Views of images by Stable unCLIP: a pretrained diffusion model told what an image shows by its CLIP embedding.
+"""Views of images by Stable unCLIP, a pretrained diffusion model conditioned on the CLIP embedding of an image.
 
-GenView (Li et al. 2024, equations 5 and 9): ``x+ = G(z_T, noisy(c, l), w)`` with c the embedding, l the noise level and
-w an empty prompt. The pipeline is that of diffusers (extra ``unclip``); what it does image by image is done for batches
-here, with a noise level and a random stream for every image.
+GenView (Li et al. 2024, equations 5 and 9): ``x+ = G(z_T, noisy(c, l), w)`` with the CLIP embedding c, the noise level
+l and an empty prompt w. The pipeline is that of diffusers (extra ``unclip``), extended to batches in which every image
+has its own noise level and random stream.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ SCHEDULERS = {
     "euler": "EulerDiscreteScheduler",
 }
 STEPS, GUIDANCE = 20, 10.0
-BLOCK = 16  # images that CLIP looks at in one go
+BLOCK = 16  # images passed to CLIP at a time
 GRAY = (0.299, 0.587, 0.114)
 
 
 class StableUnCLIP:
-    """Stable unCLIP as a generator of views: uint8 images in, uint8 images of the same size out.
+    """Stable unCLIP as a generator of views: from uint8 images to uint8 images of the same size.
 
     Parameters
     ----------
     pipeline : diffusers.StableUnCLIPImg2ImgPipeline
     steps : int
-        Of the sampler; the published views took 20.
+        Steps of the sampler; 20 for the published views.
     guidance : float
-        g in ``unconditional + g (conditional - unconditional)``; published 10. 1: none, at half the work.
+        g in ``unconditional + g (conditional - unconditional)``; 10 for the published views. 1 means no guidance, which
+        is half the work.
     scheduler : {"ddim", "ddpm", "dpm", "pndm", "euler"}, optional
-        Sampler; by default the checkpoint's own.
+        Sampler. Default: that of the checkpoint.
     size : int, optional
-        Side of the generated images in pixels, before they are resized to the sources'; a multiple of 8, or more for
-        deeper autoencoders. Default: what the checkpoint was made for.
+        Side of the generated images in pixels, before they are resized to the size of the sources; a multiple of 8, or
+        of more for deeper autoencoders. Default: the size of the checkpoint.
 
     Raises
     ------
@@ -70,7 +71,7 @@ class StableUnCLIP:
         if steps < 1:
             raise InputError(f"steps is {steps}, expected at least 1")
         if not guidance >= 1:
-            raise InputError(f"guidance is {guidance}, expected a number of at least 1, where there is none")
+            raise InputError(f"guidance is {guidance}, expected a number of at least 1 (1: no guidance)")
         self.factor = 2 ** (len(pipeline.vae.config.block_out_channels) - 1)
         size = pipeline.unet.config.sample_size * self.factor if size is None else size
         if size < self.factor or size % self.factor:
@@ -79,25 +80,27 @@ class StableUnCLIP:
         self.origin = ""
         self.scheduler = pipeline.scheduler if scheduler is None else _scheduler(scheduler, pipeline.scheduler)
         self._prompt: Tensor | None = None
-        self._seen: tuple[Tensor, Tensor] | None = None
+        self._last_embedding: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def load(cls, where: str, *, device: torch.device | str = "cpu", **settings: Any) -> StableUnCLIP:
-        """The generator with the weights of a folder, or of a model on the hub, which are fetched.
+        """Load the generator from a folder, or download it from the Hugging Face Hub.
 
         Parameters
         ----------
         where : str
-            Folder in the layout of diffusers with safetensors, or the hub's OWNER/NAME.
+            Folder in the layout of diffusers with safetensors, or OWNER/NAME on the hub.
         device : torch.device or str
-            On a GPU the weights are kept in float16, as published.
+            On a GPU the weights are in float16, as published.
         **settings
-            As of the class.
+            Arguments of the class.
 
         Raises
         ------
         InputError
-            There are no such weights, or diffusers (extra ``unclip``) is not installed.
+            There are no such weights.
+        MissingExtra
+            diffusers or transformers (extra ``unclip``) is not installed.
         """
         try:
             diffusers: Any = importlib.import_module("diffusers")
@@ -116,7 +119,7 @@ class StableUnCLIP:
         except Exception as error:
             detail = " ".join(str(error).split())[:200]
             raise InputError(
-                f"cannot load Stable unCLIP from {where!r} ({detail}): give its folder, complete"
+                f"cannot load Stable unCLIP from {where!r} ({detail}): give its complete folder"
             ) from error
         generator = cls(pipeline.to(device), **settings)
         generator.origin = where
@@ -131,7 +134,7 @@ class StableUnCLIP:
         return next(self.pipeline.unet.parameters()).dtype
 
     def describe(self) -> dict[str, Any]:
-        """What made the views, for the head of a bank."""
+        """Description of the generator, for the manifest of a view cache."""
         return {
             "name": self.name,
             "weights": self.origin,
@@ -143,8 +146,8 @@ class StableUnCLIP:
         }
 
     @torch.no_grad()
-    def look(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """What CLIP sees in images, in one pass.
+    def encode_images(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """CLIP embeddings and feature maps of images, in one pass.
 
         Parameters
         ----------
@@ -155,7 +158,7 @@ class StableUnCLIP:
         embedding : Tensor, shape (B, E)
             The condition c.
         maps : Tensor, shape (B, h, w, D)
-            Features of the patches after the last norm, for the share of foreground.
+            Features of the patches after the last norm, for the foreground fraction.
         """
         settings = self.pipeline.feature_extractor
         crop = settings.crop_size
@@ -165,10 +168,19 @@ class StableUnCLIP:
         return output.image_embeds, maps
 
     @torch.no_grad()
-    def noisy(self, embedding: Tensor, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """The condition as the denoiser takes it, (B, 2 E): ``sqrt(abar_l) c + sqrt(1 - abar_l) e`` beside a code of l.
+    def noisy_condition(self, embedding: Tensor, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
+        """The denoiser's condition, (B, 2 E): ``sqrt(abar_l) c + sqrt(1 - abar_l) e`` and an embedding of l.
 
-        Noise is added after the checkpoint's own normalization, on its own schedule, which is not that of the images.
+        Noise is added after the normalization of the checkpoint, with a schedule other than that of the images.
+
+        Parameters
+        ----------
+        embedding : Tensor, shape (B, E)
+            c.
+        level : Tensor of int64, shape (B,)
+            l.
+        streams : sequence of torch.Generator
+            One per image.
         """
         normalizer, schedule = self.pipeline.image_normalizer, self.pipeline.image_noising_scheduler
         level = level.to(self.device)
@@ -176,50 +188,51 @@ class StableUnCLIP:
         noise = randn(embedding, streams)
         noised = schedule.add_noise((embedding - mean) / std, noise, level) * std + mean
         timestep_embedding = importlib.import_module("diffusers.models.embeddings").get_timestep_embedding
-        code = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
-        return torch.cat([noised, code.to(noised)], dim=1)
+        level_embedding = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
+        return torch.cat([noised, level_embedding.to(noised)], dim=1)
 
-    def fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Share of foreground in each of all images, float64 (n,), by the patches of CLIP; and the axis, (D,)."""
-        return foreground_fractions(lambda index: self.look(rows[index])[1].float(), len(rows), block=BLOCK)
+    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Foreground fraction of each of n images, float64 (n,), from the patches of CLIP; and the axis, (D,)."""
+        return foreground_fractions(lambda index: self.encode_images(rows[index])[1].float(), len(rows), block=BLOCK)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        """q of images and a view of each, float32 (B,), by the patches of CLIP."""
-        pools = (map_pools(self.look(each)[1].float(), axis.to(self.device)) for each in (rows, views))
+        """Quality q of images and a view of each, float32 (B,), from the patches of CLIP and their foreground axis."""
+        pools = (map_pools(self.encode_images(each)[1].float(), axis.to(self.device)) for each in (rows, views))
         return pair_quality(*pools).cpu()
 
     @torch.no_grad()
     def generate(
         self, rows: Tensor, index: Tensor | None, view: int, level: Tensor, streams: Sequence[torch.Generator]
     ) -> Tensor:
-        """A view of each image; CLIP looks once at a tensor of images that is given several times in a row.
+        """Generate a view of each image. In consecutive calls with the same tensor CLIP is applied only once.
 
         Parameters
         ----------
         rows : uint8 Tensor, shape (B, H, W) or (B, H, W, C)
         index : int64 Tensor, shape (B,), or None
+            Rows of the images; not used.
         view : int
-            Numbers of the images and of the view; not looked at.
+            Number of the view; not used.
         level : int64 Tensor, shape (B,)
-            Noise on the condition of each, 0 to less than 1,000.
+            Noise level of each image's condition, 0 to 999.
         streams : sequence of torch.Generator
-            One for each image, on the device of the weights: noise of the condition first, then of the image.
+            One per image, on the device of the weights: noise of the condition first, then of the image.
 
         Returns
         -------
         uint8 Tensor like `rows`, on its device
         """
-        if self._seen is None or self._seen[0] is not rows:
-            self._seen = rows, self.look(rows)[0]
-        embedding = self._seen[1]
-        condition = self.noisy(embedding.to(self.dtype), level, streams)
+        if self._last_embedding is None or self._last_embedding[0] is not rows:
+            self._last_embedding = rows, self.encode_images(rows)[0]
+        embedding = self._last_embedding[1]
+        condition = self.noisy_condition(embedding.to(self.dtype), level, streams)
         latents = self.latents(condition, streams)
         pixels = self.pipeline.vae.decode(latents / self.pipeline.vae.config.scaling_factor, return_dict=False)[0]
-        return _like(((pixels.float() + 1) / 2).clamp(0, 1), rows)
+        return _to_images(((pixels.float() + 1) / 2).clamp(0, 1), rows)
 
     @torch.no_grad()
     def latents(self, condition: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """Latent images (B, c, h, w) for conditions (B, 2 E), by the scheduler's reverse diffusion."""
+        """Latent images (B, c, h, w) for conditions (B, 2 E), by the reverse diffusion of the scheduler."""
         unet, scheduler, guided = self.pipeline.unet, self.scheduler, self.guidance > 1
         prompt = self._empty_prompt().expand(len(condition) * (2 if guided else 1), -1, -1)
         if guided:
@@ -239,7 +252,7 @@ class StableUnCLIP:
         return x
 
     def _empty_prompt(self) -> Tensor:
-        """Embedding of the empty prompt, (1, tokens, width), made once."""
+        """Embedding of the empty prompt, (1, tokens, width), computed once."""
         if self._prompt is None:
             self._prompt = self.pipeline.encode_prompt("", self.device, 1, False)[0]
         return self._prompt
@@ -248,9 +261,9 @@ class StableUnCLIP:
 def _scheduler(name: str, present: Any) -> Any:
     if name not in SCHEDULERS:
         raise InputError(f"the scheduler is {name!r}, expected one of {', '.join(SCHEDULERS)}")
-    # Runge-Kutta steps at the start, which Stable Diffusion does without, need more of them.
-    own = {"skip_prk_steps": True} if name == "pndm" else {}
-    return getattr(importlib.import_module("diffusers"), SCHEDULERS[name]).from_config(present.config, **own)
+    # As in Stable Diffusion, without the initial Runge-Kutta steps, which need more network evaluations.
+    extra = {"skip_prk_steps": True} if name == "pndm" else {}
+    return getattr(importlib.import_module("diffusers"), SCHEDULERS[name]).from_config(present.config, **extra)
 
 
 def _color(rows: Tensor) -> Tensor:
@@ -259,8 +272,8 @@ def _color(rows: Tensor) -> Tensor:
     return (x / 255).expand(-1, 3, -1, -1)
 
 
-def _like(x: Tensor, rows: Tensor) -> Tensor:
-    """uint8 images like `rows` from pixels from 0 to 1, (B, 3, h, w)."""
+def _to_images(x: Tensor, rows: Tensor) -> Tensor:
+    """uint8 images with the shape of `rows` from pixels from 0 to 1, (B, 3, h, w)."""
     height, width = rows.shape[1:3]
     x = F.interpolate(x, (height, width), mode="bicubic", antialias=True, align_corners=False)
     if rows.ndim == 3 or rows.shape[3] == 1:

@@ -1,4 +1,4 @@
-"""The augmentation channel P(T|x) (Koyama et al. 2021): a distribution over transformations, given the sample."""
+"""The augmentation channel P(T|x) (Koyama et al. 2021): a distribution of transformations given the sample."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from viewsmith.losses.info_max import entropy
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
-Counts = Callable[[Tensor], Tensor]
+Predicate = Callable[[Tensor], Tensor]
 
-ROWS = 16  # samples all of whose views are held at a time
+ROWS = 16  # samples whose M views are in memory at a time
 
 
 def nonzero(views: Tensor) -> Tensor:
-    """Which views (n, ...) are not zero all over: bool (n,)."""
+    """Which views (n, ...) have a value other than zero: bool (n,)."""
     return (views != 0).flatten(1).any(dim=1)
 
 
 class AugmentationChannel(ViewMaker):
-    """P(T|x) over a finite family, a view maker whose views are drawn from it.
+    """A view maker that draws transformations of a finite family from P(T|x).
 
-    Trained by `CRLTACMethod`; a trained one serves any framework, whose gradient does not reach it. Views have the
-    shape of the family's: crops are smaller than their image.
+    It is trained by `CRLTACMethod`. A trained channel can be used with any framework, without gradient. The shape of
+    views is that of the family: crops are smaller than their image.
 
     Parameters
     ----------
     family : Family
         The transformations T_1 ... T_M.
     scores : nn.Module, optional
-        Network from samples to a score of each transformation; see `Family.scores`. None: all are alike, P is uniform
-        and learns nothing.
+        Network that maps samples to the logits of the transformations; see `Family.scores`. Default: P is uniform and
+        is not trained.
     """
 
     def __init__(self, family: Family, scores: nn.Module | None = None) -> None:
@@ -46,72 +46,90 @@ class AugmentationChannel(ViewMaker):
         self.family, self.scores = family, scores
 
     def log_p(self, x: Tensor) -> Tensor:
-        """log P(T|x) of samples (B, ...): (B, M)."""
+        """log P(T|x), (B, M), of samples (B, ...)."""
         if self.scores is None:
-            x_like = x.new_zeros(len(x), self.family.size)
-            return F.log_softmax(x_like, dim=1)
+            return F.log_softmax(x.new_zeros(len(x), self.family.size), dim=1)
         return F.log_softmax(self.family.scores(self.scores, x), dim=1)
 
     def effective(self, x: Tensor) -> Tensor:
-        """The effective number of transformations of each sample, exp(H(T|x)): (B,), from 1 to M."""
+        """Effective number of transformations of each sample, exp(H(T|x)), (B,), from 1 to M."""
         return entropy(self.log_p(x)).exp()
 
     @torch.no_grad()
     def draw(self, x: Tensor, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """Numbers of `count` transformations of each sample, drawn from P(T|x) with repetition: int64 (B, count)."""
+        """Indices of `count` transformations per sample, drawn from P(T|x) with replacement: int64 (B, count)."""
         return torch.multinomial(self.log_p(x).exp(), count, replacement=True, generator=generator)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.family.take(x, self.draw(x, 1, generator))[:, 0]
 
     @torch.no_grad()
-    def mass(self, x: Rows, counts: Counts) -> Tensor:
-        """Probability that a view of each sample is one that counts: (n,), from 0 to 1.
+    def probability_of(self, x: Rows, predicate: Predicate) -> Tensor:
+        """Probability that a view of a sample satisfies a predicate.
 
         Parameters
         ----------
         x : Tensor or Samples, shape (n, ...)
-        counts : callable
-            From views (k, ...) to bool (k,); `nonzero`, for instance.
+        predicate : callable
+            Maps views (k, ...) to bool (k,); `nonzero`, for instance.
+
+        Returns
+        -------
+        Tensor, shape (n,)
+            0 to 1.
 
         Raises
         ------
         InputError
-            It fails, or gives something else.
+            The predicate fails or does not return bool (k,).
         """
-        return apply_in_blocks(lambda part: self._mass(part, counts), x, ROWS)
+        return apply_in_blocks(lambda part: self._probability_of(part, predicate), x, ROWS)
 
-    def _mass(self, x: Tensor, counts: Counts) -> Tensor:
-        views = self.family.every(x).flatten(0, 1)
+    def _probability_of(self, x: Tensor, predicate: Predicate) -> Tensor:
+        views = self.family.all_views(x).flatten(0, 1)
         try:
-            found = counts(views)
+            satisfied = predicate(views)
         except Exception as error:
             raise InputError(
-                f"nonempty fails on views {tuple(views.shape)}: {type(error).__name__}: {' '.join(str(error).split())}"
+                f"nonempty failed for views {tuple(views.shape)}: {type(error).__name__}: "
+                f"{' '.join(str(error).split())}"
             ) from error
-        if not isinstance(found, Tensor) or found.shape != views.shape[:1] or found.dtype != torch.bool:
-            given = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(f"nonempty gives {given} for views {tuple(views.shape)}, expected bool ({len(views)},)")
-        return (self.log_p(x).exp() * found.view(len(x), -1)).sum(dim=1)
+        if not isinstance(satisfied, Tensor) or satisfied.shape != views.shape[:1] or satisfied.dtype != torch.bool:
+            tensor = isinstance(satisfied, Tensor)
+            given = f"{satisfied.dtype} {tuple(satisfied.shape)}" if tensor else type(satisfied).__name__
+            raise InputError(f"nonempty returned {given} for views {tuple(views.shape)}, expected bool ({len(views)},)")
+        return (self.log_p(x).exp() * satisfied.view(len(x), -1)).sum(dim=1)
 
-    def shares(self, x: Tensor, how: str, count: int | None = None) -> Tensor:
-        """What each transformation counts for in the representation of samples (B, ...): (B, M), sums to one.
+    def inference_weights(self, x: Tensor, how: str, count: int | None = None) -> Tensor:
+        """Weights of the transformations in the representation of samples.
 
         Parameters
         ----------
         x : Tensor, shape (B, ...)
         how : {"expectation", "top", "uniform"}
-            P(T|x); the most probable ones alike; all alike.
+            "expectation": P(T|x). "top": equal weights of the most probable transformations. "uniform": equal weights
+            of all transformations.
         count : int, optional
-            Of the most probable ones (needed for "top"); or transformations drawn from P(T|x), by the same evenly
-            spaced quantiles for every sample, so that a sample's result depends on nothing else.
+            With "top" (required): number of the most probable transformations. With "expectation": number of
+            transformations drawn from P(T|x), at the same evenly spaced quantiles for all samples, so that the result
+            of a sample depends on this sample only. Default: all.
+
+        Returns
+        -------
+        Tensor, shape (B, M)
+            Rows sum to 1.
+
+        Raises
+        ------
+        InputError
+            Unknown `how`, or "top" without `count`.
         """
         if how == "uniform":
             return x.new_full((len(x), self.family.size), 1 / self.family.size)
         p = self.log_p(x).exp()
         if how == "top":
             if count is None:
-                raise InputError("inference is 'top', but not how many: give a number of transformations")
+                raise InputError("inference is 'top' without a number: give the number of transformations")
             count = min(count, self.family.size)
             return torch.zeros_like(p).scatter(1, p.topk(count, dim=1).indices, 1 / count)
         if how != "expectation":
@@ -120,8 +138,8 @@ class AugmentationChannel(ViewMaker):
             return p
         quantiles = (torch.arange(count, device=p.device, dtype=p.dtype) + 0.5) / count
         drawn = torch.searchsorted(p.cumsum(dim=1), quantiles.expand(len(p), -1).contiguous())
-        ones = torch.full_like(drawn, 1 / count, dtype=p.dtype)
-        return torch.zeros_like(p).scatter_add(1, drawn.clamp_max(self.family.size - 1), ones)
+        equal = torch.full_like(drawn, 1 / count, dtype=p.dtype)
+        return torch.zeros_like(p).scatter_add(1, drawn.clamp_max(self.family.size - 1), equal)
 
 
 def _crop_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
@@ -131,7 +149,7 @@ def _crop_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str,
 @register(
     "view maker",
     "grid-crop",
-    help="a crop of CRL-TAC's grid, all equally likely, of 20 x 20 pixels",
+    help="a random crop of 20 x 20 pixels on CRL-TAC's grid",
     domains="images",
     source="Koyama et al. 2021",
     changes_shape=True,

@@ -1,4 +1,4 @@
-"""A family of transformations from functions that the user wrote."""
+"""A family of transformations from functions given by the user."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from viewsmith.views.learned.transforms import Family
 
 
 class Functions(Family):
-    """Functions of samples as a finite family: T_1 ... T_M as they are given.
+    """Functions of samples as a finite family, T_1 ... T_M in the given order.
 
     Parameters
     ----------
     functions : sequence of callable
-        At least two, each from samples (B, ...) to a view of each of them, all of one shape. A view is a function of
-        its sample alone, and the same whenever it is asked for. Modules are copied; their weights do not learn.
+        At least two; each maps samples (B, ...) to one view of each, and all views have the same shape. A view must
+        depend on its sample only, and be the same in every call. Modules are copied; their weights are not trained.
 
     Raises
     ------
     InputError
-        There are fewer than two. While views are made: a function fails, gives another shape than the others, or
-        values that are not finite.
+        There are fewer than two functions. When views are made: a function fails, or returns another shape than the
+        others or values that are not finite.
     """
 
     def __init__(self, functions: Sequence[Callable[[Tensor], Tensor]]) -> None:
         super().__init__()
-        self.size = self._checked(len(functions), "functions")
+        self.size = self._check_size(len(functions), "functions")
         self.functions = [copy.deepcopy(f) if isinstance(f, nn.Module) else f for f in functions]
         self.names = [f"{number} {_name(f)}" for number, f in enumerate(functions)]
-        # So that they follow the family to its device, and into its weights.
+        # As submodules they follow the family to its device and are saved with it.
         self.networks = nn.ModuleList(f for f in self.functions if isinstance(f, nn.Module)).requires_grad_(False)
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
-        # Each function is called once, on all samples that it is drawn for.
+        # Each function is called once, on all samples for which it was drawn.
         rows = torch.arange(len(x), device=x.device).repeat_interleave(t.shape[1])
         order = t.flatten().argsort(stable=True)
         counts = torch.bincount(t.flatten(), minlength=self.size).tolist()
@@ -47,8 +47,8 @@ class Functions(Family):
         for k, part in parts.items():
             if part.shape[1:] != parts[first].shape[1:]:
                 raise InputError(
-                    f"{self._name(k)} gives views of shape {tuple(part.shape[1:])}, and {self._name(first)} of "
-                    f"{tuple(parts[first].shape[1:])}: all views of a family need one shape"
+                    f"{self._name(k)} returned views of shape {tuple(part.shape[1:])} and {self._name(first)} of "
+                    f"shape {tuple(parts[first].shape[1:])}: all views of a family must have the same shape"
                 )
         return torch.cat(list(parts.values()))[order.argsort()].unflatten(0, t.shape)
 
@@ -57,14 +57,14 @@ class Functions(Family):
             view = self.functions[k](x)
         except Exception as error:
             raise InputError(
-                f"{self._name(k)} fails on samples {tuple(x.shape)}: {type(error).__name__}: "
+                f"{self._name(k)} failed for samples {tuple(x.shape)}: {type(error).__name__}: "
                 f"{' '.join(str(error).split())}"
             ) from error
         if not isinstance(view, Tensor) or view.shape[:1] != x.shape[:1] or view.ndim < 2:
             given = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
-            raise InputError(f"{self._name(k)} gives {given} for samples {tuple(x.shape)}, expected a view of each")
+            raise InputError(f"{self._name(k)} returned {given} for samples {tuple(x.shape)}, expected a view of each")
         if not torch.isfinite(view).all():
-            raise InputError(f"{self._name(k)} gives values that are not finite: check it on samples of zeros, too")
+            raise InputError(f"{self._name(k)} returned values that are not finite: test it on samples of zeros, too")
         return view.to(x.dtype)
 
     def _name(self, k: int) -> str:
@@ -72,7 +72,7 @@ class Functions(Family):
 
 
 def _name(function: Callable[[Tensor], Tensor]) -> str:
-    """Of a function its own, of part of one that one's, of a module its kind."""
+    """The name of a function, also inside ``functools.partial``; of a module or other object the name of its class."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))

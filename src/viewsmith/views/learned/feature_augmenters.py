@@ -1,4 +1,4 @@
-"""MetAug's generators: they augment features in the embedding space instead of samples."""
+"""MetAug's generators, which augment features (projections) instead of samples."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from viewsmith.networks.mlp import MLP
 
 
 class MetaFeatures(nn.Module):
-    """One generator (MAG) a view: augmented features of length 1 from embeddings (Li et al. 2022, section 3.2).
+    """One generator (MAG) per view, from projections to augmented features of length 1 (Li et al. 2022, section 3.2).
 
     Parameters
     ----------
     views : int
         M, at least 2.
     width : int
-        d, the width of an embedding.
+        d, the width of a projection.
     hidden : sequence of int
         Widths of the hidden layers, each with ReLU; (2048, 2048) in the paper.
     norm : {"batch", "none"}
         Whether hidden layers have BatchNorm, as published.
     residual : bool
-        Add what a generator makes, over sqrt(d), to the direction of its embedding, instead of taking it by itself.
-        Training then starts near the embeddings, at a cosine of about 0.9, and leaves them as far as the objective asks
-        for; published generators start from a random map, and what they make is at first no view of the sample at all.
+        Add the output of a generator, divided by sqrt(d), to its normalized input. Training then starts close to the
+        projections (cosine about 0.9), and the objective determines how far the features move. Otherwise, as published,
+        the output alone is used: at first it is a random map, unrelated to the sample.
 
     Raises
     ------
     InputError
-        There is one view only.
+        `views` is below 2.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class MetaFeatures(nn.Module):
     ) -> None:
         super().__init__()
         if views < 2:
-            raise InputError(f"{views} view of each sample, expected at least 2: with one there is no pair to contrast")
+            raise InputError(f"{views} view of each sample, expected at least 2, to form pairs")
         self.residual = residual
         self.networks = nn.ModuleList(MLP(width, [*hidden, width], norm=norm) for _ in range(views))
 
     def forward(self, z: Tensor) -> Tensor:
-        """Augmented features (M, B, d) of embeddings (M, B, d), rows of length 1; of a row of zeros finite, too."""
+        """Augmented features (M, B, d), normalized to length 1, of projections (M, B, d); rows of zeros are allowed."""
         directions = unit(z)
-        made = torch.stack([network(rows) for network, rows in zip(self.networks, directions, strict=True)])
+        outputs = torch.stack([network(rows) for network, rows in zip(self.networks, directions, strict=True)])
         with torch.autocast(z.device.type, enabled=False):
-            made = made.to(z.dtype)
-            return unit(directions + made / z.shape[-1] ** 0.5 if self.residual else made)
+            outputs = outputs.to(z.dtype)
+            return unit(directions + outputs / z.shape[-1] ** 0.5 if self.residual else outputs)

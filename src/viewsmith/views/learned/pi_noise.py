@@ -1,4 +1,4 @@
-"""The pi-noise generator: noise on every feature, pixel or base, whose shape is learned for each sample (PiNDA)."""
+"""The pi-noise generator: noise on every feature, pixel or base, with learned strengths for each sample (PiNDA)."""
 
 from __future__ import annotations
 
@@ -18,27 +18,45 @@ from viewsmith.views.fixed.vectors import Noise, unit_noise
 
 
 def inverse_norm(eps: Tensor, floor: float = 1e-3) -> Tensor:
-    """The published penalty, 1 / mean_i ||eps_i||_2 over the batch of noise (B, ...); a scalar (PiNDA, appendix B.4).
+    """The published penalty ``1 / mean_i ||eps_i||_2`` (PiNDA, appendix B.4).
 
-    Its gradient grows as 1 / norm^2, so the mean norm is kept above `floor`.
+    Parameters
+    ----------
+    eps : Tensor, shape (B, ...)
+        Noise of a batch.
+    floor : float
+        Lower bound of the mean norm: the gradient grows as 1 / norm^2.
+
+    Returns
+    -------
+    Tensor, shape ()
     """
     return 1 / torch.linalg.vector_norm(eps.flatten(1), dim=1).mean().clamp_min(floor)
 
 
 def log_barrier(sigma: Tensor, real: Tensor | None = None) -> Tensor:
-    """Mean over features of -log(sigma), one value per sample, (B,) from (B, ...).
+    """Mean over features of ``-log(sigma)``.
 
-    At a fixed root mean square it is smallest for equal noise on all features and grows without bound as a
-    feature loses its noise, so the noise cannot move onto one feature. With `real`, bool (B, 1, L), the mean is
-    over the real positions alone.
+    At a fixed root mean square of sigma it is smallest for equal noise on all features, and it grows without bound when
+    a feature loses its noise, so the noise cannot concentrate on a single feature.
+
+    Parameters
+    ----------
+    sigma : Tensor, shape (B, ...)
+    real : Tensor of bool, shape (B, 1, L), optional
+        Positions that are not padding; the mean is over these only.
+
+    Returns
+    -------
+    Tensor, shape (B,)
     """
-    # The logarithm of the padding's zeros would turn gradients into NaN, although it is not counted.
-    counted = sigma if real is None else torch.where(real, sigma, 1)
-    return -_mean(counted.log(), real)
+    # Padding has sigma 0: the gradient of its logarithm would be NaN, although it is not in the mean.
+    positive = sigma if real is None else torch.where(real, sigma, 1)
+    return -_mean(positive.log(), real)
 
 
 def _mean(values: Tensor, real: Tensor | None) -> Tensor:
-    """Mean of each sample, (B,), over its real positions where they are given."""
+    """Mean of each sample, (B,), over its positions without padding."""
     if real is None:
         return values.flatten(1).mean(dim=1)
     real = real.expand_as(values)
@@ -48,27 +66,33 @@ def _mean(values: Tensor, real: Tensor | None) -> Tensor:
 class PiNoise(ViewMaker):
     """Noise predicted from the sample: x + mu(x) + sigma(x) * e (PiNDA: equation 19; Sigma is a standard deviation).
 
-    For vectors (B, d), images (B, C, H, W) and DNA (B, 4, L); the padding of DNA stays free of noise and counts
-    nowhere.
+    For vectors (B, d), images (B, C, H, W) and DNA (B, 4, L). The padding of DNA gets no noise and is left out of all
+    means.
 
     Parameters
     ----------
     network : nn.Module
-        Samples (B, C, ...) to raw maps (B, k, ...): k is C, or 1 for noise shared by the channels; twice that with
-        `learn_mean`. Its last layer, `network.last` or the end of a Sequential, needs a bias; its weights are set.
+        Maps samples (B, C, ...) to unconstrained maps (B, k, ...): k is C, or 1 for noise of equal strength in all
+        channels; twice that with `learn_mean`. Its last layer (`network.last` or the end of a Sequential) must have a
+        bias; its weights and bias are set here.
     distribution : {"gaussian", "uniform"}
-        e has mean 0 and variance 1 in both. The paper's uniform form (2 e - 1) u has u = sqrt(3) * sigma.
+        e has mean 0 and variance 1 in both cases. The paper's uniform form (2 e - 1) u has u = sqrt(3) * sigma.
     learn_mean : bool
         Predict mu; otherwise it is 0, as the authors recommend.
     strength : float
-        Noise level s in scaled units: where training starts, and the level kept when `level` is "fixed".
+        Noise level s in scaled units: the level at the start of training, and always if `level` is "fixed".
     level : {"fixed", "free"}
-        "fixed": sigma has root mean square s over the features of every sample and only its shape is learned.
-        "free": the level is learned too, as published.
+        "fixed": sigma has root mean square s over the features of each sample; only its distribution over the features
+        is learned. "free": the level is learned, too, as published.
     random_fraction : float
-        With a fixed level, the share of the noise power spread evenly over all features, 0 to 1.
+        With a fixed level, the fraction of the noise power that is distributed evenly over all features, 0 to 1.
     adversarial : bool
-        Reverse the gradient of sigma: the generator raises the loss instead of lowering it.
+        Reverse the gradient of sigma, so that the generator increases the loss.
+
+    Raises
+    ------
+    InputError
+        The last layer of the network has no bias.
     """
 
     def __init__(
@@ -88,28 +112,28 @@ class PiNoise(ViewMaker):
         self.random_fraction, self.adversarial = random_fraction, adversarial
         self.network = network
         weight, bias = _last_layer(network)
-        # Training starts from plain random noise of the given strength: sigma = softplus(bias) = s, mu = 0.
+        # At initialization the noise has the given strength everywhere: sigma = softplus(bias) = s, mu = 0.
         nn.init.zeros_(weight)
         nn.init.zeros_(bias)
         with torch.no_grad():
-            # softplus inverted; never overflows
+            # The inverse of softplus, in a form that does not overflow.
             bias.chunk(2 if learn_mean else 1)[0].fill_(strength + math.log(-math.expm1(-strength)))
 
     @classmethod
     def for_vectors(
         cls, n_features: int, *, hidden: Sequence[int] = (256,), learn_mean: bool = False, **options: Any
     ) -> Self:
-        """The generator of vectors (B, n_features): an MLP with the widths `hidden`; other options as in the class."""
+        """A noise generator of vectors (B, n_features): an MLP with hidden widths `hidden`; options as in the class."""
         network = MLP(n_features, [*hidden, n_features * (2 if learn_mean else 1)])
         return cls(network, learn_mean=learn_mean, **options)
 
     @staticmethod
     def real(x: Tensor) -> Tensor | None:
-        """Where noise may be: bool (B, 1, L) for DNA (B, 4, L), None for everywhere."""
+        """Positions that get noise: bool (B, 1, L) for DNA (B, 4, L), which may be padded; None means all."""
         return real_positions(x)[:, None] if x.ndim == 3 else None
 
-    def parameters_of_noise(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """sigma(x) and mu(x) (None when fixed to 0), each of the shape of `x`, in scaled units; 0 on padding."""
+    def noise_parameters(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """sigma(x) and mu(x) (None if it is 0), with the shape of `x`, in scaled units; 0 for padding."""
         out = self.network(x)
         out = out if out.dtype == torch.float64 else out.float()
         raw, mean = out.chunk(2, dim=1) if self.learn_mean else (out, None)
@@ -117,7 +141,7 @@ class PiNoise(ViewMaker):
         sigma = F.softplus(raw) + 1e-6
         if self.level == "fixed":
             power = sigma.square()
-            # A sequence without a base has no level; the floor, below any other, keeps it from 0 / 0.
+            # The lower bound, smaller than any level, avoids 0 / 0 for a sequence without a base.
             level = _mean(power, real).clamp_min(1e-13).view(-1, *[1] * (x.ndim - 1))
             sigma = self.strength * (self.random_fraction + (1 - self.random_fraction) * power / level).sqrt()
         if self.adversarial:
@@ -127,8 +151,8 @@ class PiNoise(ViewMaker):
         return sigma.expand_as(x), None if mean is None else mean.expand_as(x)
 
     def noise(self, x: Tensor, generator: torch.Generator | None = None, draws: int = 1) -> tuple[Tensor, Tensor]:
-        """`draws` independent draws of the noise, (draws * B, ...), and the sigma they were drawn with, (B, ...)."""
-        sigma, mean = self.parameters_of_noise(x)
+        """`draws` independent draws of the noise, (draws * B, ...), and their sigma, (B, ...)."""
+        sigma, mean = self.noise_parameters(x)
         copies = (draws, *[1] * (x.ndim - 1))
         repeated = sigma.repeat(copies)
         eps = repeated * unit_noise(repeated, self.distribution, generator)
@@ -139,12 +163,12 @@ class PiNoise(ViewMaker):
 
 
 def _last_layer(network: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weight and bias of the layer that makes the raw maps."""
+    """Weight and bias of the last layer."""
     last = network[-1] if isinstance(network, nn.Sequential) else getattr(network, "last", None)
     weight, bias = getattr(last, "weight", None), getattr(last, "bias", None)
     if not (isinstance(weight, Tensor) and isinstance(bias, Tensor)):
         raise InputError(
-            f"the generator's network, a {type(network).__name__}, ends in {type(last).__name__}: expected a linear or "
-            "convolutional layer with a bias, as its attribute `last` or the end of a Sequential"
+            f"the noise generator {type(network).__name__} ends in {type(last).__name__}, expected a linear or "
+            "convolutional layer with a bias, as its attribute `last` or at the end of a Sequential"
         )
     return weight, bias

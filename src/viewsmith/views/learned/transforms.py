@@ -1,6 +1,6 @@
-"""Finite families of transformations T_1 ... T_M, from which an augmentation channel draws.
+"""Finite families of transformations T_1 ... T_M for augmentation channels.
 
-A family turns samples into some of their views, and embeds all of them, in one pass where the encoder can.
+A family makes selected views of samples, and encodes all views, in one pass if the encoder supports it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from viewsmith.networks.inputs.nucleotides import real_positions
 
 
 class Family(nn.Module):
-    """M transformations. Subclasses give `size` and `take`.
+    """A family of M transformations. Subclasses define `size` and `take`.
 
     Attributes
     ----------
     size : int
         M.
     shapes : (tuple of int, tuple of int), optional
-        Of a sample and of its views, where samples have one shape.
+        Shape of a sample and of its views, if all samples have the same shape.
     names : sequence of str, optional
-        What reports call the transformations.
+        Names of the transformations in reports.
     """
 
     size: int
@@ -37,70 +37,76 @@ class Family(nn.Module):
     names: Sequence[str] | None = None
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
-        """Views T_t(x), (B, m, ...), for samples (B, ...) and numbers `t`, int64 (B, m), from 0 to M - 1."""
+        """Views T_t(x), (B, m, ...), of samples (B, ...), with indices `t`, int64 (B, m), from 0 to M - 1."""
         raise NotImplementedError
 
-    def every(self, x: Tensor) -> Tensor:
-        """All views of samples (B, ...): (B, M, ...)."""
+    def all_views(self, x: Tensor) -> Tensor:
+        """All views, (B, M, ...), of samples (B, ...)."""
         return self.take(x, torch.arange(self.size, device=x.device).expand(len(x), -1))
 
     def embed(self, encoder: nn.Module, x: Tensor) -> Tensor:
-        """What an encoder makes of all views: (B, M, n_components)."""
-        h: Tensor = encoder(self.every(x).flatten(0, 1))
+        """Representations of all views of samples (B, ...): (B, M, n_components)."""
+        h: Tensor = encoder(self.all_views(x).flatten(0, 1))
         return h.unflatten(0, (len(x), self.size))
 
     def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
-        """What an encoder makes of views T_t(x), numbers `t` (B, m): (B, m, n_components)."""
+        """Representations of the views T_t(x) with indices `t`, (B, m): (B, m, n_components)."""
         h: Tensor = encoder(self.take(x, t).flatten(0, 1))
         return h.unflatten(0, t.shape)
 
     def is_view(self, x: Tensor) -> bool:
-        """Whether `x` holds views whose shape no sample has."""
+        """Whether `x` has the shape of views, if this is not the shape of samples."""
         return self.shapes is not None and tuple(x.shape[1:]) == self.shapes[1] != self.shapes[0]
 
     def is_dense(self, encoder: nn.Module) -> bool:
-        """Whether `embed` gives all views of a sample in one pass."""
+        """Whether `embed` encodes all views of a sample in one pass."""
         return False
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
-        """A network's score of each transformation of samples (B, ...): (B, M)."""
-        found: Tensor = network(x)
-        return found
+        """Logits of the transformations, (B, M), of samples (B, ...), from a network of `score_network`."""
+        logits: Tensor = network(x)
+        return logits
 
     def score_network(self, channels: int, dims: int) -> nn.Module:
-        """A network that scores the members, of scaled samples with `dims` dimensions, the first of size `channels`."""
+        """A network for the logits of scaled samples with `dims` dimensions, the first of size `channels`."""
         if dims == 1:
             return MaskScores(channels, self.size)
         return SequenceScores(self.size) if dims == 2 else ImageScores(channels, self.size)
 
-    def _checked(self, number: int, what: str) -> int:
+    def _check_size(self, number: int, what: str) -> int:
         if number < 2:
             count = f"{number} transformation{'s' if number != 1 else ''}"
-            raise InputError(f"{what}: the family has {count}, expected at least 2 to choose from")
+            raise InputError(f"{what}: the family has {count}, expected at least 2")
         return number
 
 
 class Crops(Family):
-    """Square crops of images (B, C, H, W) on a grid, of the image at several sizes, mirrored too: crop x flip x scale.
+    """Square crops of images (B, C, H, W) on a grid, optionally at several scales and mirrored.
 
-    With one size and no mirror images these are the paper's crops: 289 of 20 x 20 pixels, 4 apart, of 84 x 84.
+    With one scale and without mirrored crops these are the paper's crops: 289 crops of 20 x 20 pixels, with a stride of
+    4, of images of 84 x 84 pixels.
 
     Parameters
     ----------
     height, width : int
-        Of the images.
+        Size of the images.
     crop, stride : int
-        Side of a crop and distance of its corners, in pixels.
+        Side of a crop and distance of neighboring corners, in pixels.
     scales : sequence of float
-        Sizes at which the image is cut, 0.5 for half of its height and width.
+        Factors by which the image is resized before cropping: 0.5 for half its height and width.
     flip : bool
-        Mirror images too.
+        Add the crops of the mirrored image.
 
     Attributes
     ----------
     grids : list of (int, int)
-        Rows and columns of crop corners at each scale; numbers of transformations run over scales, then mirror
-        images, then rows, then columns.
+        Rows and columns of crop corners at each scale. The indices of transformations run over scales, then mirrored
+        or not, then rows, then columns.
+
+    Raises
+    ------
+    InputError
+        The images are smaller than a crop, or there are fewer than two crops.
     """
 
     def __init__(
@@ -121,31 +127,29 @@ class Crops(Family):
             if min(size) < crop:
                 at = "" if scale == 1 else f" at {scale:g} of their size"
                 raise InputError(
-                    f"the images have {size[0]} x {size[1]} pixels{at}, and a crop has {crop} x {crop}: "
-                    "take smaller crops"
+                    f"the images have {size[0]} x {size[1]} pixels{at}, expected at least the {crop} x {crop} of a "
+                    "crop: use smaller crops"
                 )
         self.grids = [((h - crop) // stride + 1, (w - crop) // stride + 1) for h, w in self.sizes]
-        self.size = self._checked(
+        self.size = self._check_size(
             sum(rows * columns for rows, columns in self.grids) * (1 + flip),
-            f"crops of {crop} x {crop} pixels, {stride} apart, of {height} x {width}",
+            f"crops of {crop} x {crop} pixels with stride {stride} of {height} x {width} pixels",
         )
 
     def layers(self, x: Tensor) -> list[Tensor]:
-        """The images as they are cut, each (B, C, h, w): at every scale, as they are and mirrored."""
+        """The images from which crops are taken, each (B, C, h, w): at every scale, unchanged and mirrored."""
         if tuple(x.shape[2:]) != self.given:
-            given, own = (" x ".join(map(str, size)) for size in (x.shape[2:], self.given))
-            raise InputError(
-                f"the images have {given} pixels, and the crops are of images of {own}: make them for these"
-            )
-        found = []
+            given, expected = (" x ".join(map(str, size)) for size in (x.shape[2:], self.given))
+            raise InputError(f"the images have {given} pixels, but the crops were made for {expected}")
+        layers = []
         for size in self.sizes:
             same = size == tuple(x.shape[2:])
             scaled = x if same else F.interpolate(x, size, mode="bilinear", antialias=True)
-            found += [scaled, scaled.flip(3)] if self.flip else [scaled]
-        return found
+            layers += [scaled, scaled.flip(3)] if self.flip else [scaled]
+        return layers
 
     def score_network(self, channels: int, dims: int) -> nn.Module:
-        """One score a crop."""
+        """A network with one logit per crop."""
         return CropScores(channels)
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
@@ -155,9 +159,9 @@ class Crops(Family):
         for layer, image in enumerate(self.layers(x)):
             high, wide = self.grids[layer // (1 + self.flip)]
             crops = image.unfold(2, self.crop, self.stride).unfold(3, self.crop, self.stride)
-            here = (t >= first) & (t < first + high * wide)
-            corner = t[here] - first
-            views[here] = crops[rows[here], :, corner // wide, corner % wide]
+            in_layer = (t >= first) & (t < first + high * wide)
+            corner = t[in_layer] - first
+            views[in_layer] = crops[rows[in_layer], :, corner // wide, corner % wide]
             first += high * wide
         return views
 
@@ -168,19 +172,19 @@ class Crops(Family):
         return torch.cat(maps, dim=2).mT
 
     def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
-        """Where the encoder is dense: each crop once, or all in one pass where that looks at fewer pixels."""
+        """As in `Family`; a dense encoder encodes each different crop once, or all in one pass if that is less work."""
         if not self.is_dense(encoder):
             return super().embed_some(encoder, x, t)
         number = t + self.size * torch.arange(len(x), device=x.device)[:, None]
-        distinct, where = number.unique(return_inverse=True)
+        distinct, inverse = number.unique(return_inverse=True)
         if len(distinct) * self.crop**2 > len(x) * sum(image[0, 0].numel() for image in self.layers(x[:1])):
             f = self.embed(encoder, x).flatten(0, 1)
             return F.embedding(number, f)
-        one_of = torch.empty_like(distinct).scatter_(0, where.flatten(), torch.arange(t.numel(), device=x.device))
-        return F.embedding(where, encoder(self.take(x, t).flatten(0, 1)[one_of]))
+        first = torch.empty_like(distinct).scatter_(0, inverse.flatten(), torch.arange(t.numel(), device=x.device))
+        return F.embedding(inverse, encoder(self.take(x, t).flatten(0, 1)[first]))
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
-        """One score for each crop from `network(image, grid)`, (B, rows, columns), the same for every scale."""
+        """One logit per crop from ``network(image, grid)``, (B, rows, columns), with the same network at all scales."""
         layers = zip(self.layers(x), [grid for grid in self.grids for _ in range(1 + self.flip)], strict=True)
         return torch.cat([network(image, grid).flatten(1) for image, grid in layers], dim=1)
 
@@ -188,31 +192,44 @@ class Crops(Family):
         return tuple(x.shape[2:]) == (self.crop, self.crop) != self.given
 
     def is_dense(self, encoder: nn.Module) -> bool:
-        """Whether the encoder embeds all crops of an image in one pass: those of its own size and distance."""
+        """Whether the encoder encodes all crops in one pass, which it does for its own crop size and stride."""
         return (getattr(encoder, "crop", None), getattr(encoder, "stride", None)) == (self.crop, self.stride)
 
 
 def crop_grid(
     row_shape: Sequence[int], size: int | Literal["auto"] = "auto", stride: int | Literal["auto"] = "auto"
 ) -> tuple[int, int]:
-    """Side and distance of CRL-TAC's crops: the paper's, 20 and 4, where images are large enough to choose from."""
+    """Side and stride of CRL-TAC's crops: the paper's 20 and 4 for images of at least 24 pixels, else smaller ones.
+
+    Parameters
+    ----------
+    row_shape : sequence of int
+        Shape of an image, (H, W) or (H, W, C).
+    size, stride : int or "auto"
+        Values other than "auto" are returned unchanged.
+    """
     side = min(row_shape[:2])
     published = (20, 4) if side >= 24 else (max(1, round(side * 5 / 7)), max(1, side // 8))
     return published[0] if size == "auto" else size, published[1] if stride == "auto" else stride
 
 
 class Masks(Family):
-    """Feature subsets of vectors (B, d): a view keeps some features, the others are 0, their mean in scaled units.
+    """Random feature subsets of vectors (B, d): a view keeps some features and sets the others to 0 (the scaled mean).
 
     Parameters
     ----------
     n_features : int
-        d.
+        d, at least 2.
     count : int
-        M: subsets, drawn once.
+        M, the number of subsets, which are drawn once.
     keep : float
-        Share of the features in each.
+        Fraction of the features in each subset.
     seed : int
+
+    Raises
+    ------
+    InputError
+        There are fewer than two features or subsets.
     """
 
     masks: Tensor
@@ -220,8 +237,8 @@ class Masks(Family):
     def __init__(self, n_features: int, *, count: int = 64, keep: float = 0.5, seed: int = 0) -> None:
         super().__init__()
         if n_features < 2:
-            raise InputError(f"the rows have {n_features} feature, expected at least 2: a view keeps a part of them")
-        self.size = self._checked(count, "masks of features")
+            raise InputError(f"the rows have {n_features} feature, expected at least 2: a view keeps a subset")
+        self.size = self._check_size(count, "masks of features")
         self.names = [f"mask {number}" for number in range(count)]
         kept = min(max(1, round(keep * n_features)), n_features - 1)
         order = torch.rand(count, n_features, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
@@ -232,65 +249,70 @@ class Masks(Family):
 
 
 class Windows(Family):
-    """Stretches of sequences (B, C, L), evenly spaced from the first base of a sequence to its last.
+    """Windows of sequences (B, C, L), evenly spaced from the first base of a sequence to its last.
 
-    Lengths are those of each sequence, so that views do not depend on how far a batch was padded; padding is zero.
+    Positions are relative to the length of each sequence without padding, so views do not depend on the padding.
 
     Parameters
     ----------
-    share : float
-        Length of a stretch, as a share of its sequence's; at least one base.
+    fraction : float
+        Length of a window as a fraction of its sequence; at least one base.
     count : int
-        M. Of a short sequence some are the same.
+        M, the number of windows. In a short sequence some are equal.
+
+    Raises
+    ------
+    InputError
+        `count` is below 2.
     """
 
-    def __init__(self, *, share: float = 0.5, count: int = 16) -> None:
+    def __init__(self, *, fraction: float = 0.5, count: int = 16) -> None:
         super().__init__()
-        self.share, self.size = share, self._checked(count, "windows")
-        first = torch.linspace(0, 1 - share, count).tolist()
-        self.names = [f"{start:.0%} to {start + share:.0%}" for start in first]
+        self.fraction, self.size = fraction, self._check_size(count, "windows")
+        first = torch.linspace(0, 1 - fraction, count).tolist()
+        self.names = [f"{start:.0%} to {start + fraction:.0%}" for start in first]
 
     def score_network(self, channels: int, dims: int) -> nn.Module:
-        """One score a base."""
+        """A network with one logit per base."""
         return PositionScores()
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """First bases of all windows, int64 (B, M), and their lengths, (B,)."""
+        """First base of each window, int64 (B, M), and the length of a sequence's windows, int64 (B,)."""
         lengths = real_positions(x).sum(dim=1)
-        widths = (self.share * lengths).round().long().clamp_min(1)
+        widths = (self.fraction * lengths).round().long().clamp_min(1)
         steps = torch.linspace(0, 1, self.size, device=x.device)
         return ((lengths - widths).clamp_min(0)[:, None] * steps).round().long(), widths
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         starts, widths = self.bounds(x)
-        within = torch.arange(int(widths.max()), device=x.device)
-        where = (starts.gather(1, t)[..., None] + within).clamp_max(x.shape[2] - 1)
-        taken = x.movedim(1, 2)[torch.arange(len(x), device=x.device)[:, None, None], where]
-        return (taken * (within < widths[:, None])[:, None, :, None]).movedim(3, 2)
+        offsets = torch.arange(int(widths.max()), device=x.device)
+        positions = (starts.gather(1, t)[..., None] + offsets).clamp_max(x.shape[2] - 1)
+        windows = x.movedim(1, 2)[torch.arange(len(x), device=x.device)[:, None, None], positions]
+        return (windows * (offsets < widths[:, None])[:, None, :, None]).movedim(3, 2)
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
-        """The mean over each window of `network(x)`, a score of every position, (B, L)."""
+        """The mean over each window of ``network(x)``, the logits of all positions, (B, L)."""
         starts, widths = self.bounds(x)
         sums = F.pad(network(x).cumsum(dim=1), (1, 0))
         ends = (starts + widths[:, None]).clamp_max(x.shape[2])
         return (sums.gather(1, ends) - sums.gather(1, starts)) / widths[:, None]
 
 
-# ---- by name ---------------------------------------------------------------------------------------------------
+# ---- registered names ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TransformsContext:
-    """What a family of transformations is built for.
+    """The arguments that a registered family of transformations is built from.
 
-    A family registers itself as ``@register("transforms", ...)``, a function of this context whose keyword-only
-    arguments are its options. Its traits: ``noun`` (what messages call it) and ``learning_rate`` (of CRL-TAC's encoder,
-    where it is not the default).
+    A family is registered by ``@register("transforms", ...)`` on a function of this context, whose keyword-only
+    arguments are its options. Its traits: ``noun`` (its name in messages) and ``learning_rate`` (of CRL-TAC's encoder,
+    if it is not the default).
 
     Attributes
     ----------
     row_shape : tuple of int
-        Of a sample as users give it.
+        Shape of a sample as given by the user.
     channels : int
         First dimension of a scaled sample.
     seed : int
@@ -334,4 +356,4 @@ def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float 
     learning_rate=5e-4,
 )
 def _windows(context: TransformsContext, *, windows: int = 16, window_fraction: float = 0.5) -> Windows:
-    return Windows(share=window_fraction, count=windows)
+    return Windows(fraction=window_fraction, count=windows)

@@ -1,4 +1,4 @@
-"""The conditional generator of DiffAug: noise schedules, samplers of few steps, codes, and the model itself."""
+"""The conditional diffusion model of DiffAug: noise schedules, samplers, codes, and the model."""
 
 from viewsmith.networks.inputs.codes import LetterCodes, PixelCodes, VectorCodes
 from viewsmith.views.generated.diffusion.diffusion import ConditionalDiffusion
@@ -7,9 +7,9 @@ from viewsmith.views.generated.diffusion.schedule import (
     Prediction,
     Schedule,
     ScheduleName,
-    noised,
-    recover,
-    remaining,
+    add_noise,
+    recover_noise,
+    recover_sample,
     target,
 )
 
@@ -22,9 +22,9 @@ __all__ = [
     "Schedule",
     "ScheduleName",
     "VectorCodes",
-    "noised",
-    "recover",
-    "remaining",
+    "add_noise",
+    "recover_noise",
+    "recover_sample",
     "sample",
     "target",
     "timesteps",

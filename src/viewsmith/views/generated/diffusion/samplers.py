@@ -1,9 +1,9 @@
-"""From noise to samples: the reverse diffusion in few steps.
+"""Samplers: the reverse diffusion from noise to samples in few steps.
 
-Each sampler is the loop of its paper over falling times, written for times of any spacing: ``estimate(x_t, t)`` gives
-the sample x_0 that the network sees in x_t, within the range of the data. The noise is what is left of x_t, so that
-nothing out of range is carried to the next step. Factors are Python floats made from the schedule: a GPU is never
-waited for. Nothing is kept from earlier steps but what the solver needs.
+Each sampler is the loop of its paper over decreasing times, for any spacing of times. ``estimate(x_t, t)`` is the
+network's estimate of the sample x_0, clipped to the range of the data; the noise is computed from x_t and this
+estimate, so that no value out of range is passed to the next step. Factors are Python floats, so a GPU need not
+synchronize.
 """
 
 from __future__ import annotations
@@ -17,33 +17,37 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.views.base import Generators, randn
-from viewsmith.views.generated.diffusion.schedule import Prediction, Schedule, noised, recover, remaining
+from viewsmith.views.generated.diffusion.schedule import Prediction, Schedule, add_noise, recover_noise, recover_sample
 
 Sampler = Literal["ddim", "ddpm", "dpm"]
 Estimate = Callable[[Tensor, int], Tensor]
 
 
 def timesteps(schedule: Schedule, steps: int, strength: float = 1.0) -> list[int]:
-    """Falling times at which the network is asked, closer together towards the end ("quadratic" spacing).
+    """Decreasing times at which the network is evaluated, closer together towards the end ("quadratic" spacing).
 
-    With N = strength * T and k steps, ``N (j / k)^2 - 1`` for j = k, ..., 1, rounded and at least j - 1 (DDIM: Song et
-    al. 2021, appendix D.2): 999, 809, 639, ..., 9 for 10 steps of a whole schedule. The step from the last of them
-    leads to the sample. Even spacing stops too early: the last step of ten from time 99 takes the mean of all samples
-    that fit, and loses most of the spread that is finer than a third of a standard deviation.
+    With N = strength * T and k steps, the times are ``N (j / k)^2 - 1`` for j = k, ..., 1, rounded and at least j - 1
+    (DDIM: Song et al. 2021, appendix D.2): 999, 809, 639, ..., 9 for 10 steps of a full schedule. The step from the
+    last time leads to the sample. With even spacing the last of ten steps would start at time 99: it returns the mean
+    of all possible samples, and loses most details smaller than a third of a standard deviation.
 
     Parameters
     ----------
     schedule : Schedule
     steps : int
-        From 1 on; more steps than there are times are cut to these.
+        At least 1; at most one step per time.
     strength : float
-        Above 0, at most 1. 1 starts from pure noise, less from a sample with noise up to that share of the times
+        Above 0, at most 1. 1 starts from pure noise, less from a sample noised up to that fraction of the times
         (SDEdit: Meng et al. 2022, algorithm 1).
+
+    Returns
+    -------
+    list of int
 
     Raises
     ------
     InputError
-        `steps` or `strength` lies outside its range.
+        `steps` or `strength` is out of range.
     """
     if steps < 1:
         raise InputError(f"the sampler was given {steps} steps, expected at least 1")
@@ -65,44 +69,48 @@ def sample(
     clip: Callable[[Tensor], Tensor] | None = None,
     generator: Generators | None = None,
 ) -> Tensor:
-    """Samples, (B, ...), from noised ones.
+    """Samples from noised samples, by reverse diffusion.
 
     Parameters
     ----------
     predict : callable
-        ``predict(x_t, t)``: the network's output at one time, like x_t.
+        ``predict(x_t, t)`` is the network's prediction at a time, with the shape of x_t.
     start : Tensor, shape (B, ...)
         Samples noised to the first of the times: standard Gaussian noise for the last time of the schedule.
     schedule : Schedule
     times : sequence of int
-        Falling, as from `timesteps`.
+        Decreasing, as from `timesteps`.
     sampler : {"ddim", "ddpm", "dpm"}
         See the functions of these names.
     prediction : {"eps", "v", "x0"}
-        What the network says.
+        Kind of the network's prediction.
     clip : callable, optional
-        Brings x_0 into the range of the data, at each step.
-    generator : torch.Generator, or one for each sample, optional
-        Noise of "ddpm": one draw of the size of `start` per step but the last. The others draw nothing.
+        Clips x_0 to the range of the data, in each step.
+    generator : torch.Generator, or a sequence with one per sample, optional
+        Noise of "ddpm": one draw of the size of `start` in each step except the last. The other samplers draw nothing.
+
+    Returns
+    -------
+    Tensor, shape (B, ...)
 
     Raises
     ------
     InputError
-        There is no such sampler.
+        Unknown sampler.
     """
     loops = {"ddim": ddim, "ddpm": ddpm, "dpm": dpm}
     if sampler not in loops:
         raise InputError(f"the sampler is {sampler!r}, expected one of {', '.join(get_args(Sampler))}")
 
     def estimate(x: Tensor, t: int) -> Tensor:
-        x0 = recover(predict(x, t), x, schedule.at(t), prediction)
+        x0 = recover_sample(predict(x, t), x, schedule.rates(t), prediction)
         return x0 if clip is None else clip(x0)
 
     return loops[sampler](estimate, start, schedule, times, generator)
 
 
 def _steps(times: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Each time with the one it leads to; -1 after the last, which is the sample itself."""
+    """Pairs of consecutive times; the last time is followed by -1, the sample without noise."""
     return itertools.pairwise([*times, -1])
 
 
@@ -111,12 +119,12 @@ def ddim(
 ) -> Tensor:
     """The deterministic sampler: the same sample and noise, mixed for the next time (Song et al. 2021, equation 12).
 
-    Its sigma is 0 and it draws nothing.
+    sigma is 0; nothing is drawn.
     """
     for t, s in _steps(times):
         x0 = estimate(x, t)
-        eps = remaining(x, x0, schedule.at(t))
-        x = noised(x0, eps, schedule.at(s))
+        eps = recover_noise(x, x0, schedule.rates(t))
+        x = add_noise(x0, eps, schedule.rates(s))
     return x
 
 
@@ -125,30 +133,30 @@ def ddpm(
 ) -> Tensor:
     """Ancestral sampling: from the Gaussian of x_s given x_t and x_0 (Ho et al. 2020, equation 7 and algorithm 2).
 
-    Its variance is the posterior's, beta-tilde, which serves few steps better than the larger beta.
+    The variance is that of the posterior, beta-tilde, which is better for few steps than the larger beta.
     """
     for t, s in _steps(times):
         x0 = estimate(x, t)
-        share_t, share_s = schedule.share(t), schedule.share(s)
-        alpha = share_t / share_s
-        kept = (1 - share_s) / (1 - share_t)
-        x = math.sqrt(share_s) * (1 - alpha) / (1 - share_t) * x0 + math.sqrt(alpha) * kept * x
+        bar_t, bar_s = schedule.alpha_bar_at(t), schedule.alpha_bar_at(s)
+        alpha = bar_t / bar_s
+        ratio = (1 - bar_s) / (1 - bar_t)
+        x = math.sqrt(bar_s) * (1 - alpha) / (1 - bar_t) * x0 + math.sqrt(alpha) * ratio * x
         if s >= 0:
-            x = x + math.sqrt(kept * (1 - alpha)) * randn(x, generator)
+            x = x + math.sqrt(ratio * (1 - alpha)) * randn(x, generator)
     return x
 
 
 def dpm(
     estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
-    """DPM-Solver++ 2M, of second order from the last two x_0 (Lu et al. 2022, algorithm 2); draws nothing.
+    """DPM-Solver++ 2M, of second order, from the last two estimates of x_0 (Lu et al. 2022, algorithm 2).
 
-    Its first step and its last, which ends at an infinite signal-to-noise ratio, are of first order.
+    The first step and the last, which ends at an infinite signal-to-noise ratio, are of first order. Nothing is drawn.
     """
     older = last_h = None
     for t, s in _steps(times):
         x0 = estimate(x, t)
-        (signal_t, noise_t), (signal_s, noise_s) = schedule.at(t), schedule.at(s)
+        (signal_t, noise_t), (signal_s, noise_s) = schedule.rates(t), schedule.rates(s)
         if s < 0:
             return x0
         h = math.log(signal_s / noise_s) - math.log(signal_t / noise_t)
