@@ -69,7 +69,13 @@ def commands(folder):
     config = tomllib.loads((run / "config.toml").read_text())
     own_config = tomllib.loads((own / "config.toml").read_text())
     rows = [json.loads(line) for line in (own / "metrics.jsonl").read_text().splitlines()]
-    return {"commands": found, "config": config, "own config": own_config, "rows": rows, "left": (folder / "no").exists()}
+    return {
+        "commands": found,
+        "config": config,
+        "own config": own_config,
+        "rows": rows,
+        "left": (folder / "no").exists(),
+    }
 
 
 def in_python(folder):

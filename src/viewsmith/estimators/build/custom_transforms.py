@@ -15,9 +15,8 @@ from viewsmith.core.samples import block_size
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.resolve import check_crops
 from viewsmith.estimators.plan import TrainingData
-from viewsmith.core.samples import Rows
-from viewsmith.views.learned.transforms import Family
 from viewsmith.views.learned.custom_transforms import Functions
+from viewsmith.views.learned.transforms import Family
 
 CUSTOM = "family:"  # before the name of a family of the user's own, in configurations
 

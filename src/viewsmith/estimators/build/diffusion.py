@@ -63,6 +63,4 @@ def make_generator(
 
 
 def make_generator_optimizer(plan: AnyPlan, settings: GeneratorSettings) -> Optimizer:
-    return Optimizer(
-        "adamw", settings.generator_learning_rate, weight_decay=plan.options.weight_decay, clip=1.0
-    )
+    return Optimizer("adamw", settings.generator_learning_rate, weight_decay=plan.options.weight_decay, clip=1.0)
