@@ -1,5 +1,6 @@
 """A framework: alignment and uniformity on the sphere (Wang and Isola 2020)."""
 
+import math
 from typing import Annotated
 
 import torch
@@ -53,4 +54,4 @@ def log_density(z: Tensor, t: float = 2.0) -> Tensor:
     The inner logarithm of the paper's theorem 1, with the kernel of its section 4.1.2.
     """
     similarity = (t * (2 * z @ z.T - 2)).fill_diagonal_(-torch.inf)
-    return similarity.logsumexp(dim=1) - torch.tensor(len(z) - 1.0).log()
+    return similarity.logsumexp(dim=1) - math.log(len(z) - 1)

@@ -31,20 +31,24 @@ class DenoisingMethod(ContrastiveMethod):
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of each sample, (B,), with the error of reading it from its noisier view, and what is logged."""
         pair = self.views.for_batch(batch, self.framework)
-        pair.first, pair.second = self.noisy(pair.first, 0, batch), self.noisy(pair.second, 1, batch)
+        pair.first = self.noisy(pair.first, 0, batch.generator)
+        pair.second = self.noisy(pair.second, 1, batch.generator)
         contrast, error = self.framework(pair, batch.progress), self.error(pair.second, batch.x)
         return contrast + self.weight * error, {"contrast": contrast.mean(), "error": error.mean()}
 
     def decoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The decoder's error; the encoder is held still, because this update does not train it."""
-        return self.error(self.noisy(batch.x, 1, batch), batch.x), {}
+        return self.error(self.noisy(batch.x, 1, batch.generator), batch.x), {}
 
-    def noisy(self, x: Tensor, level: int, batch: Batch) -> Tensor:
-        noise = torch.randn(x.shape, device=x.device, dtype=x.dtype, generator=batch.generator)
-        return x + self.levels[level] * noise
+    def noisy(self, x: Tensor, level: int, generator: torch.Generator | None) -> Tensor:
+        return x + self.levels[level] * torch.randn(x.shape, device=x.device, dtype=x.dtype, generator=generator)
 
     def error(self, view: Tensor, x: Tensor) -> Tensor:
         return (self.decoder(self.framework.encoder(view)) - x).square().mean(dim=1)
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """What galleries and `views` show: the noisier view."""
+        return self.noisy(super().view(x, index=index, generator=generator), 1, generator)
 
 
 @register("method", "denoising", help="learns from two noise levels, with a decoder", domains="vectors")

@@ -69,18 +69,19 @@ class Entry:
         """Options by name. The trait ``options`` names those of a part that is built by its method alone."""
         if "options" in self.traits:
             return {name: Option(annotation, None) for name, annotation in self.traits["options"].items()}
-        function: Any = self.build
-        if inspect.isclass(function):
-            # A class that depends on other parts, such as a framework on its encoder, has a `build` with the options.
-            named = getattr(function, "build", None)
-            own = named is not None and not any(p.kind is p.VAR_KEYWORD for p in _parameters(named).values())
-            function = named if own else function.__init__
-        hints = typing.get_type_hints(function, include_extras=True)
-        return {
-            name: Option(hints.get(name, Any), parameter.default)
-            for name, parameter in _parameters(function).items()
-            if parameter.kind is parameter.KEYWORD_ONLY
-        }
+        # A class that depends on other parts, such as a framework on its encoder, has a `build` with options, which
+        # may hand further ones on to the constructor.
+        build: Any = getattr(self.build, "build", None) if inspect.isclass(self.build) else None
+        functions: list[Any] = [] if build is None else [build]
+        if build is None or any(p.kind is p.VAR_KEYWORD for p in _parameters(build).values()):
+            functions.append(self.build.__init__ if inspect.isclass(self.build) else self.build)
+        found = {}
+        for function in functions:
+            hints = typing.get_type_hints(function, include_extras=True)
+            for name, parameter in _parameters(function).items():
+                if parameter.kind is parameter.KEYWORD_ONLY:
+                    found[name] = Option(hints.get(name, Any), parameter.default)
+        return found
 
     def trait(self, name: str, default: Any = None) -> Any:
         """A fact about the part, or `default`."""

@@ -15,6 +15,7 @@ from viewsmith.estimators.options import check_part_options
 
 #: Arguments that take the options of parts, by the argument that names the parts.
 OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
+KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
 
 
 def route_options(
@@ -41,7 +42,7 @@ def route_options(
     Raises
     ------
     InputError
-        A part is unknown, a value out of range, or two parts have an option of that name.
+        A part is unknown, a value out of range, two parts have an option of that name, or one that is not chosen.
     """
     own = {field.name for field in dataclasses.fields(cls)}
     left = given.keys() - own
@@ -56,6 +57,7 @@ def route_options(
             tables = " or ".join(f"[{OPTIONS_OF[argument]}]" for argument in takers)
             raise InputError(f"{name} is an option of {parts}: say which in a file (--config), under {tables}")
         if not takers:
+            _check_not_elsewhere(cls, name, domain)
             arguments[name] = given[name]
         for argument, entry in takers.items():
             value = given[name] if domain is None else check_part_options(entry, {name: given[name]})[name]
@@ -64,14 +66,25 @@ def route_options(
     return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
 
 
+def _check_not_elsewhere(cls: type[Arguments], name: str, domain: str | None) -> None:
+    """Refuse an option of a part that is not chosen: which part has it."""
+    for argument, kind in KINDS.items():
+        for entry in entries(kind, domain):
+            if name in entry.options and entry.trait("general", True):
+                raise InputError(
+                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: choose that ({argument}), "
+                    f"or leave {name} out"
+                )
+
+
 def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, domain: str | None) -> list[Entry]:
     """The registered parts that an argument names, those of "auto" included."""
     text = str(given.get(argument, getattr(cls, argument)))
     if text.startswith(MODULE):
         return []
-    if argument == "framework":
-        return [find("framework", text)]
-    kind: Kind = "encoder" if argument == "encoder" else "view maker"
+    kind = KINDS[argument]
+    if kind == "framework":
+        return [find(kind, text)]
     found: list[Entry] = []
     for each in [domain_of(e.name) for e in entries("domain")] if domain is None else [domain_of(domain)]:
         names = _defaults(each, argument) if text == "auto" else text.split("+") if kind == "view maker" else [text]

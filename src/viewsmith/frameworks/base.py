@@ -133,9 +133,16 @@ class Framework(nn.Module):
         return self
 
     @classmethod
-    def build(cls, context: FrameworkContext, *args: Any, **options: Any) -> Self:
-        """The framework around an encoder, with its options; overridden where heads have widths of their own."""
-        return cls(context.encoder, context.wrap(MLP(context.n_components, context.simclr_dims)), *args, **options)
+    def with_plain_head(
+        cls, context: FrameworkContext, *, projector_dims: tuple[int, ...] | None = None, **options: Any
+    ) -> Self:
+        """The framework around an encoder, with a plain head and the options of its constructor."""
+        head = context.wrap(MLP(context.n_components, projector_dims or context.simclr_dims))
+        return cls(context.encoder, head, **options)
+
+    #: How an estimator builds it: a class method of a context whose keyword-only arguments are the options. Overridden
+    #: where heads depend on them; of any type here, because no signature is common to all.
+    build: Any = with_plain_head
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from viewsmith.core.method import Optimizer
 from viewsmith.core.registry import find
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.domains import Domain, domain_of
-from viewsmith.estimators.build.resolve import MODULE, view_entries
+from viewsmith.estimators.build.resolve import MODULE, check_named, view_entries
 from viewsmith.estimators.plan import Plan
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.networks.base import EncoderContext
@@ -110,7 +111,11 @@ def make_framework(plan: AnyPlan) -> Framework:
         own: Any = copy.deepcopy(given)
         if getattr(own, "connected", True):
             return own
-        return own.connect(framework_context(plan, make_encoder(plan)))
+        context = framework_context(plan, make_encoder(plan))
+        if isinstance(options.projector_dims, tuple):
+            context = dataclasses.replace(context, simclr_dims=options.projector_dims)
+        return own.connect(context)
+    check_named(resolved.framework)
     entry = find("framework", resolved.framework)
     build = getattr(entry.build, "build", entry.build)
     framework: Framework = build(framework_context(plan, make_encoder(plan)), **resolved.framework_options)

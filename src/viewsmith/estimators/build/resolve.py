@@ -217,13 +217,14 @@ def resolve_framework(
             raise InputError(
                 "framework_options are for a framework that is named: give them to your own when you make it"
             )
+        for option in FRAMEWORK_OPTIONS:
+            # An object without a head gets a plain one, whose widths are the estimator's.
+            headless = option == "projector_dims" and "head" not in options.framework._modules
+            if getattr(options, option) not in (None, "auto") and not headless:
+                raise InputError(f"{option} is for a framework that is named: give it to your own when you make it")
         return text_of(options.framework), {}
     name = options.framework
-    if name.startswith(MODULE):
-        raise InputError(
-            f"the framework of this model is the user's own ({name.removeprefix(MODULE)}): give it, as in "
-            "viewsmith.load(run, framework=framework)"
-        )
+    check_named(name)
     known = known_frameworks(allowed)
     if name not in known:
         raise InputError(
@@ -236,6 +237,15 @@ def resolve_framework(
     )
     resolve = getattr(entry.build, "resolve", None)
     return name, given if resolve is None else resolve(given, facts)
+
+
+def check_named(framework: str) -> None:
+    """Raise InputError where a framework of the user's own is missing."""
+    if framework.startswith(MODULE):
+        raise InputError(
+            f"the framework of this model is the user's own ({framework.removeprefix(MODULE)}): give it, as in "
+            "viewsmith.load(run, framework=framework)"
+        )
 
 
 def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:

@@ -1,0 +1,156 @@
+"""The example plug-in, installed: its parts do all that built-in ones do, and runs of them say when it is missing."""
+
+import json
+
+import numpy as np
+import pytest
+from plugin_tools import PLUGIN, install, run, work
+
+from viewsmith.core.errors import InputError
+from viewsmith.estimators.saving import check_packages
+
+PACKAGE = "viewsmith_example"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with the plug-in."""
+    return install(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The folder of what is made with the plug-in and looked at without it."""
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def commands(installed, runs):
+    """What commands printed and left behind."""
+    return work("commands", runs, folders=(installed,))
+
+
+@pytest.fixture(scope="module")
+def in_python(installed, runs):
+    """What the same parts did in Python."""
+    return work("in_python", runs, folders=(installed,))
+
+
+def test_its_own_tests_pass(installed):
+    result = run("-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests", folders=(installed,))
+    assert result.returncode == 0, result.stdout
+
+
+def test_its_parts_are_listed_with_their_package(commands):
+    text, found = commands["commands"]["methods"], json.loads(commands["commands"]["json"]["out"])
+    lines = text["out"].splitlines()
+    (framework,) = [line for line in lines if line.startswith("    align-uniform:")]
+    assert "Wang and Isola 2020" in framework and framework.endswith(
+        f"options: projector_dims, uniformity  [{PACKAGE}]"
+    )
+    (views,) = [line for line in lines if line.startswith("    drift:")]  # under vectors alone
+    assert views.endswith(f"options: drift_strength, drift_knots  [{PACKAGE}]")
+    assert f"denoising  (vectors)  [{PACKAGE}]" in lines
+    assert found["frameworks"]["align-uniform"]["package"] == found["methods"]["denoising"]["package"] == PACKAGE
+    assert found["view makers"]["vectors"]["drift"]["options"] == {"drift_strength": 0.5, "drift_knots": 4}
+    assert text["err"] == ""
+    help_ = " ".join(commands["commands"]["help"]["out"].split())
+    assert "align-uniform" in help_ and "drift" in help_ and "denoising" in help_
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("fit", "resume", "embed", "evaluate", "report", "views"),
+        *("denoising", "denoising embed", "denoising report"),
+    ],
+)
+def test_every_command_takes_them(command, commands):
+    result = commands["commands"][command]
+    assert result["code"] == 0, result["err"]
+
+
+def test_options_reach_them(commands, runs):
+    config = commands["config"]
+    assert config["parameters"]["framework_options"] == {"uniformity": 2.0}
+    assert config["fitted"]["framework_options"] == {"uniformity": 2.0, "projector_dims": [4]}
+    assert config["parameters"]["view_options"] == {"drift_strength": 0.3, "drift_knots": 3}
+    assert config["fitted"]["packages"] == {"framework align-uniform": PACKAGE, "view maker drift": PACKAGE}
+    assert "package" not in config and commands["own config"]["package"] == PACKAGE
+    assert commands["own config"]["parameters"]["levels"] == [0.1, 0.5]
+    h, views = np.load(runs / "h.npz"), np.load(runs / "views.npz")
+    assert h["H_train"].shape[1] == 8 and np.isfinite(h["H_test"]).all() and np.isfinite(views["views"]).all()
+    assert "align-uniform" in (runs / "run" / "report.html").read_text()
+
+
+def test_a_method_shows_its_updates(commands):
+    last = commands["rows"][-1]
+    assert {"loss/encoder", "loss/decoder", "contrast", "error"} <= last.keys()
+    assert last["loss/decoder"] < commands["rows"][0]["loss/decoder"]
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("close", ("no option 'uniformty'", "did you mean uniformity")),
+        ("value", ("the framework 'align-uniform'", "uniformity is '-1'", "greater than or equal to 0")),
+        ("knots", ("the view maker 'drift'", "drift_knots is 'one'", "integer")),
+        ("other framework", ("Contrastive has no option 'uniformity', but the framework 'align-uniform' has",)),
+        ("unknown part", ("unknown framework 'align-unifrom'", "did you mean 'align-uniform'")),
+    ],
+)
+def test_what_nothing_takes_is_refused_in_a_line(command, parts, commands):
+    result = commands["commands"][command]
+    said = [line for line in result["err"].splitlines() if not line.startswith("warning: ")]
+    assert result["code"] == 2 and len(said) == 1 and not commands["left"]
+    assert all(part in said[0] for part in parts), said
+
+
+def test_python_takes_names_and_objects(in_python):
+    assert in_python["objects are names"]
+    assert in_python["same"] == {"named": True, "objects": True, "noise": True, "own": True}
+    assert in_python["knots"] == 3
+    used = {"framework align-uniform": PACKAGE, "view maker drift": PACKAGE}
+    assert in_python["packages"] == {"named": used, "objects": {}, "noise": used, "own": {}}
+
+
+def test_python_refuses_in_a_line(in_python):
+    assert "[framework_options] or [view_options]" in in_python["two parts"]
+    assert "the framework 'align-uniform' and the view maker 'two words'" in in_python["two parts"]
+    assert "viewsmith.load(run, framework=framework)" in in_python["without the objects"]
+    assert "the framework 'simclr' has no option 'uniformity'" in in_python["no such option"]
+    assert "the method 'denoising' is for vectors, and the data are images" in in_python["images"]
+
+
+def test_without_it_a_run_says_what_is_missing(commands, in_python, runs):
+    found = work("without", runs)
+    for name, part in (("run", "view maker 'drift'"), ("denoising", "method 'denoising'")):
+        expected = f"the {part}, which is of the package '{PACKAGE}', which is not installed here: install it"
+        assert expected in found[name]["load"] and str(runs / name) in found[name]["load"]
+        for command in ("embed", "report"):
+            result = found[name][command]
+            assert result["code"] == 2 and result["out"] == "" and "Traceback" not in result["err"]
+            (said,) = result["err"].splitlines()
+            assert said.startswith("error: ") and expected in said
+    assert "the view maker 'two words', which was registered by a script" in found["spaced"]
+    assert not (runs / "none.npz").exists()
+
+
+def test_a_plug_in_that_cannot_be_imported_is_skipped(tmp_path):
+    broken = install(tmp_path)
+    (broken / PACKAGE / "drift.py").write_text("import no_such_package\n")
+    found = work("broken", folders=(broken,))
+    said = found["methods"]["err"].splitlines()
+    assert (
+        found["methods"]["code"] == 0
+        and "neighbors:" in found["methods"]["out"]
+        and "drift:" not in found["methods"]["out"]
+    )
+    assert len(said) == 1 and "the plug-in 'example' (viewsmith_example) is skipped: ModuleNotFoundError" in said[0]
+    assert found["unknown"]["code"] == 2 and "framework is 'nothing', expected" in found["unknown"]["err"]
+
+
+def test_names_may_hold_spaces():
+    with pytest.raises(InputError, match="the view maker 'my own views', which is of the package 'elsewhere'"):
+        check_packages({"view maker my own views": "elsewhere"}, "runs/one")
+    check_packages({"noise generator mlp": "viewsmith", "view maker noise": "viewsmith"}, "runs/one")
