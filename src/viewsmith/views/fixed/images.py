@@ -152,7 +152,7 @@ class ImageViews(ViewMaker):
         return self.render(x, draws), CropBoxes(draws.boxes / draws.boxes.new_tensor([height, width] * 2), draws.flip)
 
     def crops(self, x: Tensor, number: int, size: tuple[int, int], generator: torch.Generator | None = None) -> Tensor:
-        """Several views of each image at another size: (B, C, H, W) to (B, number, C, *size)."""
+        """Several views of each image at another size: (B, C, H, W) to (B, number, C, height, width)."""
         self.check(x)
         views = self.render(x, self.draw(number * len(x), x, generator), size)
         return views.view(len(x), number, *views.shape[1:])
@@ -177,7 +177,7 @@ class ImageViews(ViewMaker):
         )
 
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
-        """The views that `draws` describe, (N, C, *size), scaled as `x` is; see `crop` for N."""
+        """The views that `draws` describe, (N, C, height, width), scaled as `x` is; see `crop` for N."""
         with torch.autocast(x.device.type, enabled=False):
             y = crop(x, draws.boxes, size, draws.flip)
             if self.recolors:
