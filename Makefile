@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick bench-gpu docs
+.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick bench-gpu docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -55,6 +55,8 @@ lint: $(CHECK)     ## ruff, mypy and the order of the layers
 
 check: lint test   ## what has to be green before a change lands
 
+PICTURES := crl_tac contrastive pinda diffaug genview metaug images dna
+
 ALL_EXTRAS := image,unclip,omics,dna,parquet,timm,viz,tune,export,track,lightning,test,bench,dev,docs
 lock:              ## pin the newest versions of everything (torch and pandas are chosen by hand; build tags are dropped)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
@@ -64,9 +66,13 @@ lock:              ## pin the newest versions of everything (torch and pandas ar
 	build/lock/bin/python -m pip freeze --exclude-editable | sed -E "s/^(torch==[^+]*)\+.*/\1/" >> build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
-docs: $(CORE)      ## documentation pages in docs/_build
+docs: $(CORE)      ## documentation pages in docs/_build; a warning is an error
 	$(PIP) -e ".[docs]"
-	$(PY) -m sphinx -q -b html docs docs/_build
+	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build
+
+docs-pictures: $(CORE) ## the pictures of the documentation, docs/_static/*.png, each by its script; minutes
+	$(PIP) -e ".[image]"
+	set -e; cd docs/pictures; for script in $(PICTURES); do OMP_NUM_THREADS=1 ../../$(PY) $$script.py; done
 
 clean:             ## remove the environment and the runs
 	rm -rf $(VENV) runs build docs/_build

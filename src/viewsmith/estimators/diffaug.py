@@ -76,9 +76,9 @@ class DiffAug(ViewsmithEstimator):
 
     The encoder trains on a soft contrastive loss with fixed views as positives; then a diffusion model learns to make
     samples from the encoder's representation; then the encoder continues, a fraction of its positives now generated.
-    The defaults are measured (docs, DiffAug); ``DiffAug(**DiffAug.presets["paper"])`` is the published form for vectors,
-    ``presets["paper-images"]`` that for images. ``transform(X, output="map")`` gives the map, of new rows too; `views`
-    gives generated samples.
+    The defaults are measured (docs, DiffAug); ``DiffAug(**DiffAug.presets["paper"])`` is the published form for
+    vectors, ``presets["paper-images"]`` that for images. ``transform(X, output="map")`` gives the map, of new rows
+    too; `views` gives generated samples.
 
     Parameters
     ----------

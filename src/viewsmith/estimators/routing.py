@@ -72,8 +72,8 @@ def _check_not_elsewhere(cls: type[Arguments], name: str, domain: str | None) ->
         for entry in entries(kind, domain):
             if name in entry.options and entry.trait("general", True):
                 raise InputError(
-                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: choose that ({argument}), "
-                    f"or leave {name} out"
+                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: choose that "
+                    f"({argument}), or leave {name} out"
                 )
 
 

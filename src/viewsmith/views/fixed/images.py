@@ -152,7 +152,7 @@ class ImageViews(ViewMaker):
         return self.render(x, draws), CropBoxes(draws.boxes / draws.boxes.new_tensor([height, width] * 2), draws.flip)
 
     def crops(self, x: Tensor, number: int, size: tuple[int, int], generator: torch.Generator | None = None) -> Tensor:
-        """Several views of each image at another size: (B, C, H, W) to (B, number, C, *size)."""
+        """Several views of each image at another size: (B, C, H, W) to (B, number, C, height, width)."""
         self.check(x)
         views = self.render(x, self.draw(number * len(x), x, generator), size)
         return views.view(len(x), number, *views.shape[1:])
