@@ -274,7 +274,7 @@ def test_missing_values_are_left_for_the_model_to_fill(npz):
         ({"one_hot": ["a"]}, "leave one_hot out"),
         ({"domain": "images"}, "images are uint8"),
         ({"domain": "dna"}, "DNA is uint8"),
-        ({"domain": "vector"}, "did you mean vectors?"),
+        ({"domain": "vector"}, "did you mean 'vectors'?"),
         ({"impute": "mean"}, "unknown impute 'mean', expected one of none, median"),
         ({"drop": "a"}, "expected a list of column names"),
     ],

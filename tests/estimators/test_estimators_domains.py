@@ -77,25 +77,25 @@ def test_every_allowed_combination_trains_two_steps(name, domain, framework, vie
 @pytest.mark.parametrize(("domain", "framework", "view"), [p for p in PAIRS if not possible(*p)])
 def test_multicrop_is_refused_where_it_means_nothing(domain, framework, view):
     said = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), view_maker=view).fit, DATA[domain]())
-    assert "swav and dino" in said and repr(framework) in said and "simclr, byol, moco" in said
+    assert "'lejepa' and 'swav'" in said and repr(framework) in said and "simclr, byol, moco" in said
 
 
 @pytest.mark.parametrize("domain", VIEWS)
 def test_views_of_other_domains_are_refused_with_the_possible_ones(domain):
     for view in {v for makers in VIEWS.values() for v in makers} - set(VIEWS[domain]):
         said = refusal(Contrastive(**TINY, view_maker=view).fit, DATA[domain]())
-        assert f"unknown view maker {view!r}" in said and ", ".join(VIEWS[domain]) in said
+        assert f"unknown view maker {view!r}" in said and all(name in said for name in VIEWS[domain])
 
 
 @pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
 def test_the_cauchy_kernel_is_refused_elsewhere(framework):
     said = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), kernel="cauchy").fit, DATA["vectors"]())
-    assert "Cauchy" in said and repr(framework) in said
+    assert "kernel is 'cauchy'" in said and repr(framework) in said
 
 
 def test_head_widths_that_a_framework_cannot_take_are_refused():
     options = {**heads("byol"), "projector_dims": (8,)}
-    assert "projection is (8,), expected (hidden, output)" in refusal(
+    assert "projector_dims is (8,), expected (hidden, output)" in refusal(
         Contrastive(**TINY, **options).fit, DATA["vectors"]()
     )
 

@@ -114,7 +114,7 @@ def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
     loaded = viewsmith.load(tmp_path / "run")
     assert np.array_equal(loaded.transform(images), model.transform(images))
     assert np.array_equal(loaded.views(images[:3], 2), model.views(images[:3], 2))
-    assert loaded.bank == bank
+    assert loaded.view_cache == bank
 
 
 @pytest.mark.parametrize("noise", ["adaptive", "random", "constant:100"])

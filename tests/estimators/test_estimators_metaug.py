@@ -144,7 +144,7 @@ def test_rows_of_zeros_are_legal(wine):
         ({"framework": "simclr", "n_views": 3}, "n_views 3 is for the framework 'oucl', not 'simclr'"),
         ({"framework": "byol", "encoders": "per-view"}, "encoders 'per-view' is for the framework 'oucl'"),
         ({"temperature": 0.1, "beta": 8.0}, "temperature is 0.1 and beta 8.0, but for the framework 'oucl'"),
-        ({"kernel": "cauchy"}, "the Cauchy kernel is for the framework 'simclr', not 'oucl'"),
+        ({"kernel": "cauchy"}, "kernel is 'cauchy', an option that the framework 'oucl' does not have"),
         ({"representation_noise": 0.1}, "take meta='first-order', or leave it out"),
     ],
 )

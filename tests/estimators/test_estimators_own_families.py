@@ -17,6 +17,7 @@ from viewsmith.estimators.figures.channel import channel_figures
 from viewsmith.networks import ImageScores, MaskScores, SequenceScores
 from viewsmith.views import Crops, Family, Functions
 from viewsmith.workflows import runs as sessions
+from viewsmith.workflows.report import report_content
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -234,7 +235,7 @@ def test_commands_say_that_they_cannot_make_the_family(run, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "a family of the user's own" in said and f"viewsmith.load({str(run)!r}, family=family)" in said
     with pytest.warns(UserWarning, match="no maps and galleries: the family is a family of the user's own"):
-        sessions.report_content(sessions.RunFolder(run), data=str(tmp_path / "x.npy"), pictures=True)
+        report_content(sessions.RunFolder(run), data=str(tmp_path / "x.npy"), pictures=True)
 
 
 def test_other_methods_cannot_take_its_channel(run):
@@ -277,8 +278,8 @@ class Sizeless(Family):
     [
         ([same], "functions: the family has 1 transformation, expected at least 2"),
         ([], "the family has 0 transformations"),
-        ([same, left], "transformation 1 (left) gives views of shape (4,), and transformation 0 (same) of (9,)"),
-        ([same, lambda x: x / 0], "transformation 1 (<lambda>) gives values that are not finite"),
+        ([same, left], "transformation 1 (left) returned views of shape (4,) and transformation 0 (same) of shape (9,)"),
+        ([same, lambda x: x / 0], "transformation 1 (<lambda>) returned values that are not finite"),
         ([same, torch.rand_like], "gives other views when it is asked again"),
         ([left, right], "the views of the family (4,), which the encoder mlp does not take"),
         ([same, 3], "expected string or an instance of Family or callable"),
@@ -293,7 +294,7 @@ class Sizeless(Family):
         (Wrong(), "the family Wrong gives (16, 1, 9), expected (16, 3, ...)"),
         (Random(), "the family Random gives other views when it is asked again"),
         (Failing(), "the family Failing fails on samples (16, 9): KeyError: 'scale'"),
-        (Powers(400), "the family Powers gives values that are not finite"),
+        (Powers(400), "the family Powers returned values that are not finite"),
     ],
 )
 def test_what_is_no_family_is_refused_before_anything_is_written(family, said, tmp_path):
@@ -317,7 +318,7 @@ def test_a_function_that_fails_on_a_later_sample_is_named():
     x = vectors(600)
     x[599] = -50.0
     said = refusal(CRLTAC(family=[same, lambda x: (x + 30).sqrt()], scaling="none", **TINY).fit, x)
-    assert "transformation 1 (<lambda>) gives values that are not finite" in said
+    assert "transformation 1 (<lambda>) returned values that are not finite" in said
 
 
 def test_functions_are_exported_beside_the_other_families():

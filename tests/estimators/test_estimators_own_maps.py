@@ -113,7 +113,7 @@ def test_a_folder_of_views_is_seen(data, clip, tmp_path, own):
 def test_quality_of_a_training_is_seen_by_clip(data, clip, tmp_path):
     dataset, _, views = data
     bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
-    options = {**TINY, "bank": str(bank.path), "features": f"clip:{clip}", "color_strength": 0.0}
+    options = {**TINY, "view_cache": str(bank.path), "features": f"clip:{clip}", "color_strength": 0.0}
     model = GenView(**options).fit(images(), run=tmp_path / "run")
     assert [row["phase"] for row in model.metrics_] == ["train"] * 2 and "quality" in model.metrics_[0]
     # It is seen in the images in their own units, and nothing of CLIP is kept.
@@ -199,7 +199,7 @@ def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
         ({"features": "clip:"}, "features of clip need weights"),
         ({"features": "clip:nowhere"}, "no CLIP at 'nowhere'"),
         ({"features": nn.Flatten()}, "expected maps"),
-        ({"features": stripes(), "quality_features": "encoder"}, "sees no features of Sequential"),
+        ({"features": stripes(), "quality_features": "encoder"}, "cannot use the features of Sequential"),
     ],
 )
 def test_features_that_are_refused(options, said):

@@ -6,6 +6,7 @@ import torch
 
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
+from viewsmith.domains import domain_of
 from viewsmith.estimators import estimators
 from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.networks import PrincipalAxes
@@ -108,7 +109,7 @@ def test_neighbors_are_sought_where_the_encoder_looks_first(digits, view_maker):
     [(10_000, 256, 52), (256, 256, 2000), (100, 256, 2000), (1000, 500, 1000), (2, 1, 1000)],
 )
 def test_default_epochs_take_about_two_thousand_steps(rows, batch_size, epochs):
-    assert default_epochs(rows, batch_size) == epochs
+    assert default_epochs(rows, batch_size, domain_of("vectors").steps) == epochs
     assert epochs * max(1, rows // min(batch_size, rows)) == pytest.approx(2000, rel=0.02)
 
 

@@ -149,7 +149,7 @@ def edit(folder, change):
         (lambda config: config["fitted"].pop("row_shape"), "incomplete: it has no 'row_shape'"),
         (lambda config: config["fitted"].pop("epochs"), "incomplete: it has no 'epochs'"),
         (lambda config: config["fitted"].update(row_shape=[12]), "has shape"),
-        (lambda config: config["parameters"].update(hidden=[17]), "has shape"),
+        (lambda config: config["fitted"]["encoder_options"].update(hidden=[17]), "has shape"),
         (lambda config: config["parameters"].update(hidden=[-1]), "hidden is -1, expected greater than or equal to 1"),
         (lambda config: config["parameters"].update(magic=1), "Contrastive has no option 'magic'"),
         (lambda config: config["fitted"].update(view_maker="magic"), "unknown view maker 'magic'"),

@@ -100,7 +100,7 @@ def test_pictures_of_every_domain(domain):
     titles = [gallery.title for gallery in shown["galleries"]]
     assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
     assert shown["galleries"][0].views.shape[2:] == x.shape[1:]
-    assert list(shown["orders"][0].similarities) == ["trained", "before training"]
+    assert list(shown["sorted_similarities"][0].similarities) == ["trained", "before training"]
     assert bool(shown["transform_probabilities"]) == (domain != "images")
     if domain == "vectors":
         p, masks = model.distribution(x).mean(0), model.method_.channel.family.masks.numpy()

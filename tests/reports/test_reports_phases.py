@@ -144,7 +144,7 @@ def test_the_drift_warning_of_the_run_is_not_repeated() -> None:
     metrics = [{"phase": "A2", "epoch": 1, "drift": 0.75}]
     (line,) = drift_warnings(metrics)
     generated = SimpleNamespace(drift=torch.tensor(0.75), warnings=list)
-    assert DiffAugMethod.warnings(SimpleNamespace(generated=generated)) == [line]  # type: ignore[arg-type]
+    assert DiffAugMethod.warnings(SimpleNamespace(generated=generated), metrics) == [line]  # type: ignore[arg-type]
     for warnings in ([], [line], ["something else", line]):
         html = render_report(ReportContent("t", "m", metrics=metrics, warnings=warnings)).replace("&#39;", "'")
         top, rest = html.split("<main>")

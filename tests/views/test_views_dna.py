@@ -355,15 +355,6 @@ def test_a_recipe_without_edits_reads_either_strand():
     assert set(words) == {"AACGG", "CCGTT"}
 
 
-def test_names():
-    assert set(dna.DNA_VIEWS) == {
-        *("dna", "reverse-complement", "mutation", "insertion", "deletion", "translocation", "inversion")
-    }
-    x = encode(random_words([50, 41]))
-    for make in dna.DNA_VIEWS.values():
-        decode(make()(x, generator=draw()))
-
-
 # --- what all of them promise
 
 

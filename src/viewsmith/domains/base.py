@@ -41,6 +41,8 @@ class Domain:
         How many samples a gallery of a report shows.
     on_top : bool
         Whether generated views are augmented by the fixed view makers too.
+    denoisers : tuple of str
+        Kinds of networks that `denoiser` makes.
     named_features : bool
         Whether features have names, which files and DataFrames give.
     """
@@ -57,6 +59,7 @@ class Domain:
     gallery: ClassVar[int] = 4
     on_top: ClassVar[bool] = True
     named_features: ClassVar[bool] = False
+    denoisers: ClassVar[tuple[str, ...]] = ("fast", "published")
 
     @property
     def preset_suffix(self) -> str:
@@ -163,13 +166,7 @@ class Domain:
         raise NotImplementedError
 
     def denoiser(self, kind: str, codes: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
-        """A network that denoises these codes, told `condition` numbers.
-
-        Raises
-        ------
-        InputError
-            There is none of that kind.
-        """
+        """A network of one of the `denoisers` that denoises these codes, told `condition` numbers."""
         raise NotImplementedError
 
     def check_size(self, what: str, shape: Sequence[int], smallest: int, todo: str) -> None:

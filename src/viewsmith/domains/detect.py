@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import join_names
 from viewsmith.core.registry import entries
 from viewsmith.domains.base import Domain, domain_of
 from viewsmith.domains.checks import check_array, to_rows
@@ -19,6 +21,9 @@ def detect(X: Any, domain: str = "auto") -> Domain:
     (`find_domain`); everything else, such as DataFrames and sparse matrices, is vectors.
     """
     if domain != "auto":
+        known = [entry.name for entry in entries("domain")]
+        if domain not in known:
+            raise InputError(f"domain is {domain!r}, expected {join_names(['auto', *known])}")
         return domain_of(domain)
     if hasattr(X, "detach"):
         X = to_rows(X)[0]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import join_names
 from viewsmith.core.method import Method
 from viewsmith.core.registry import register
 from viewsmith.data import Dataset
@@ -276,9 +277,9 @@ def _check(options: DiffAug, data: TrainingData) -> None:
             f"guidance is {options.guidance}, which needs a generator that has seen no condition at times: set "
             "condition_drop, such as 0.1"
         )
-    # The domain refuses a denoiser that it does not have, before a training that would be for nothing.
-    codes = data.domain.codes(data.row_shape, data.stats, nn.Identity())
-    data.domain.denoiser(options.denoiser, codes, data.row_shape, 1)
+    if options.denoiser not in data.domain.denoisers:
+        expected = join_names(data.domain.denoisers)
+        raise InputError(f"denoiser is {options.denoiser!r}, expected {expected} for {data.domain.name}")
 
 
 def find_classes(y: Any, n_rows: int) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import join_names
 from viewsmith.core.registry import Entry, find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
@@ -188,8 +189,8 @@ def _check_local_views(views: Sequence[Entry], framework: str, options: Argument
     takes = [name for name in names("framework") if find("framework", name).trait("local_views")]
     others = ", ".join(name for name in names("view maker", "images") if name != local[0])
     raise InputError(
-        f"{local[0]} views are for the frameworks {' and '.join(takes)}, not {framework!r}: choose one of them, or the "
-        f"views {others}"
+        f"{local[0]} views are for the frameworks {join_names(takes, 'and')}, not {framework!r}: choose one of them, "
+        f"or the views {others}"
     )
 
 
@@ -227,9 +228,7 @@ def resolve_framework(
     check_named(name)
     known = known_frameworks(allowed)
     if name not in known:
-        raise InputError(
-            f"framework is {name!r}, expected {' or '.join(filter(None, [', '.join(known[:-1]), known[-1]]))}"
-        )
+        raise InputError(f"framework is {name!r}, expected {join_names(known)}")
     entry = find("framework", name)
     given = given_framework_options(options, entry)
     facts = DataFacts(
@@ -346,7 +345,7 @@ def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: 
     if generator == "auto":
         generator = known[0]
     if generator not in known:
-        raise InputError(f"generator is {generator!r}, expected auto or {' or '.join(known)} for {domain}")
+        raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {domain}")
     entry = find("noise generator", generator, domain)
     encoders = [name for name in names("encoder", domain) if find("encoder", name, domain).trait("first_stage")]
     if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, domain).trait("first_stage")):

@@ -66,6 +66,8 @@ def check_crops(
     todo: str = "take other views",
 ) -> None:
     """Refuse crops of images of `size` that are too small for the encoder; `todo` is what to do about the crops."""
+    if len(size) < 2:  # only images have sizes
+        return
     least = entry.trait("smallest", 1)
     others = min(pixels) >= SMALLEST and least > SMALLEST
     enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or take rows as vectors (--domain vectors)"
