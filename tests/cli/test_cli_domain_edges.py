@@ -48,7 +48,7 @@ REFUSED = [
     ("tiny.npy", (), "5 x 5 pixels, and the encoder cnn takes 8 x 8"),
     ("tiny.npy", ("--encoder", "resnet18"), "the encoder resnet18 takes 8 x 8"),
     ("color.npz", ("--encoder", "crl-cnn"), "the encoder crl-cnn takes 20 x 20"),
-    ("color.npz", ("--encoder", "hyena"), "expected auto, cnn, resnet18"),
+    ("color.npz", ("--encoder", "hyena"), "expected auto, cnn, crl-cnn, resnet18"),
     ("huge.fa", ("--encoder", "hyena"), "at most 1024"),
     ("short.fa", ("--encoder", "resnet18"), "expected auto, cnn, hyena"),
     ("one.fa", (), "expected at least 2"),
@@ -59,8 +59,8 @@ REFUSED = [
     ("color.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),
     ("color.npz", ("--set", "color_strength=9"), "color_strength is '9'"),
     ("short.fa", ("--set", "mutation_rate=1"), "mutation_rate is 1.0"),
-    ("color.npz", ("--views", "dna"), "for images there are simclr"),
-    ("short.fa", ("--views", "simclr"), "for dna there are dna"),
+    ("color.npz", ("--views", "dna"), "expected one of adversarial, byol"),
+    ("short.fa", ("--views", "simclr"), "expected one of adversarial, channel:RUN, deletion"),
     ("color.npz", ("--method", "pinda", "--set", "generator=sequence"), "generator is 'sequence'"),
     ("short.fa", ("--framework", "byol", "--set", "projector_dims=8"), "expected (hidden, output)"),
 ]
@@ -88,7 +88,7 @@ def test_the_configuration_of_a_run_makes_it_again(run, data, tmp_path, name, fr
     given = [part for text in TEXTS[name] for part in ("--set", text)]
     first = run(name, "--method", method, "--framework", framework, *given)
     parameters = tomllib.loads((first / "config.toml").read_text())["parameters"]
-    assert parameters["projection"] == [16, 8] and parameters["framework"] == framework
+    assert parameters["projector_dims"] == [16, 8] and parameters["framework"] == framework
     good("fit", data / name, "--out", tmp_path / "again", "--config", first / "config.toml")
     for file in ("model.safetensors", "initial.safetensors", "config.toml"):
         assert (tmp_path / "again" / file).read_bytes() == (first / file).read_bytes(), file
@@ -99,7 +99,7 @@ def test_the_published_form_follows_the_domain(data, tmp_path, method):
     good("fit", data / "color.npz", "--out", tmp_path / "run", "--method", method, "--preset", "paper", *SMALL)
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config["parameters"]["encoder"] == "resnet18" and config["fitted"]["view_maker"] == "simclr"
-    assert config["parameters"]["epochs"] == 1 and config["parameters"]["projection"] == [256, 128]
+    assert config["parameters"]["epochs"] == 1 and config["parameters"]["projector_dims"] == [256, 128]
 
 
 @pytest.mark.parametrize(("fitted", "given"), [("gray.npy", "channel.npy"), ("channel.npy", "gray.npy")])
@@ -150,7 +150,7 @@ def test_a_run_with_an_encoder_of_the_users_own(data, tmp_path):
 def test_a_run_out_of_time_goes_on_to_the_same_weights(run, data, tmp_path, name, framework):
     whole, cut = run(name, "--framework", framework), tmp_path / "cut"
     command = ("fit", data / name, "--out", cut, *SMALL, "--framework", framework)
-    assert "go on with" in good(*command, "--minutes", "1e-9").err
+    assert "resume with" in good(*command, "--minutes", "1e-9").err
     good("embed", cut, data / name, "--out", tmp_path / "h.npz")  # a model already
     assert call(*command[:-1], "simclr", "--resume").refused("another configuration", "'simclr' now")
     good(*command, "--resume")

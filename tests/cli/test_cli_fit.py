@@ -175,7 +175,7 @@ def test_set_takes_every_type(tmp_path, data):
     pairs = [part for value in (*values, "random_state=7") for part in ("--set", value)]
     good("fit", data / "x.npy", "--method", "pinda", "--out", tmp_path / "run", *pairs)
     kept = parameters(tmp_path / "run")
-    assert (kept["hidden"], kept["projection"], kept["gradient_clip"]) == ([32, 16], [8], "none")
+    assert (kept["hidden"], kept["projector_dims"], kept["gradient_clip"]) == ([32, 16], [8], "none")
     assert (kept["learning_rate"], kept["two_sided"], kept["epochs"], kept["random_state"]) == (0.01, True, 2, 7)
 
 

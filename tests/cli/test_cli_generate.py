@@ -254,7 +254,7 @@ def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     assert "Generated views" in page and "noise level 400" in page and "quality" in page
     shutil.move(made, tmp_path / "elsewhere")
     result = good("views", run, data / "given.npz", "--n", 2, *out)
-    assert "warning: no bank of these rows" in result.err and "fixed views are written" in result.err
+    assert "warning: no view cache of these rows" in result.err and "fixed views are written" in result.err
     good("report", run)
     assert "noise level 400" not in (run / "report.html").read_text(encoding="utf-8")
     shutil.move(tmp_path / "elsewhere", made)
@@ -275,7 +275,7 @@ def test_views_of_a_bank(made, data, tmp_path):
     (tmp_path / "views.npz").unlink()
     assert call("views", made, data / "x.npz", *out).refused("is of other rows")
     assert call("views", made, data / "given.npz", "--n", 2, *out).refused("has 1")
-    assert call("views", made, data / "given.npz", "--seed", 1, *out).refused("--seed is given for a bank")
+    assert call("views", made, data / "given.npz", "--seed", 1, *out).refused("--seed is given for a view cache")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -283,4 +283,4 @@ def test_banks_that_do_not_fit_the_data(made, data, tmp_path):
     result = call("fit", data / "x.npz", "--method", "genview", "--view-cache", made, "--out", tmp_path / "run")
     assert result.refused("views of 30 rows, and 40 are given") and not (tmp_path / "run").exists()
     result = call("fit", data / "x.npz", "--view-cache", made, "--out", tmp_path / "run")
-    assert result.refused("has no option 'bank'")
+    assert result.refused("has no option 'view_cache'")

@@ -18,7 +18,7 @@ NUMBERS = st.sampled_from(["1", "2", "5", "40", "0.5"])
 ANYTHING = st.one_of(
     NUMBERS, st.sampled_from(["0", "-1", "nan", "inf", "none", "auto", "true", ""]), st.text(max_size=4)
 )
-ENCODER = ["hidden", "projection", "n_components", "norm", "input_components", "gradient_clip", "warmup", "scaling"]
+ENCODER = ["hidden", "projector_dims", "n_components", "norm", "input_components", "gradient_clip", "warmup", "scaling"]
 PAIRS = ["kernel", "temperature", "n_neighbors", "noise_strength", "corruption_rate", "mixup_minimum", "strength"]
 KEYS = st.sampled_from([*ENCODER, *PAIRS, "nothing"])
 

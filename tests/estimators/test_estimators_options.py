@@ -238,7 +238,7 @@ def test_impossible_values_are_refused_in_one_line(wine, cls, option, given, exp
 @pytest.mark.parametrize("name", ["magic", "", "noise+", "noise+magic", "Noise"])
 def test_unknown_view_makers_are_refused_with_the_known_ones(wine, name):
     unknown = name.split("+")[-1]
-    with pytest.raises(InputError, match=f"unknown view maker {unknown!r}.*expected one of .*identity, noise"):
+    with pytest.raises(InputError, match=f"unknown view maker {unknown!r}.*expected one of adversarial, .*identity, mixup"):
         Contrastive(view_maker=name).fit(wine)
 
 
@@ -307,7 +307,9 @@ def test_an_unknown_option_names_close_ones():
 
 
 def test_unknown_options_are_refused_with_the_known_ones():
-    with pytest.raises(InputError, match="Contrastive has no option 'lr': its options are domain, framework, framework_options, view"):
+    with pytest.raises(
+        InputError, match="Contrastive has no option 'lr': its options are domain, framework, framework_options, view"
+    ):
         check_options(Contrastive, {"lr": 1})
 
 

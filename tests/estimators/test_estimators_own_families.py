@@ -278,7 +278,10 @@ class Sizeless(Family):
     [
         ([same], "functions: the family has 1 transformation, expected at least 2"),
         ([], "the family has 0 transformations"),
-        ([same, left], "transformation 1 (left) returned views of shape (4,) and transformation 0 (same) of shape (9,)"),
+        (
+            [same, left],
+            "transformation 1 (left) returned views of shape (4,) and transformation 0 (same) of shape (9,)",
+        ),
         ([same, lambda x: x / 0], "transformation 1 (<lambda>) returned values that are not finite"),
         ([same, torch.rand_like], "gives other views when it is asked again"),
         ([left, right], "the views of the family (4,), which the encoder mlp does not take"),

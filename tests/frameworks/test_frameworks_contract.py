@@ -207,7 +207,7 @@ def test_samples_of_zeros_are_legal(name):
         ("dino", {"temperature": 0}, "temperature is 0, expected a number above 0"),
         ("dino", {"teacher_temperature": 0}, "teacher_temperature is 0, expected a number above 0"),
         ("dino", {"first_teacher_temperature": 0}, "first_teacher_temperature is 0, expected a number above 0"),
-        ("dino", {"warmup": 2}, "warmup is 2, expected a share from 0 to 1"),
+        ("dino", {"warmup": 2}, "warmup is 2, expected a fraction from 0 to 1"),
         ("dino", {"momentum": 2}, "momentum is 2, expected a number from 0 to 1"),
         ("dino", {"center_momentum": 2}, "center_momentum is 2, expected a number from 0 to 1"),
         ("vicreg", {"invariance_weight": -1}, "invariance_weight is -1, expected a number from 0 on"),
@@ -227,7 +227,7 @@ def test_settings_out_of_range_are_refused(name, options, said):
 def test_a_predictor_of_another_width_is_refused(name):
     framework = build(name)
     framework.predictor = MLP(3, [1]).double()
-    assert refusal(framework, pair()) == "the predictor's output width is 1, expected that of the embeddings, 3"
+    assert refusal(framework, pair()) == "the predictor's output width is 1, expected that of the projections, 3"
 
 
 @pytest.mark.parametrize("name", ["moco", "swav", "dino"])

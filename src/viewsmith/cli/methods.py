@@ -52,7 +52,7 @@ def listing() -> dict[str, Any]:
         **{
             f"{kind}s".replace("transformss", "transforms"): {
                 domain: {
-                    entry.name + ("NAME" if entry.name.endswith(":") else ""): described(entry)
+                    entry.name + (entry.trait("argument", "NAME") if entry.name.endswith(":") else ""): described(entry)
                     for entry in entries(kind, domain)  # type: ignore[arg-type]
                 }
                 for domain in domains

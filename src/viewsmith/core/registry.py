@@ -152,9 +152,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def registered(kind: Kind, domain: str | None = None, **traits: Any) -> list[str]:
-    """Names of the parts that are registered so far, each once, without importing plug-ins; those with such traits."""
+    """Names of the parts that are registered so far, sorted, without importing plug-ins; those with such traits."""
     found = [e for e in _entries[kind] if e.serves(domain) and all(e.trait(n, v) == v for n, v in traits.items())]
-    return list(dict.fromkeys(_written(e) for e in found))
+    return sorted({_written(e) for e in found})
 
 
 def entries(kind: Kind, domain: str | None = None) -> list[Entry]:
@@ -164,8 +164,8 @@ def entries(kind: Kind, domain: str | None = None) -> list[Entry]:
 
 
 def names(kind: Kind, domain: str | None = None) -> list[str]:
-    """Names of `entries`, each once; one that takes an argument as ``name:ARGUMENT``."""
-    return list(dict.fromkeys(_written(entry) for entry in entries(kind, domain)))
+    """Names of `entries`, sorted, each once; one that takes an argument as ``name:ARGUMENT``."""
+    return sorted({_written(entry) for entry in entries(kind, domain)})
 
 
 def _written(entry: Entry) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names
-from viewsmith.core.registry import entries
+from viewsmith.core.registry import entries, names
 from viewsmith.domains.base import Domain, domain_of
 from viewsmith.domains.checks import check_array, to_rows
 from viewsmith.domains.vectors import VECTORS
@@ -21,7 +21,7 @@ def detect(X: Any, domain: str = "auto") -> Domain:
     (`find_domain`); everything else, such as DataFrames and sparse matrices, is vectors.
     """
     if domain != "auto":
-        known = [entry.name for entry in entries("domain")]
+        known = names("domain")
         if domain not in known:
             raise InputError(f"domain is {domain!r}, expected {join_names(['auto', *known])}")
         return domain_of(domain)

@@ -211,12 +211,12 @@ class SequenceMap(nn.Module):
 # ---- registered names ------------------------------------------------------------------------------------------
 
 
-@register("noise generator", "mlp", help="fully connected layers", domains="vectors")
+@register("noise generator", "mlp", help="fully connected layers", domains="vectors", default=True)
 def _mlp(context: NoiseContext, *, generator_hidden: tuple[int, ...] = (64,)) -> MLP:
     return MLP(context.channels, [*generator_hidden, context.outputs])
 
 
-@register("noise generator", "low-resolution", help="a small map, enlarged", domains="images")
+@register("noise generator", "low-resolution", help="a small map, enlarged", domains="images", default=True)
 def _low_resolution(context: NoiseContext) -> LowResolutionMap:
     return LowResolutionMap(context.channels, context.outputs)
 
@@ -233,7 +233,7 @@ def _resnet18(context: NoiseContext, *, stem: Literal["auto", "small", "standard
     return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape))
 
 
-@register("noise generator", "sequence", help="convolutions over the bases", domains="dna")
+@register("noise generator", "sequence", help="convolutions over the bases", domains="dna", default=True)
 def _sequence(context: NoiseContext) -> SequenceMap:
     return SequenceMap(context.outputs)
 

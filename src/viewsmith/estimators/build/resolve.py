@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names
-from viewsmith.core.registry import Entry, find, get, names
+from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
@@ -343,7 +343,7 @@ def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: 
     domain = data.domain.name
     known = names("noise generator", domain)
     if generator == "auto":
-        generator = known[0]
+        generator = next(entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
     if generator not in known:
         raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {domain}")
     entry = find("noise generator", generator, domain)
