@@ -51,7 +51,7 @@ def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path
     assert all(key.startswith(COPIES) for key in others)
     still = {key for key in learned if torch.equal(trained[key], model.initial_[key])}
     # A shift of all embeddings changes no distance: under the Cauchy kernel the last bias has no gradient.
-    assert still <= {"method.framework.head.2.bias", "method.framework.chart.3.bias", *LAST}, still
+    assert still <= {"method.framework.head.2.bias", "method.framework.map_head.3.bias", *LAST}, still
     # What was fitted to the data, not learned, stays.
     assert all(torch.equal(trained[key], model.initial_[key]) for key in trained if key.startswith("scaler."))
 

@@ -14,7 +14,7 @@ from viewsmith.networks import MLP
 
 def embedded(framework, views):
     y0, y1 = framework.encoder(views.first), framework.encoder(views.second)
-    return y0, y1, (framework.head(y0), framework.head(y1)), (framework.chart(y0), framework.chart(y1))
+    return y0, y1, (framework.head(y0), framework.head(y1)), (framework.map_head(y0), framework.map_head(y1))
 
 
 def scaled(y, distance=100.0):
@@ -69,7 +69,7 @@ def test_without_a_second_embedding_the_head_is_the_map():
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_the_share_of_the_maps_gradient_that_reaches_the_encoder(share):
     framework, views = build("soft", map_gradient=share), pair()
-    encoder, chart = list(framework.encoder.parameters()), list(framework.chart.parameters())
+    encoder, chart = list(framework.encoder.parameters()), list(framework.map_head.parameters())
     found = torch.autograd.grad(framework(views).mean(), [*encoder, *chart])
     y0, _, z, charted = embedded(framework, views)
     target = scaled(y0.detach())

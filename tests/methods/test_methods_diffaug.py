@@ -44,7 +44,7 @@ def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **o
     generated = GeneratedViews(
         generator,
         encoder,
-        framework.chart,
+        framework.map_head,
         n_components=M,
         condition=condition,
         labels=LABELS if condition == "labels" else None,
@@ -225,8 +225,8 @@ def test_what_the_generator_is_told():
     torch.testing.assert_close(method.generated._condition(means[[2, 0]] + 1e-4, None, None), means[[2, 0]])
 
     told = diffaug(condition="map")
-    told.generated.copy_encoder(told.framework.encoder, told.framework.chart)
-    torch.testing.assert_close(told.generated._condition(y, None, None), told.framework.chart(y).detach())
+    told.generated.copy_encoder(told.framework.encoder, told.framework.map_head)
+    torch.testing.assert_close(told.generated._condition(y, None, None), told.framework.map_head(y).detach())
 
     random = diffaug(condition="random")
     drawn = [random.generated._condition(y, None, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
