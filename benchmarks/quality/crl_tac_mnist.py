@@ -39,7 +39,7 @@ from viewsmith.evaluation.linear import fit_linear
 from viewsmith.methods.crl_tac import CRLTACMethod
 
 EPOCHS = 12
-HEAD = {"projection": (200, 50)}
+HEAD = {"projector_dims": (200, 50)}
 OPTIONS: dict[str, dict[str, Any]] = {
     "crl-tac": {},
     "uniform": {"channel": "uniform"},

@@ -36,7 +36,7 @@ STRENGTHS = (0.25, 0.5, 1.0, 2.0)
 
 BUDGET = Budget(vectors=2000)
 DIRECT = replace(BUDGET, wide=800)  # no principal axes before the encoder
-COSINE = {"kernel": "cosine", "projection": (256, 128), "learning_rate": 1e-3}
+COSINE = {"kernel": "cosine", "projector_dims": (256, 128), "learning_rate": 1e-3}
 OF_NOISE = Search("noise_strength", STRENGTHS, Budget(vectors=300))
 OF_PINDA = replace(OF_NOISE, option="strength")
 

@@ -76,13 +76,13 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "published denoiser": {"denoiser": "published"},
     "phase A, wide": {"phases": "A", "hidden": (1024, 1024)},
     "wide": {"hidden": (1024, 1024)},
-    "map alone, plain kernel": {"projection": None, "kernel": "plain", "normalize": False, "nu_map": 0.1},
+    "map alone, plain kernel": {"projector_dims": None, "kernel": "plain", "normalize": False, "nu_map": 0.1},
 }
 MIX: dict[str, Any] = {
     "view_maker": "neighbor-mix",
     "n_neighbors": 10,
     "kernel": "cosine",
-    "projection": (256, 128),
+    "projector_dims": (256, 128),
     "learning_rate": 1e-3,
 }
 PEERS = {"contrastive": Trained(Contrastive), "simclr + neighbor mix": Trained(Contrastive, MIX)}

@@ -43,9 +43,10 @@ def pinda(hidden: list[int], two_sided: bool) -> Method:
 
 def step(method: Method, optimizer: torch.optim.Optimizer, batch: Batch) -> Callable[[], None]:
     """A training step: views, forward, backward, update."""
+    losses_of = method.phases()[0].updates[0].step
 
     def work() -> None:
-        losses, _ = method.phases()[0].updates[0].step(batch)
+        losses, _ = losses_of(batch)
         optimizer.zero_grad(set_to_none=True)
         losses.mean().backward()
         optimizer.step()

@@ -61,11 +61,11 @@ def step(method: Method, given: argparse.Namespace, *, bf16: bool) -> tuple[Call
     optimizer = make_optimizer(Optimizer(), list(method.to(device).parameters()))
     generator = torch.Generator(device).manual_seed(0)
     x = 4 * torch.rand(given.batch, 3, SIDE, SIDE, device=device, generator=generator) - 2
-    batch = Batch(x, torch.arange(given.batch, device=device), generator)
+    batch, losses_of = Batch(x, torch.arange(given.batch, device=device), generator), method.phases()[0].updates[0].step
 
     def passes() -> None:
         with torch.autocast(device, torch.bfloat16, enabled=bf16):
-            losses, _ = method(batch)
+            losses, _ = losses_of(batch)
         optimizer.zero_grad(set_to_none=True)
         losses.mean().backward()
 

@@ -18,6 +18,7 @@ from benchmarks.quality import (
     study_metaug,
     suite,
 )
+from viewsmith.estimators import CRLTAC
 
 STUDIES = [
     module.STUDY
@@ -62,6 +63,11 @@ def test_rows_have_options_of_their_estimators(known):
         for row in rows:
             given = {row.search.option: row.search.values[0]} if row.search else {}
             row.model(name, dataset, known.budget, 1000, 0, **given)
+
+
+@pytest.mark.parametrize("row", crl_tac_mnist.OPTIONS)
+def test_rows_of_mnist_have_options_of_crl_tac(row):
+    CRLTAC(**crl_tac_mnist.OPTIONS[row] | crl_tac_mnist.PLAIN)
 
 
 def test_budget_in_whole_epochs():
