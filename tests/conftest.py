@@ -58,6 +58,14 @@ def one_thread():
     torch.set_num_threads(1)
 
 
+@pytest.fixture
+def quick_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without t-SNE."""
+    from quick_reports import without_maps
+
+    without_maps(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def digits() -> np.ndarray:
     """1797 handwritten digits as 64 counts from 0 to 16, three of them always 0: float32 (1797, 64)."""

@@ -4,45 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_tools import good
-from matplotlib.figure import Figure
+
+from quick_reports import without_maps, without_pictures
 
 
 @pytest.fixture(scope="module", autouse=True)
-def blank_pictures():
-    """Reports without pictures and maps, which take longer than all else that a command does; `pictures` has them."""
+def quick_reports():
+    """Reports without pictures and maps: tests/reports looks at those."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", blank)
-        patch.setattr("sklearn.manifold.TSNE", FirstAxes)
-        yield patch
-
-
-@pytest.fixture
-def pictures(blank_pictures):
-    """Pictures in the reports of a test that looks at them."""
-    with blank_pictures.context() as patch:
-        patch.setattr(Figure, "savefig", SAVE)
+        without_pictures(patch)
+        without_maps(patch)
         yield
-
-
-SAVE = Figure.savefig
-
-
-def blank(figure, file, *, format, **options):
-    """`Figure.savefig` without the drawing."""
-    if format == "svg":
-        file.write(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>')
-    else:
-        file.write(b"\x89PNG")
-
-
-class FirstAxes:
-    """In place of t-SNE: the first two columns."""
-
-    def __init__(self, **options):
-        pass
-
-    def fit_transform(self, x):
-        return x[:, :2]
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import torch
 import typer
 from cli_tools import good
 
+from cases import slow
 from viewsmith.cli import app
 from viewsmith.core.registry import entries
 from viewsmith.estimators import figures as pictures
@@ -135,7 +136,13 @@ def run(kind, code, names):
         good(*(word for word in words if word != "--umap"), *less)
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=[path.name for path in WITH_CODE])
+LONG = {"crl_tac.md", "diffaug.md", "genview.md", "images.md", "metaug.md"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [slow(path, id=path.name) if path.name in LONG else pytest.param(path, id=path.name) for path in WITH_CODE],
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_code_of_the_documents_runs(path, workplace):
     torch.manual_seed(0)

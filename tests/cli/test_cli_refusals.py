@@ -1,5 +1,6 @@
 """Bad input: exit code 2, one line that says what was given and what to do, and nothing left behind."""
 
+import contextlib
 import errno
 import os
 import pathlib
@@ -236,20 +237,23 @@ def test_files_that_cannot_be_written(tmp_path, data, runs, name, parts):
     assert list((tmp_path / "folder.npz").iterdir()) == []
 
 
-@pytest.fixture
-def file_size():
+@contextlib.contextmanager
+def file_size(size):
     """Limits the size of the files that this process may write, as a full disk would."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:  # before pytest writes to a log that may be longer
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
-def test_a_full_disk_when_embedding(tmp_path, data, runs, suffix, file_size):
+def test_a_full_disk_when_embedding(tmp_path, data, runs, suffix):
     out = tmp_path / f"h{suffix}"
     out.write_text("old")
-    file_size(5000)
-    result = call("embed", runs / "plain", data / "x.npy", "--out", out)
+    with file_size(5000):
+        result = call("embed", runs / "plain", data / "x.npy", "--out", out)
     assert result.refused(f"no space left to write {out}", "free some space")
     assert [path.name for path in tmp_path.iterdir()] == [out.name] and out.read_text() == "old"
 
@@ -257,14 +261,14 @@ def test_a_full_disk_when_embedding(tmp_path, data, runs, suffix, file_size):
 # Bytes that the file system takes: less than a configuration, less than the weights, less than a checkpoint.
 @pytest.mark.parametrize("size", [500, 20_000, "checkpoint"])
 @pytest.mark.parametrize("there", [False, True])
-def test_a_full_disk_when_fitting(tmp_path, data, runs, size, there, file_size):
+def test_a_full_disk_when_fitting(tmp_path, data, runs, size, there):
     run = tmp_path / "deep" / "run"
     if there:
         run.mkdir(parents=True)
     if size == "checkpoint":
         size = (runs / "plain" / "initial.safetensors").stat().st_size + 100
-    file_size(size)
-    result = call("fit", data / "x.npy", "--out", run, "--epochs", 2)
+    with file_size(size):
+        result = call("fit", data / "x.npy", "--out", run, "--epochs", 2)
     assert result.refused(f"no space left to write {run}")
     assert list(tmp_path.rglob("*")) == ([run.parent, run] if there else [])
 

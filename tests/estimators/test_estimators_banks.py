@@ -50,7 +50,7 @@ def runs(tmp_path_factory):
         dataset = load_dataset(save(domain, folder))
         DiffAug(phases="AB", **SMALL).fit(dataset.x_train, run=folder / domain)
         bank = generate_cache(
-            dataset, folder / f"{domain} bank", run=folder / domain, views_per_sample=2, batch_size=16
+            dataset, folder / f"{domain} bank", run=folder / domain, views_per_sample=2, batch_size=16, steps=4
         )
         found[domain] = dataset, folder / domain, bank
     return found
@@ -76,7 +76,7 @@ def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path
     shutil.copytree(bank.path, tmp_path / "bank")
     for number in (0, 2):
         ViewCacheFolder(tmp_path / "bank").block(number).unlink()
-    options = {"run": run, "views_per_sample": 2, "batch_size": 16}
+    options = {"run": run, "views_per_sample": 2, "batch_size": 16, "steps": 4}
     again = generate_cache(dataset, tmp_path / "bank", **options)
     for part in (2, 1):
         shards = generate_cache(dataset, tmp_path / "shards", shard=(part, 2), **options)
@@ -88,7 +88,7 @@ def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path
 @pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
 def test_another_batch_size_changes_no_more_than_rounding(runs, domain, tmp_path):
     dataset, run, bank = runs[domain]
-    other = generate_cache(dataset, tmp_path / "bank", run=run, views_per_sample=2, batch_size=7)
+    other = generate_cache(dataset, tmp_path / "bank", run=run, views_per_sample=2, batch_size=7, steps=4)
     one, two = bank.read_views().double(), other.read_views().double()
     if domain == "vectors":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)

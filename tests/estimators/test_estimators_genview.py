@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import viewsmith
+from cases import slow
 from refusals import refusal
 from registered import FRAMEWORKS
 from viewsmith import Contrastive, DiffAug, GenView
@@ -117,7 +118,7 @@ def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
     assert loaded.view_cache == bank
 
 
-@pytest.mark.parametrize("noise", ["adaptive", "random", "constant:100"])
+@pytest.mark.parametrize("noise", ["adaptive", slow("random"), slow("constant:100")])
 def test_a_generator_trained_in_between(images, noise, tmp_path):
     model = GenView(**TINY, noise=noise, cached_views=2).fit(images, run=tmp_path / "run")
     assert model.generates and [row["phase"] for row in model.metrics_] == ["first", "generator", "train"]

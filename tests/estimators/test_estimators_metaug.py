@@ -169,6 +169,7 @@ def test_noise_on_representations_goes_with_first_order(wine):
     assert np.isfinite(model.transform(wine)).all()
 
 
+@pytest.mark.usefixtures("quick_maps")
 @pytest.mark.parametrize("domain", ["vectors", "images"])
 def test_the_report_shows_similarities_of_features(domain, wine):
     x = images(30) if domain == "images" else wine

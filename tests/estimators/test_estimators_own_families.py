@@ -169,6 +169,7 @@ def test_a_grid_of_crops_given_as_a_family(tmp_path):
 # ---- reports -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("quick_maps")
 def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
     x = images()
     family = [same, mirrored, functools.partial(torch.roll, shifts=2, dims=-1), nn.ReLU()]
@@ -187,6 +188,7 @@ def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
     assert np.array_equal(shown.views[0], views)
 
 
+@pytest.mark.usefixtures("quick_maps")
 def test_a_report_of_a_family_without_names_and_one_with(tmp_path):
     x = vectors()
     for names, said in ((None, ">transformation 2<"), (["linear", "square", "cube"], ">square<")):
@@ -197,6 +199,7 @@ def test_a_report_of_a_family_without_names_and_one_with(tmp_path):
         assert said in viewsmith.report(tmp_path / said[1:-1], tmp_path / "x.npy", family=family).read_text()
 
 
+@pytest.mark.usefixtures("quick_maps")
 def test_views_unlike_samples_have_no_units_and_no_pictures(tmp_path):
     own = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
     model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")

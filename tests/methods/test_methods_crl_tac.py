@@ -8,6 +8,7 @@ import torch
 from crl_tac_processes import CASES, D, M, batch, crl_tac, fixed_draws, gradients, samples, work
 from torch import nn
 
+from cases import slow
 from slow_info_max import series, slow_bound, slow_sampled
 from viewsmith.core.random import stream
 from viewsmith.losses.info_max import MIN_NORM, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
@@ -229,7 +230,7 @@ def squares(n=96):
 
 
 @pytest.mark.parametrize(
-    ("bias", "centered", "starts"), [(False, False, True), (True, True, True), (True, False, False)]
+    ("bias", "centered", "starts"), [slow(False, False, True), slow(True, True, True), (True, False, False)]
 )
 def test_the_channel_starts_where_empty_crops_say_nothing(bias, centered, starts):
     """The trap of section 1.1 of the trials: with a direction of their own, empty crops hold the channel uniform."""

@@ -177,6 +177,7 @@ def test_autocast():
     torch.testing.assert_close(low.float(), network(x, t, condition), atol=0.15, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_what_the_condition_tells_is_learned():
     losses = train(made(), 120)
     assert losses[0] > 0.9 and sum(losses[-20:]) / 20 < 0.2

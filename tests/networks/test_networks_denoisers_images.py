@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from cases import slow
 from viewsmith.core.errors import InputError
 from viewsmith.networks.denoisers.images import ImageDenoiser, PublishedImageDenoiser
 
@@ -147,6 +148,7 @@ def test_the_default_sees_the_whole_of_a_small_image():
     assert corner[0].abs().amax(dim=0).min() > 0
 
 
+@pytest.mark.slow
 def test_the_default_learns_a_few_images_by_heart():
     """With the condition naming the image, the velocity is known: v = (signal x_t - x_0) / noise."""
     g = torch.Generator().manual_seed(1)
@@ -303,7 +305,7 @@ def restated(weights, x, t, condition):
     return torch.einsum("oc,bchw->bohw", w["last.weight"][:, :, 0, 0], h) + w["last.bias"][:, None, None]
 
 
-@pytest.mark.parametrize("size", [(8, 8), (9, 13)])
+@pytest.mark.parametrize("size", [(8, 8), slow((9, 13))])
 def test_published_network_restated(size):
     network = trained(made("published", dtype=torch.float64))
     x, t, condition = batch(2, *size, dtype=torch.float64)

@@ -1,0 +1,31 @@
+"""Reports in a fraction of their time, for tests that look at other things."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+
+def without_pictures(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is drawn: matplotlib takes most of the time of a short training on the command line."""
+
+    def blank(figure: Figure, file: BinaryIO, *, format: str, **options: Any) -> None:
+        file.write(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>' if format == "svg" else b"\x89PNG")
+
+    patch.setattr(Figure, "savefig", blank)
+
+
+def without_maps(patch: pytest.MonkeyPatch) -> None:
+    """In place of t-SNE the first two axes."""
+
+    class FirstAxes:
+        def __init__(self, **options: Any) -> None:
+            pass
+
+        def fit_transform(self, x: np.ndarray) -> np.ndarray:
+            return x[:, :2]
+
+    patch.setattr("sklearn.manifold.TSNE", FirstAxes)
