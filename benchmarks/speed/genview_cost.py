@@ -45,7 +45,7 @@ from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks import Pixels, SmallCNN
 from viewsmith.views import Pair, image_recipe
 from viewsmith.views.fixed.resampling import crop
-from viewsmith.views.generated.noise_level import noise_tolerance, level_to_strength
+from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
 from viewsmith.views.generated.quality import ViewQuality
 from viewsmith.views.generated.unclip import StableUnCLIP
 

@@ -17,7 +17,7 @@ from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import GaussianNoise, Identity, ViewPair
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import AdaptiveStrength, adaptive_levels, noise_tolerance, level_to_strength
+from viewsmith.views.generated.noise_level import AdaptiveStrength, adaptive_levels, level_to_strength, noise_tolerance
 from viewsmith.views.generated.quality import ViewQuality
 
 N, D, M = 60, 4, 5
@@ -271,7 +271,9 @@ def test_a_network_of_its_own_weighs_from_the_first_step():
     axis, method.quality.cached_maps = method.quality.axis.clone(), [x]
     method.generated = None
     train.start(0)
-    assert torch.equal(method.quality.axis, axis) and method.quality.cached_maps == []  # maps of new views have to be kept
+    assert (
+        torch.equal(method.quality.axis, axis) and method.quality.cached_maps == []
+    )  # maps of new views have to be kept
 
 
 class Stop(Callback):

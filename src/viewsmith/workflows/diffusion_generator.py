@@ -21,7 +21,7 @@ from viewsmith.estimators.build.feature_extractor import (
 )
 from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.methods.diffaug import DiffAugMethod
-from viewsmith.views.generated.noise_level import noise_tolerance, level_to_strength
+from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
 from viewsmith.views.generated.quality import ViewQuality
 
 

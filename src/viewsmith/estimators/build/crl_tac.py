@@ -12,7 +12,7 @@ from viewsmith.estimators.build.channels import transforms_of
 from viewsmith.estimators.build.resolve import MODULE, part_options
 from viewsmith.estimators.build.sizes import check_crops
 from viewsmith.estimators.plan import Resolved, TrainingData
-from viewsmith.views.learned.augmentation_channel import Counts, nonzero
+from viewsmith.views.learned.augmentation_channel import Predicate, nonzero
 from viewsmith.views.learned.transforms import Family, crop_grid
 
 
@@ -87,9 +87,9 @@ def target_of(options: Any, family: Family) -> float | None:
     return None if target is None else float(target)
 
 
-def nonempty_of(options: Any, scaling: str, domain: Domain) -> Counts | None:
+def nonempty_of(options: Any, scaling: str, domain: Domain) -> Predicate | None:
     """Which views show something: the user's function; of images as they are, whatever is not black; else unknown."""
     if callable(options.nonempty):
-        counts: Counts = options.nonempty
+        counts: Predicate = options.nonempty
         return counts
     return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
