@@ -238,7 +238,8 @@ class Masks(Family):
         super().__init__()
         if n_features < 2:
             raise InputError(
-                f"the rows have {n_features} feature, expected at least 2 (n_features={n_features}): a view keeps a subset"
+                f"the rows have {n_features} feature, expected at least 2 (n_features={n_features}): "
+                "a view keeps a subset"
             )
         self.size = self._check_size(count, "masks of features")
         self.names = [f"mask {number}" for number in range(count)]
