@@ -135,6 +135,14 @@ def test_without_it_a_run_says_what_is_missing(commands, in_python, runs):
     assert not (runs / "none.npz").exists()
 
 
+def test_a_domain_of_ones_own(tmp_path):
+    found = work("domain", tmp_path)
+    assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
+    assert "there are no transformations for spectra" in found["crl-tac"]
+    assert "there is no generator of views for spectra" in found["diffaug"] == found["genview"]
+    assert "there is no noise generator for spectra" in found["pinda"]
+
+
 def test_a_plug_in_that_cannot_be_imported_is_skipped(tmp_path):
     broken = install(tmp_path)
     (broken / PACKAGE / "drift.py").write_text("import no_such_package\n")
