@@ -161,6 +161,7 @@ def test_the_documents_with_code_are_known():
         "diffaug.md",
         "dna.md",
         "evaluation.md",
+        "extending.md",
         "frameworks.md",
         "genview.md",
         "index.md",

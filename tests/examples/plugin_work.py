@@ -8,11 +8,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import torch
 from cli_tools import call
 from sklearn.datasets import load_wine
 
 import viewsmith
 from viewsmith.core.errors import InputError
+from viewsmith.views import GaussianNoise
 
 TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "random_state": 0}
 SETS = [part for name in ("hidden=16", "n_components=8", "projector_dims=4") for part in ("--set", name)]
@@ -120,6 +122,70 @@ def in_python(folder):
         "no such option": message(viewsmith.Contrastive(framework_options={"uniformity": 1.0}, **TINY).fit, x),
         "images": message(Denoising(**TINY).fit, images),
     }
+
+
+def domain(folder):
+    """A domain of one's own: what every method does with it."""
+    from viewsmith.core.registry import register
+    from viewsmith.domains import Domain
+    from viewsmith.estimators import estimators
+
+    class Log(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("least", torch.zeros(1))
+
+        def fit(self, raw, scaling):
+            self.least.fill_(raw.min())
+            return "log"
+
+        def forward(self, rows):
+            return torch.log1p(rows.float() - self.least)
+
+        def inverse(self, x):
+            return torch.expm1(x) + self.least
+
+    class Spectra(Domain):
+        name, help = "spectra", "counts by mass"
+        default_views, default_encoder, default_encoder_on_gpu = "blur", "linear", "linear"
+
+        def recognizes(self, X):
+            return isinstance(X, np.ndarray) and X.dtype == np.uint16
+
+        def read(self, X, *, row_shape=None, impute="none", estimator=None):
+            return np.asarray(X, np.float32)
+
+        def input_layer(self, row_shape):
+            return Log()
+
+        def channels(self, row_shape):
+            return row_shape[0]
+
+        def blank(self, row_shape):
+            return torch.zeros(1, row_shape[0])
+
+    spectra = Spectra()
+    register("domain", "spectra", help=Spectra.help)(lambda: spectra)
+
+    @register("encoder", "linear", help="one layer", domains="spectra", default_width=8)
+    def _linear(context, *, with_bias: bool = True):
+        return torch.nn.Linear(context.channels, context.n_components, bias=with_bias)
+
+    @register("view maker", "blur", help="noise", domains="spectra")
+    def _blur(context, *, size: float = 0.1):
+        return GaussianNoise(size)
+
+    x, found = np.random.default_rng(0).integers(3, 100, (60, 12)).astype(np.uint16), {}
+    for name, cls in estimators().items():
+        try:
+            model = cls(epochs=1, n_components=4, random_state=0).fit(x)
+        except InputError as error:
+            found[name] = str(error)
+            continue
+        model.save(Path(folder) / name)
+        loaded = viewsmith.load(Path(folder) / name)
+        found[name] = bool(np.array_equal(loaded.transform(x), model.transform(x)) and loaded.domain_ is spectra)
+    return found
 
 
 def without(folder):

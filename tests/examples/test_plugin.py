@@ -45,9 +45,8 @@ def test_its_parts_are_listed_with_their_package(commands):
     text, found = commands["commands"]["methods"], json.loads(commands["commands"]["json"]["out"])
     lines = text["out"].splitlines()
     (framework,) = [line for line in lines if line.startswith("    align-uniform:")]
-    assert "Wang and Isola 2020" in framework and framework.endswith(
-        f"options: projector_dims, uniformity  [{PACKAGE}]"
-    )
+    assert "Wang and Isola 2020" in framework
+    assert framework.endswith(f"options: projector_dims, uniformity  [{PACKAGE}]")
     (views,) = [line for line in lines if line.startswith("    drift:")]  # under vectors alone
     assert views.endswith(f"options: drift_strength, drift_knots  [{PACKAGE}]")
     assert f"denoising  (vectors)  [{PACKAGE}]" in lines
@@ -79,7 +78,7 @@ def test_options_reach_them(commands, runs):
     assert "package" not in config and commands["own config"]["package"] == PACKAGE
     assert commands["own config"]["parameters"]["levels"] == [0.1, 0.5]
     h, views = np.load(runs / "h.npz"), np.load(runs / "views.npz")
-    assert h["H_train"].shape[1] == 8 and np.isfinite(h["H_test"]).all() and np.isfinite(views["views"]).all()
+    assert h["H"].shape == (178, 8) and np.isfinite(h["H"]).all() and np.isfinite(views["views"]).all()
     assert "align-uniform" in (runs / "run" / "report.html").read_text()
 
 
@@ -134,6 +133,14 @@ def test_without_it_a_run_says_what_is_missing(commands, in_python, runs):
             assert said.startswith("error: ") and expected in said
     assert "the view maker 'two words', which was registered by a script" in found["spaced"]
     assert not (runs / "none.npz").exists()
+
+
+def test_a_domain_of_ones_own(tmp_path):
+    found = work("domain", tmp_path)
+    assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
+    assert "there are no transformations for spectra" in found["crl-tac"]
+    assert "there is no generator of views for spectra" in found["diffaug"] == found["genview"]
+    assert "there is no noise generator for spectra" in found["pinda"]
 
 
 def test_a_plug_in_that_cannot_be_imported_is_skipped(tmp_path):

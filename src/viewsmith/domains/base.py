@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.core.samples import Rows, Samples
 
@@ -162,8 +163,14 @@ class Domain:
         return None
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> Any:
-        """What a diffusion model sees in place of samples."""
-        raise NotImplementedError
+        """What a diffusion model sees in place of samples.
+
+        Raises
+        ------
+        InputError
+            The domain has no diffusion model.
+        """
+        raise InputError(f"there is no generator of views for {self.name}: take another method")
 
     def denoiser(self, kind: str, codes: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
         """A network of one of the `denoisers` that denoises these codes, told `condition` numbers."""

@@ -42,7 +42,7 @@ class CRLTACResolved(Resolved):
 def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
     """Refuse options that would have no effect here; `defaults` is the class whose attributes are the defaults."""
     for entry in entries("transforms"):
-        for name in entry.options:
+        for name in [name for name in entry.options if hasattr(defaults, name)]:
             if getattr(options, name) == getattr(defaults, name) or (entry.serves(domain.name) and not custom):
                 continue
             where = "a family of your own" if custom else domain.name

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.method import Optimizer
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.model import AnyPlan, domain_in
@@ -29,7 +30,14 @@ def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[st
     """Those of the domain for names that are "auto", or no option of the method at all.
 
     The domain's `generator_epochs` is a fraction of the encoder's epochs.
+
+    Raises
+    ------
+    InputError
+        The domain has no generator.
     """
+    if "generator_epochs" not in domain.defaults:
+        raise InputError(f"there is no generator of views for {domain.name}: take another method")
     defaults = dict(domain.defaults)
     defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
     given = {name: getattr(options, name, "auto") for name in names}

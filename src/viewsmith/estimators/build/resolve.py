@@ -342,6 +342,8 @@ def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: 
     """
     domain = data.domain.name
     known = names("noise generator", domain)
+    if not known:
+        raise InputError(f"there is no noise generator for {domain}: take another method")
     if generator == "auto":
         generator = next(entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
     if generator not in known:

@@ -237,7 +237,10 @@ class Masks(Family):
     def __init__(self, n_features: int, *, count: int = 64, keep: float = 0.5, seed: int = 0) -> None:
         super().__init__()
         if n_features < 2:
-            raise InputError(f"the rows have {n_features} feature, expected at least 2: a view keeps a subset")
+            raise InputError(
+                f"the rows have {n_features} feature, expected at least 2 (n_features={n_features}): "
+                "a view keeps a subset"
+            )
         self.size = self._check_size(count, "masks of features")
         self.names = [f"mask {number}" for number in range(count)]
         kept = min(max(1, round(keep * n_features)), n_features - 1)
