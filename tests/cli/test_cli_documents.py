@@ -20,7 +20,7 @@ from viewsmith.estimators import strength
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
-    "fit": "method out bank features framework encoder views epochs minutes batch-size preset seed device precision "
+    "fit": "method out view-cache features framework encoder views epochs minutes batch-size preset seed device precision "
     "config set resume label labels layer image-size domain drop one-hot impute transductive threads "
     "checkpoint-every debug",
     "embed": "out output label labels threads debug",
@@ -147,6 +147,7 @@ def test_the_code_of_the_documents_runs(path, workplace):
 def test_the_documents_with_code_are_known():
     expected = {
         "README.md",
+        "cells.md",
         "contrastive.md",
         "crl_tac.md",
         "data.md",
@@ -156,9 +157,10 @@ def test_the_documents_with_code_are_known():
         "frameworks.md",
         "genview.md",
         "images.md",
+        "index.md",
         "metaug.md",
     }
-    assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md"}
+    assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}
 
 
 def test_the_first_example_of_the_readme_gives_what_it_says(workplace):
