@@ -166,6 +166,7 @@ def test_the_documents_with_code_are_known():
         "genview.md",
         "index.md",
         "images.md",
+        "index.md",
         "metaug.md",
     }
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}

@@ -1,0 +1,73 @@
+"""Where the channel looks before and after training: a digit at a random place before a scene that all images share.
+
+The scene, crosses at places of their own, is the same in all images, so that it tells nothing of an image.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from saving import bare, save
+from sklearn.datasets import load_digits
+
+from viewsmith import CRLTAC
+
+SIDE, GLYPH, SHOWN = 44, 18, 8
+
+
+def scene(rng: np.random.Generator) -> np.ndarray:
+    """Crosses of 6 x 6 pixels on black, (SIDE, SIDE)."""
+    image = np.zeros((SIDE, SIDE))
+    for top in range(2, SIDE - 6, 12):
+        for left in range(2, SIDE - 6, 12):
+            row, column = top + rng.integers(0, 5), left + rng.integers(0, 5)
+            image[row + 2 : row + 4, column : column + 6] = 120
+            image[row : row + 6, column + 2 : column + 4] = 120
+    return image
+
+
+def images(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 (n, SIDE, SIDE), and the digit's corner in each, (n, 2)."""
+    digits = torch.from_numpy(load_digits().images)[:, None] / 16
+    glyphs = torch.nn.functional.interpolate(digits, size=(GLYPH, GLYPH), mode="bilinear")[:, 0].numpy() * 255
+    corners = rng.integers(0, SIDE - GLYPH + 1, (len(glyphs), 2))
+    made = np.repeat(scene(rng)[None], len(glyphs), axis=0)
+    for image, glyph, (top, left) in zip(made, glyphs, corners, strict=True):
+        image[top : top + GLYPH, left : left + GLYPH] = glyph
+    return made.round().astype(np.uint8), corners
+
+
+def covered(model: CRLTAC, p: np.ndarray) -> np.ndarray:
+    """Probability that a pixel is in the view, (n, SIDE, SIDE), of P(T|x)."""
+    family = model.method_.channel.family
+    (rows, columns), size, stride = family.grids[0], family.crop, family.stride
+    heat = np.zeros((len(p), SIDE, SIDE))
+    for number in range(rows * columns):
+        top, left = (place * stride for place in divmod(number, columns))
+        heat[:, top : top + size, left : left + size] += p[:, number, None, None]
+    return heat
+
+
+X, corners = images(np.random.default_rng(0))
+model = CRLTAC(epochs=20, random_state=0).fit(X)
+some = X[: 400]
+heats = [covered(model, each.distribution(some)) for each in (model.untrained(X), model)]
+inside = np.zeros(heats[0].shape, bool)
+for mask, (top, left) in zip(inside, corners, strict=False):
+    mask[top : top + GLYPH, left : left + GLYPH] = True
+for name, heat in zip(("before", "after"), heats, strict=True):
+    share = (heat * inside).sum(axis=(1, 2)) / heat.sum(axis=(1, 2))
+    print(f"{name} training {share.mean():.2f} of the pixels in a view belong to the digit's square")
+
+figure = Figure(figsize=(8, 3.2))
+axes = figure.subplots(3, SHOWN)
+for column, number in enumerate(range(SHOWN)):
+    bare(axes[0, column]).imshow(some[number], cmap="gray", vmin=0, vmax=255)
+    for line, heat in zip(axes[1:], heats, strict=True):
+        bare(line[column]).imshow(some[number], cmap="gray", vmin=0, vmax=255)
+        line[column].imshow(heat[number], cmap="inferno", alpha=0.65, vmin=0, vmax=1)
+for line, name in zip(axes, ("image", "before", "after"), strict=True):
+    line[0].set_ylabel(name)
+figure.subplots_adjust(wspace=0.05, hspace=0.05)
+save(figure, "crl_tac")
