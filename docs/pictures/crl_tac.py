@@ -51,7 +51,7 @@ def covered(model: CRLTAC, p: np.ndarray) -> np.ndarray:
 
 X, corners = images(np.random.default_rng(0))
 model = CRLTAC(epochs=20, random_state=0).fit(X)
-some = X[: 400]
+some = X[:400]
 heats = [covered(model, each.distribution(some)) for each in (model.untrained(X), model)]
 inside = np.zeros(heats[0].shape, bool)
 for mask, (top, left) in zip(inside, corners, strict=False):

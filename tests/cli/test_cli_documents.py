@@ -16,12 +16,13 @@ from cases import slow
 from viewsmith.cli import app
 from viewsmith.core.registry import entries
 from viewsmith.estimators import figures as pictures
-from viewsmith.estimators import strength
+from viewsmith.estimators.build import strength
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
-    "fit": "method out view-cache features framework encoder views epochs minutes batch-size preset seed device precision "
+    "fit": "method out view-cache features framework encoder views epochs minutes batch-size preset seed device "
+    "precision "
     "config set resume label labels layer image-size domain drop one-hot impute transductive threads "
     "checkpoint-every debug",
     "embed": "out output label labels threads debug",
@@ -166,7 +167,6 @@ def test_the_documents_with_code_are_known():
         "genview.md",
         "index.md",
         "images.md",
-        "index.md",
         "metaug.md",
     }
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}

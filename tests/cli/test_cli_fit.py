@@ -12,7 +12,7 @@ from cli_tools import call, files, good
 
 import viewsmith
 from viewsmith.estimators import estimators
-from viewsmith.estimators.options import check_options
+from viewsmith.estimators.build.options import check_options
 
 EPOCHS = ("--epochs", 2)
 FILES = {"config.toml", "initial.safetensors", "metrics.jsonl", "model.safetensors", "report.html", "summary.json"}

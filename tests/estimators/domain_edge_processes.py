@@ -9,7 +9,7 @@ import torch
 
 from viewsmith import PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.estimators import strength
+from viewsmith.estimators.build import strength
 
 
 def fit_rows(rank, meet, folder, options):

@@ -20,7 +20,7 @@ from refusals import refusal
 from registered import ENCODERS, FRAMEWORKS, GENERATORS
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import estimators
-from viewsmith.estimators.options import check_options
+from viewsmith.estimators.build.options import check_options
 from viewsmith.training.callbacks import collapse_warnings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

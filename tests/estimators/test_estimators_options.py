@@ -11,7 +11,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names
 from viewsmith.core.registry import registered
 from viewsmith.estimators import estimators
-from viewsmith.estimators.options import check_options, schema
+from viewsmith.estimators.build.options import check_options, schema
 
 # Option, given, what the message says was expected. Those of the first block belong to both estimators.
 REFUSED = [
@@ -238,7 +238,9 @@ def test_impossible_values_are_refused_in_one_line(wine, cls, option, given, exp
 @pytest.mark.parametrize("name", ["magic", "", "noise+", "noise+magic", "Noise"])
 def test_unknown_view_makers_are_refused_with_the_known_ones(wine, name):
     unknown = name.split("+")[-1]
-    with pytest.raises(InputError, match=f"unknown view maker {unknown!r}.*expected one of adversarial, .*identity, mixup"):
+    with pytest.raises(
+        InputError, match=f"unknown view maker {unknown!r}.*expected one of adversarial, .*identity, mixup"
+    ):
         Contrastive(view_maker=name).fit(wine)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from viewsmith import Contrastive, PiNDA
-from viewsmith.estimators import strength as module
+from viewsmith.estimators.build import strength as module
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -142,7 +142,7 @@ def test_the_contrast_is_taken_in_float32_under_autocast(name):
     def without_networks(dtype):
         """The samples are the embeddings."""
         framework = build(name, dtype)
-        for part_of_it in ("encoder", "head", "chart", "predictor", "encoder_copy", "head_copy"):
+        for part_of_it in ("encoder", "head", "map_head", "predictor", "encoder_copy", "head_copy"):
             if hasattr(framework, part_of_it):
                 setattr(framework, part_of_it, nn.Identity())
         return framework

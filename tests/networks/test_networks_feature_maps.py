@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from refusals import refusal
-from viewsmith.networks.cnn import SmallCNN
+from viewsmith.networks.encoders.cnn import SmallCNN
+from viewsmith.networks.encoders.resnet import resnet18
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
-from viewsmith.networks.resnet import resnet18
 
 
 def images(n=2, side=32, channels=3):

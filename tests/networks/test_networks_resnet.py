@@ -6,7 +6,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.networks import ResNet, resnet18, resnet50
-from viewsmith.networks.resnet import BasicBlock, Bottleneck
+from viewsmith.networks.encoders.resnet import BasicBlock, Bottleneck
 
 MAKERS = {"resnet18": resnet18, "resnet50": resnet50}
 

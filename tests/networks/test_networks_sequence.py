@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.sequence import SequenceBatchNorm, SequenceCNN
+from viewsmith.networks.encoders.sequence import SequenceBatchNorm, SequenceCNN
 
 
 def generator(seed=0):

@@ -8,7 +8,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
-from viewsmith.networks.cnn import CropCNN
+from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.learned.transforms import Crops, Masks, Windows
 
 FAMILIES = {

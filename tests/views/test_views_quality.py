@@ -8,7 +8,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.losses.quality import attention_pools, foreground_map, map_pools, pair_quality
-from viewsmith.networks.cnn import SmallCNN
+from viewsmith.networks.encoders.cnn import SmallCNN
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.networks.mlp import MLP
 from viewsmith.views import GaussianNoise, image_recipe

@@ -10,7 +10,7 @@ from viewsmith.core.registry import register
 from viewsmith.estimators.arguments import Rate
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.model import channels_in, make_model, make_optimizer
-from viewsmith.estimators.plan import Plan, Resolved
+from viewsmith.estimators.build.plan import Plan, Resolved
 from viewsmith.methods.contrastive import ContrastiveMethod
 
 

@@ -73,8 +73,8 @@ def make_estimator(
     """
     from viewsmith import estimators as _  # noqa: F401, it registers methods
     from viewsmith.core.registry import find
-    from viewsmith.estimators.options import check_options
-    from viewsmith.estimators.routing import route_options
+    from viewsmith.estimators.build.options import check_options
+    from viewsmith.estimators.build.routing import route_options
 
     content = _config_file(config) if config else {}
     named = content.pop("method", None)

@@ -27,7 +27,10 @@ from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
 from viewsmith.estimators.arguments import Arguments, with_shared
+from viewsmith.estimators.build.options import check_options
+from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import check_domain, resolve_shared, view_entries
+from viewsmith.estimators.build.strength import choose_strength
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import (
     check_rows_per_process,
@@ -37,11 +40,8 @@ from viewsmith.estimators.fitting import (
     scale,
     train,
 )
-from viewsmith.estimators.options import check_options
-from viewsmith.estimators.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.rows import Draw, draw_views, fingerprint
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights
-from viewsmith.estimators.strength import choose_strength
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.training.run import RunFolder
 
@@ -286,10 +286,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """All that rebuilds the model, as plain values; before fit what is known by then, with the record of `data`."""
-        fitted = hasattr(self, "resolved_")
-        seed = self.resolved_.seed if fitted else self.random_state
-        record = self.context_.get("data") if fitted else data
-        return configuration(self.name, self.get_params(deep=False), seed, record, self.resolved_ if fitted else None)
+        parameters = self.get_params(deep=False)
+        if not hasattr(self, "resolved_"):
+            return configuration(self.name, parameters, self.random_state, data, None)
+        return configuration(self.name, parameters, self.resolved_.seed, self.context_.get("data"), self.resolved_)
 
     def weights(self) -> dict[str, Tensor]:
         """Weights of input layer and method, on the CPU."""

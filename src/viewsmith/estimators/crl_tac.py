@@ -38,13 +38,13 @@ from viewsmith.estimators.build.custom_transforms import (
     like_samples,
 )
 from viewsmith.estimators.build.model import domain_in, make_encoder, make_head, make_optimizer
+from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.estimators.build.sizes import probe
 from viewsmith.estimators.figures import Figures, figure_rows, gallery_samples, shared_figures
 from viewsmith.estimators.figures.channel import channel_figures
-from viewsmith.estimators.plan import Plan, TrainingData
 from viewsmith.methods.crl_tac import CRLTACMethod
-from viewsmith.networks.cnn import CropCNN
+from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 from viewsmith.views.learned.transforms import crop_grid
 

@@ -27,9 +27,9 @@ from viewsmith.estimators.build.diffusion import (
     resolve_generator,
 )
 from viewsmith.estimators.build.model import domain_in, make_encoder, make_head, make_optimizer, make_views, with_noise
+from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures, figure_rows
 from viewsmith.estimators.figures.generated import generated_figures, own_map
-from viewsmith.estimators.plan import Plan, Resolved, TrainingData
 from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.methods.diffaug import DiffAugMethod
 from viewsmith.networks.mlp import MLP

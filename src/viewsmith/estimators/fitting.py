@@ -20,7 +20,7 @@ from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
-from viewsmith.estimators.plan import TrainingData
+from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.training.callbacks import Callback, Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment

@@ -27,9 +27,9 @@ from viewsmith.estimators.build.diffusion import (
 )
 from viewsmith.estimators.build.feature_extractor import ENCODER, digest, feature_maps, uses_extractor
 from viewsmith.estimators.build.model import domain_in, make_model, make_optimizer
+from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.generated import cache_gallery
-from viewsmith.estimators.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks.feature_maps import FrozenMaps

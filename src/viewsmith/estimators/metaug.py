@@ -26,9 +26,9 @@ from viewsmith.estimators.build.metaug import (
     resolve_features,
 )
 from viewsmith.estimators.build.model import make_optimizer, make_views
+from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.figures import COMPARED, Figures, figure_rows, shared_figures
 from viewsmith.estimators.figures.features import feature_similarities
-from viewsmith.estimators.plan import Plan, TrainingData
 from viewsmith.estimators.rows import draw_views
 from viewsmith.methods.metaug import MetAugMethod
 

@@ -19,10 +19,10 @@ from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, Fraction, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.model import channels_in, make_model, make_optimizer
+from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import packages_of, part_options, resolve_generator
 from viewsmith.estimators.figures import Figures, gallery_samples
 from viewsmith.estimators.figures.noise import noise_gallery, noise_profile
-from viewsmith.estimators.plan import Plan, Resolved, TrainingData
 from viewsmith.methods.pinda import PiNDAMethod
 from viewsmith.networks.base import NoiseContext
 from viewsmith.views.learned.pi_noise import PiNoise

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Kind, get
 from viewsmith.core.version import __version__
+from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.build.resolve import text_of
-from viewsmith.estimators.plan import Resolved
 
 # What changes where and how long a run is made, not what it is: a resumed run may change these.
 NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")

@@ -1,11 +1,11 @@
 """Pair losses and diagnostics: pure functions of projections and representations; losses have one value per pair."""
 
 from viewsmith.losses.barlow_twins import barlow_twins
-from viewsmith.losses.batch_means import per_sample
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, sampled_info_max
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
+from viewsmith.losses.numerics.batch_means import per_sample
 from viewsmith.losses.oucl import Logits, margin_regularization, margins, oucl
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
 from viewsmith.losses.self_distillation import self_distillation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from viewsmith.losses.batch_means import Total, alone, centered, count, per_sample
+from viewsmith.losses.numerics.batch_means import Total, alone, centered, count, per_sample
 
 #: Added to variances under their root, as BatchNorm does.
 EPSILON = 1e-5
@@ -33,7 +33,7 @@ def redundancy(products: Tensor, squares: Tensor, off_diagonal_weight: float) ->
 def barlow_twins(z0: Tensor, z1: Tensor, *, off_diagonal_weight: float = 0.0051, total: Total = alone) -> Tensor:
     """Barlow Twins (Zbontar et al. 2021, equations 1 and 2), as each sample's contribution.
 
-    What sample i contributes (`viewsmith.losses.batch_means.per_sample`) to
+    What sample i contributes (`viewsmith.losses.numerics.batch_means.per_sample`) to
     ``sum_j (1 - C_jj)^2 + lambda sum_{j != k} C_jk^2``, with C the correlations over the batch of the features of the
     first views with those of the second. Standardization belongs to what is differentiated.
 

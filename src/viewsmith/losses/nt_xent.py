@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.losses.chunked import EXPONENTIAL, Excluded, Similarity, cauchy, similarity_sums
+from viewsmith.losses.numerics.chunked import EXPONENTIAL, Excluded, Similarity, cauchy, similarity_sums
 
 Kernel = Literal["cosine", "cauchy"]
 

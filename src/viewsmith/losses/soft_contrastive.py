@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.losses.chunked import Excluded, check_differentiated_once, chunk_slices
+from viewsmith.losses.numerics.chunked import Excluded, check_differentiated_once, chunk_slices
 
 KernelForm = Literal["paper", "published", "plain"]
 

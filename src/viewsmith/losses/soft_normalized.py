@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.losses.chunked import by_rows
 from viewsmith.losses.nt_xent import squared_distances
+from viewsmith.losses.numerics.chunked import by_rows
 from viewsmith.losses.soft_contrastive import KernelForm, distance_precision, log_kernel
 
 # Up to MAX_WHOLE_BYTES the matrix of pairs is computed at once, else in chunks of CHUNK_BYTES.

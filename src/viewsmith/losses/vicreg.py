@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from viewsmith.losses.batch_means import Total, alone, centered, count, per_sample
+from viewsmith.losses.numerics.batch_means import Total, alone, centered, count, per_sample
 
 #: Added to variances under their root, and the standard deviation that every feature should have at least.
 EPSILON, TARGET = 1e-4, 1.0
@@ -33,7 +33,7 @@ def vicreg(
 ) -> Tensor:
     """VICReg (Bardes, Ponce and LeCun 2022, equations 1 to 6), as each sample's contribution.
 
-    ``lambda mean_j (z_ij - z'_ij)^2``, and what sample i contributes (`viewsmith.losses.batch_means.per_sample`) to
+    ``lambda mean_j (z_ij - z'_ij)^2``, and what sample i contributes (`viewsmith.losses.numerics.batch_means.per_sample`) to
     ``mu v(Z, Z') + nu [c(Z) + c(Z')]`` with ``v`` the mean of ``max(0, 1 - sqrt(C_jj + 1e-4))`` over features and views
     and ``c = sum_{j != k} C_jk^2 / d``; C is the covariance of a view's projections, over B - 1.
 

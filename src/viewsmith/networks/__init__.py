@@ -1,21 +1,21 @@
 """Encoders, projection heads, noise generators, and the input layers that are part of a model."""
 
-from viewsmith.networks.alexnet import SplitAlexNet
 from viewsmith.networks.base import EncoderContext, NoiseContext
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
-from viewsmith.networks.cnn import CropCNN, SmallCNN
 from viewsmith.networks.color_split import ColorSplit, rgb_to_lab
-from viewsmith.networks.hyena import Hyena
+from viewsmith.networks.encoders.alexnet import SplitAlexNet
+from viewsmith.networks.encoders.cnn import CropCNN, SmallCNN
+from viewsmith.networks.encoders.hyena import Hyena
+from viewsmith.networks.encoders.resnet import ResNet, resnet18, resnet50
+from viewsmith.networks.encoders.sequence import SequenceCNN
+from viewsmith.networks.encoders.timm import timm_encoder
+from viewsmith.networks.encoders.vectors import vector_encoder
 from viewsmith.networks.inputs.nucleotides import Nucleotides
 from viewsmith.networks.inputs.pixels import Pixels
 from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
 from viewsmith.networks.per_view import ViewEncoders, ViewHeads
-from viewsmith.networks.resnet import ResNet, resnet18, resnet50
-from viewsmith.networks.sequence import SequenceCNN
-from viewsmith.networks.timm_encoder import timm_encoder
-from viewsmith.networks.vector_encoder import vector_encoder
 
 __all__ = [
     "MLP",

@@ -20,9 +20,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import NoiseContext, find_stem
+from viewsmith.networks.encoders.resnet import SMALLEST, BasicBlock, ResNet, Stem
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.mlp import MLP
-from viewsmith.networks.resnet import SMALLEST, BasicBlock, ResNet, Stem
 
 
 def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:

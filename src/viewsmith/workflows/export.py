@@ -16,7 +16,7 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
 from viewsmith.core.tensors import save_tensors
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.networks.resnet import ResNet
+from viewsmith.networks.encoders.resnet import ResNet
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
 SMALL_STEM = (
@@ -63,7 +63,7 @@ def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -
     """How to load an encoder whose weights have the names of a library; InputError where it has none such."""
     name = model.resolved_.encoder
     if isinstance(encoder, ResNet):
-        # Both libraries kept the names of the first implementation, and so does viewsmith.networks.resnet.
+        # Both libraries kept the names of the first implementation, and so does viewsmith.networks.encoders.resnet.
         make = f"timm.create_model({name!r}, num_classes=0" if form == "timm" else f"torchvision.models.{name}("
         channels = encoder.conv1.in_channels
         if channels != 3:

@@ -9,9 +9,9 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries, find
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.channels import transforms_of
+from viewsmith.estimators.build.plan import Resolved, TrainingData
 from viewsmith.estimators.build.resolve import MODULE, part_options
 from viewsmith.estimators.build.sizes import check_crops
-from viewsmith.estimators.plan import Resolved, TrainingData
 from viewsmith.views.learned.augmentation_channel import Predicate, nonzero
 from viewsmith.views.learned.transforms import Family, crop_grid
 

@@ -13,8 +13,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.core.samples import block_size
 from viewsmith.domains import Domain
+from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.estimators.build.sizes import check_crops
-from viewsmith.estimators.plan import TrainingData
 from viewsmith.views.learned.custom_transforms import Functions
 from viewsmith.views.learned.transforms import Family
 

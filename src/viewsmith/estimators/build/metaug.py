@@ -17,7 +17,7 @@ from viewsmith.estimators.build.model import (
     make_head,
     make_optimizer,
 )
-from viewsmith.estimators.plan import Resolved
+from viewsmith.estimators.build.plan import Resolved
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
 from viewsmith.frameworks.common import head_width
 from viewsmith.losses.oucl import Logits

@@ -14,8 +14,8 @@ from viewsmith.core.method import Optimizer
 from viewsmith.core.registry import find
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.domains import Domain, domain_of
+from viewsmith.estimators.build.plan import Plan
 from viewsmith.estimators.build.resolve import MODULE, check_named, view_entries
-from viewsmith.estimators.plan import Plan
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.scaling import PrincipalAxes

@@ -16,9 +16,9 @@ from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
+from viewsmith.estimators.build.options import check_part_options
+from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.estimators.build.sizes import check_least, check_sample, probe
-from viewsmith.estimators.options import check_part_options
-from viewsmith.estimators.plan import TrainingData
 from viewsmith.frameworks import DataFacts
 from viewsmith.networks.base import EncoderContext
 

@@ -12,8 +12,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Entry
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
-from viewsmith.estimators.plan import TrainingData
-from viewsmith.networks.cnn import SMALLEST
+from viewsmith.estimators.build.plan import TrainingData
+from viewsmith.networks.encoders.cnn import SMALLEST
 
 
 def check_sample(

@@ -11,8 +11,8 @@ import torch
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
+from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.figures import Figures
-from viewsmith.estimators.plan import Resolved
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.reports import FeatureProfile, Gallery, SortedSimilarities, TransformProbabilities
 from viewsmith.reports.placement import match_sample_shape

@@ -18,8 +18,8 @@ from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.domains import Domain
 from viewsmith.domains.base import Picture
+from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.figures import COMPARED, Figures
-from viewsmith.estimators.plan import Resolved
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.losses.nt_xent import unit
 from viewsmith.reports import EmbeddingMap, FeatureViolins, Gallery, SimilarityHistogram

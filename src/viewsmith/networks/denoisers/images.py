@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.networks.denoisers.layers import Modulation, TimestepEmbedding, zero_initialized
-from viewsmith.networks.resnet import check_image_size
+from viewsmith.networks.encoders.resnet import check_image_size
 
 SMALLEST = 8
 TIME_WIDTH = 64

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
+from viewsmith.networks.encoders.resnet import check_image_size
 from viewsmith.networks.inputs.pixels import channels_last
-from viewsmith.networks.resnet import check_image_size
 
 SMALLEST = 8
 

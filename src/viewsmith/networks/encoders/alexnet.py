@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext, find_stem
-from viewsmith.networks.resnet import check_image_size
+from viewsmith.networks.encoders.resnet import check_image_size
 
 _WIDTHS = (48, 128, 192, 192, 128)
 #: Smallest side of images by stem.

@@ -10,8 +10,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Entry, Kind, entries, find, get
 from viewsmith.domains import Domain, domain_of
 from viewsmith.estimators.arguments import Arguments
+from viewsmith.estimators.build.options import check_part_options
 from viewsmith.estimators.build.resolve import MODULE
-from viewsmith.estimators.options import check_part_options
 
 #: Arguments that take the options of parts, by the argument that names the parts.
 OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from viewsmith.core import distributed
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.estimators.plan import TrainingData
+from viewsmith.estimators.build.plan import TrainingData
 
 GRID = (0.25, 0.5, 1.0, 2.0)
 TRIAL_STEPS = 300

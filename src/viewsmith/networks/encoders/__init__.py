@@ -1,0 +1,1 @@
+"""Encoders: samples to representations; each file registers its own."""
