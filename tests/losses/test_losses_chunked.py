@@ -6,7 +6,8 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from viewsmith.core.distributed import gather, local_rows
-from viewsmith.losses.numerics import chunked, moco_info_nce, nt_xent, soft_contrastive
+from viewsmith.losses import moco_info_nce, nt_xent, soft_contrastive
+from viewsmith.losses.numerics import chunked
 from viewsmith.losses.numerics.chunked import EXPONENTIAL, Excluded, by_rows, cauchy, similarity_sums
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}

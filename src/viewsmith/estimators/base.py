@@ -319,8 +319,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def scale_rows(self, rows: np.ndarray | Tensor) -> Tensor:
         """Rows as scaled samples, all at once."""
         with torch.no_grad():
-            scaled: Tensor = self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
-            return scaled
+            return self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
 
     def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> np.ndarray:
         """Rows of what the user gave; `row_shape` None: to be fitted."""
@@ -330,8 +329,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 raise InputError(f"the data hold {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
             if not domain.named_features:
                 self.n_features_in_ = int(np.prod(rows.shape[1:]))
-                if hasattr(self, "feature_names_in_"):  # of an earlier fit on a DataFrame
-                    del self.feature_names_in_
+                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
         return rows
 
     def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> Plan[Any, Any]:

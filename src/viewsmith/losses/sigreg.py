@@ -37,8 +37,8 @@ def knots(n_knots: int, limit: float, like: Tensor) -> tuple[Tensor, Tensor, Ten
 def sigreg(z: Tensor, directions: Tensor, *, n_knots: int = 17, limit: float = 3.0, total: Total = alone) -> Tensor:
     """Sketched Isotropic Gaussian Regularization (LeJEPA: Balestriero and LeCun 2025, section 4 and algorithm 1).
 
-    What sample i contributes (`viewsmith.losses.numerics.batch_means.per_sample`) to the mean over views and directions a of
-    Epps and Pulley's statistic ``N integral |phi(t) - exp(-t^2 / 2)|^2 exp(-t^2 / 2) dt``, where
+    What sample i contributes (`viewsmith.losses.numerics.batch_means.per_sample`) to the mean over views and directions
+    a of Epps and Pulley's statistic ``N integral |phi(t) - exp(-t^2 / 2)|^2 exp(-t^2 / 2) dt``, where
     ``phi(t) = mean_n exp(i t a.z_n)`` is the characteristic function of the N samples' projections on a. It is about
     1.05 for a normal sample of any size, and grows with N for any other distribution.
 

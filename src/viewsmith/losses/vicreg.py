@@ -33,7 +33,8 @@ def vicreg(
 ) -> Tensor:
     """VICReg (Bardes, Ponce and LeCun 2022, equations 1 to 6), as each sample's contribution.
 
-    ``lambda mean_j (z_ij - z'_ij)^2``, and what sample i contributes (`viewsmith.losses.numerics.batch_means.per_sample`) to
+    ``lambda mean_j (z_ij - z'_ij)^2``, and what sample i contributes
+    (`viewsmith.losses.numerics.batch_means.per_sample`) to
     ``mu v(Z, Z') + nu [c(Z) + c(Z')]`` with ``v`` the mean of ``max(0, 1 - sqrt(C_jj + 1e-4))`` over features and views
     and ``c = sum_{j != k} C_jk^2 / d``; C is the covariance of a view's projections, over B - 1.
 
