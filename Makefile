@@ -7,7 +7,7 @@ THREADS ?= 2
 WORKERS ?= 2
 # Compiled tests are kept whatever the environment says: compiling them takes longer than collecting them.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
-TEST_EXTRAS := test,image,unclip,omics,dna,parquet,viz
+TEST_EXTRAS := test,image,unclip,omics,parquet,viz
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 CORE  := $(VENV)/.installed-core
@@ -57,7 +57,7 @@ check: lint test   ## what has to be green before a change lands
 
 PICTURES := crl_tac contrastive pinda diffaug genview metaug images dna
 
-ALL_EXTRAS := image,unclip,omics,dna,parquet,timm,viz,tune,export,track,lightning,test,bench,dev,docs
+ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,export,test,bench,dev,docs
 lock:              ## pin the newest versions of everything (torch and pandas are chosen by hand; build tags are dropped)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	grep -E "^(#|torch==|pandas==)" constraints.txt > build/pins.txt
