@@ -28,10 +28,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Option:
-    """A keyword-only argument of a part: its annotation and its default (`inspect.Parameter.empty`: it has none)."""
+    """A keyword-only argument of a part: its annotation and its default, or `REQUIRED`."""
 
     annotation: Any
     default: Any
+    REQUIRED: typing.ClassVar[Any] = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,9 @@ def resolve_framework(
         data.domain.defaults, len(data.x), options.batch_size, any(view.trait("other_samples") for view in views)
     )
     resolve = getattr(entry.build, "resolve", None)
-    return name, given if resolve is None else resolve(given, facts)
+    # Defaults are written down too, so that a run does not change with those of a later version.
+    defaults = {n: o.default for n, o in entry.options.items() if o.default not in (None, "auto", o.REQUIRED)}
+    return name, defaults | (given if resolve is None else resolve(given, facts))
 
 
 def check_named(framework: str) -> None:
