@@ -1,0 +1,50 @@
+"""Every page of a method has the same sections in the same order and a picture, and every picture has its script."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from viewsmith.core.registry import entries
+
+DOCS = Path(__file__).parents[2] / "docs"
+SECTIONS = ["When to use it", "Example", "Options", "How it works", "Measured", "Limits"]
+PICTURES = sorted(path.stem for path in (DOCS / "_static").glob("*.png"))
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+def page(name):
+    return (DOCS / f"{name.replace('-', '_')}.md").read_text(encoding="utf-8")
+
+
+def methods():
+    return [entry.name for entry in entries("method") if entry.origin == "viewsmith"]
+
+
+@pytest.mark.parametrize("name", methods())
+def test_the_page_of_a_method_has_the_sections_in_order(name):
+    found = [line for line in re.findall(r"^## (.+)$", page(name), re.MULTILINE) if line in SECTIONS]
+    assert found == SECTIONS
+
+
+@pytest.mark.parametrize("name", methods())
+def test_the_example_of_a_method_shows_its_picture(name):
+    example = page(name).split("## Example")[1].split("\n## ")[0]
+    assert f"](_static/{name.replace('-', '_')}.png)" in example
+
+
+@pytest.mark.parametrize("path", [*PAGES, DOCS.parent / "README.md"], ids=lambda path: path.name)
+def test_pictures_and_pages_that_are_linked_exist(path):
+    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    assert not [link for link in links if not (path.parent / link).exists()]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_small_and_made_by_a_script(name):
+    assert (DOCS / "_static" / f"{name}.png").stat().st_size <= 60_000
+    assert f'save(figure, "{name}")' in (DOCS / "pictures" / f"{name}.py").read_text(encoding="utf-8")
+
+
+def test_make_makes_every_picture():
+    makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
+    assert sorted(re.search(r"^PICTURES := (.+)$", makefile, re.MULTILINE)[1].split()) == PICTURES
