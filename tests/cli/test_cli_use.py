@@ -225,7 +225,7 @@ def test_report_shows_curves_comparison_and_maps(data, runs):
     result = good("report", runs / "given")
     page = (runs / "given" / "report.html").read_text()
     assert result.out == f"{runs / 'given' / 'report.html'}\n" and result.err == ""
-    assert "untrained" in page and "t-SNE of 10 test rows" in page and len(page) > plain
+    assert "Not evaluated yet" not in page and "t-SNE of 10 test rows" in page and len(page) > plain
 
 
 def test_report_of_learned_noise(tmp_path):

@@ -193,7 +193,7 @@ def test_elsewhere_no_view_is_known_to_be_empty(make, options):
 
 def test_what_is_no_answer_is_refused_before_anything_is_written(tmp_path):
     for nonempty, said in (
-        (lambda views: views, "nonempty gives torch.float32 (128, 9) for views (128, 9), expected bool (128,)"),
+        (lambda views: views, "nonempty returned torch.float32 (128, 9) for views (128, 9), expected bool (128,)"),
         ("function", "nonempty is 'function', expected 'auto' or None, or in Python a function of views"),
         ("bright", "nonempty is 'bright', expected 'auto' or None, or in Python a function of views"),
     ):
@@ -255,7 +255,11 @@ def test_what_was_feared_is_taken_back(effective, expected, monkeypatch, tmp_pat
 @pytest.mark.parametrize(
     ("options", "shape", "said"),
     [
-        ({"crop_size": 40}, (28, 32), "the images have 28 x 32 pixels, and a crop has 40 x 40: take smaller crops"),
+        (
+            {"crop_size": 40},
+            (28, 32),
+            "the images have 28 x 32 pixels, expected at least the 40 x 40 of a crop: use smaller crops",
+        ),
         ({"crop_scales": (1.0, 0.5)}, (28, 32), "14 x 16 pixels at 0.5 of their size"),
         ({"crop_size": 28, "crop_stride": 8}, (28, 32), "the family has 1 transformation"),
         ({}, (9, 9), "of images of 9 x 9 pixels the crops have 6 x 6 pixels, and the encoder cnn takes 8"),

@@ -88,7 +88,7 @@ def test_what_cannot_be_learned_from_is_refused(x, options, said):
         (
             "images",
             {"nonempty": lambda views: views.any_of()},
-            "nonempty fails on views (",
+            "nonempty failed for views (",
         ),
         (
             "images",
@@ -96,7 +96,7 @@ def test_what_cannot_be_learned_from_is_refused(x, options, said):
             "6 x 6 pixels, and the encoder cnn takes 8 x 8 pixels or more: take",
         ),
         ("images", {"encoder": "crl-cnn", "crop_size": 9}, "take larger crops (crop_size), or another encoder"),
-        ("images", {"family": Crops(40, 40)}, "have 28 x 32 pixels, and the crops are of images of 40 x 40"),
+        ("images", {"family": Crops(40, 40)}, "have 28 x 32 pixels, but the crops were made for 40 x 40"),
     ],
 )
 def test_options_that_would_have_no_effect_or_fail_are_refused(domain, options, said, tmp_path):
@@ -117,14 +117,16 @@ def test_a_number_of_views_that_is_none_and_a_function_that_fails_are_refused():
     model = CRLTAC(**TINY).fit(x)
     assert "n_views is 2.5, expected a whole number of at least 1" in refusal(model.views, x, 2.5)
     said = refusal(model.nonempty_mass, x, lambda views: views.some())
-    assert said.startswith("nonempty fails on views (") and "AttributeError" in said
+    assert said.startswith("nonempty failed for views (") and "AttributeError" in said
 
 
 def test_blocks_of_vectors_are_smaller_the_more_masks_there_are(monkeypatch):
     x = vectors()
     model = CRLTAC(**TINY).fit(x)
     seen, every = [], model.method_.channel.family.all_views
-    monkeypatch.setattr(model.method_.channel.family, "every", lambda rows: (seen.append(len(rows)), every(rows))[1])
+    monkeypatch.setattr(
+        model.method_.channel.family, "all_views", lambda rows: (seen.append(len(rows)), every(rows))[1]
+    )
     h = model.transform(x)
     assert seen == [1024 // 64] and np.allclose(model.transform(x[:1]), h[:1], atol=0)
 

@@ -153,7 +153,7 @@ def test_a_generated_positive_stands_in_for_the_second_view(monkeypatch):
     step = method.phases()[2].updates[0].step
     step(batch())
     (pair,) = seen
-    made = method.generated._filled(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
+    made = method.generated._current_cache(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
     assert torch.equal(pair.second, made) and torch.equal(pair.first, X[:20])
     assert torch.equal(pair.ids[1], torch.arange(20))
     assert not torch.equal(pair.second, X[:20])
@@ -169,7 +169,7 @@ def test_fixed_views_on_top_of_generated_samples(monkeypatch):
     seen = []
     monkeypatch.setattr(method.framework, "forward", lambda pair, progress: seen.append(pair) or pair.first.sum(1))
     method.phases()[2].updates[0].step(batch())
-    made = method.generated._filled(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
+    made = method.generated._current_cache(0).take(torch.arange(20), torch.zeros(20, dtype=torch.int64))
     assert torch.equal(seen[0].second, made + 10) and torch.equal(seen[0].first, X[:20] + 10)
 
 

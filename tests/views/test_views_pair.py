@@ -116,7 +116,7 @@ def test_neighbors_are_sought_anew_at_each_quarter_in_the_encoders_space():
     before, index = maker.edges.clone(), torch.arange(30)
     views(x, index=index, progress=0.24, framework=framework)
     assert torch.equal(maker.edges, before)
-    with pytest.raises(RuntimeError, match="give the framework"):
+    with pytest.raises(RuntimeError, match="give framework="):
         views(x, index=index, progress=0.25)
     views(x, index=index, progress=0.25, framework=framework)
     expected = nearest_neighbors(encoder(x).detach(), 3)

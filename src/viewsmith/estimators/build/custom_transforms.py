@@ -109,7 +109,7 @@ def inspect_family(options: CustomOptions, shared: dict[str, Any], data: Trainin
         given = tuple(views.shape) if isinstance(views, Tensor) else type(views).__name__
         raise InputError(f"the family {name} gives {given}, expected ({len(some)}, {size}, ...): all views of samples")
     if not torch.isfinite(views).all():
-        raise InputError(f"the family {name} gives values that are not finite for samples of the training set")
+        raise InputError(f"the family {name} returned values that are not finite for samples of the training set")
     if not torch.allclose(views, again):
         raise InputError(
             f"the family {name} gives other views when it is asked again: expected the same ones of the same samples; "
