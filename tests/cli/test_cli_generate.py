@@ -73,11 +73,11 @@ def test_merges_that_are_refused(made, data, tmp_path):
     out = ("--out", tmp_path / "bank")
     merge = ("generate", "--merge", made)
     assert call(*merge, *out, "--seed", 0).refused("--seed is given beside --merge")
-    assert call(*merge, tmp_path / "none", *out).refused("no bank at")
+    assert call(*merge, tmp_path / "none", *out).refused("no view cache at")
     assert call("generate", made, made, *out).refused("2 names of data", "--merge")
     options = ("--run", made / "generator", "--batch-size", 8, "--seed", 5)
     good("generate", data / "given.npz", "--out", tmp_path / "other", *options)
-    assert call(*merge, tmp_path / "other", *out).refused("different banks", "seed is 0 there, 5 now")
+    assert call(*merge, tmp_path / "other", *out).refused("different view caches", "seed is 0 there, 5 now")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
     block = tmp_path / "other" / "blocks" / "000000.safetensors"
     block.write_bytes(block.read_bytes()[:-5])
@@ -103,7 +103,9 @@ def test_refusals_leave_nothing_behind(data, tmp_path, options, said):
 
 def test_a_bank_of_other_data_is_refused(made, data):
     before = files(made)
-    assert call("generate", data / "x.npz", "--out", made, "--epochs", 2, "--batch-size", 8).refused("another bank")
+    assert call("generate", data / "x.npz", "--out", made, "--epochs", 2, "--batch-size", 8).refused(
+        "another view cache"
+    )
     assert files(made) == before
 
 
@@ -112,7 +114,7 @@ def contents(folder):
     return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
 
 
-FILES = [("bank.json", 0), ("levels.safetensors", 0), ("blocks/000000.safetensors", 0), ("manifest.csv", 4)]
+FILES = [("view_cache.json", 0), ("levels.safetensors", 0), ("blocks/000000.safetensors", 0), ("manifest.csv", 4)]
 
 
 @pytest.mark.parametrize(("name", "blocks"), FILES)
@@ -264,7 +266,7 @@ def test_views_of_a_bank(made, data, tmp_path):
     out = ("--out", tmp_path / "views.npz")
     good("views", made, data / "given.npz", *out)
     with np.load(tmp_path / "views.npz") as shown, np.load(data / "given.npz") as given:
-        assert set(shown.files) == {"index", "samples", "views", "level", "quality", "share"}
+        assert set(shown.files) == {"index", "samples", "views", "level", "quality", "tolerance"}
         assert np.array_equal(shown["samples"], given["X_train"]) and shown["views"].shape == (30, 1, 4)
         assert np.array_equal(shown["index"], np.arange(30))
         with (made / "manifest.csv").open(newline="") as file:

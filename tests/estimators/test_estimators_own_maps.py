@@ -78,7 +78,7 @@ def test_a_bank_of_the_own_generator_is_seen_by_clip(data, clip, tmp_path, noise
     bank.block(0).unlink()
     again = generate_cache(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
     torch.testing.assert_close(again.read("quality")[:, 0], q, atol=1e-3, rtol=0)
-    assert "holds another bank" in refusal(generate_cache, dataset, tmp_path / "bank", run=run, noise=noise)
+    assert "has another view cache" in refusal(generate_cache, dataset, tmp_path / "bank", run=run, noise=noise)
     save_clip(tmp_path / "clip", seed=1)
     shutil.copytree(tmp_path / "bank", tmp_path / "other")
     said = refusal(generate_cache, dataset, tmp_path / "other", run=run, noise=noise, features=f"clip:{tmp_path}/clip")

@@ -297,7 +297,7 @@ def test_a_bank_of_images_is_kept_in_bytes():
         return codes.decode(codes.encode(x) * 0.5 - 0.5, x)
 
     bank = ViewCache(rows, darker, n_views=2, seed=0, block=4)
-    assert all(isinstance(kept, Samples) and kept.rows.dtype == torch.uint8 for kept in bank.kept)
+    assert all(isinstance(kept, Samples) and kept.rows.dtype == torch.uint8 for kept in bank.views)
     index = torch.tensor([3, 9, 0])
     taken = bank.take(index, torch.tensor([0, 1, 1]))
     torch.testing.assert_close(pixels.inverse(taken).float(), raw[index].float() / 2, rtol=0, atol=1)

@@ -100,7 +100,7 @@ def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
 
 def test_shares_of_foreground(pipeline, images):
     model = StableUnCLIP(pipeline)
-    shares, axis = model.foreground_fractions(images)
+    shares, axis = model.noise_tolerance(images)
     assert shares.shape == (5,) and shares.dtype == torch.float64
     assert float(shares.mean()) == pytest.approx(0.4, abs=0.05)
     # q of pairs of images in the same features, along the same axis.

@@ -1,4 +1,4 @@
-"""A bank of generated views on disk: made once, block by block, by one process or several, and read by trainings."""
+"""A view cache on disk: views generated once, block by block, by one process or several, and read by trainings."""
 
 from __future__ import annotations
 
@@ -18,84 +18,95 @@ from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.random import derive_seed
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
 
-LAYOUT = 2
+LAYOUT = 3
 
 
 class ViewCacheFolder:
-    """The folder of a bank.
+    """The folder of a view cache.
 
-    ``bank.json``
-        What made it: data, generator and version, seed, noise, views of each sample, rows in a block.
+    ``view_cache.json``
+        The record: data, generator and version, seed, noise, views per sample, rows per block.
     ``levels.safetensors``
-        ``share``, float64 (n,): how much noise each sample can bear (NaN: not asked); ``level``, int64 (n, K);
-        ``axis`` (D,): where the foreground lies in the features that shares were found in (D = 0: no patches).
+        ``tolerance``, float64 (n,): how much noise a view of each sample tolerates (NaN if not computed); ``level``,
+        int64 (n, K): noise levels; ``axis``, (D,): foreground axis of the features from which the tolerance was
+        computed (D = 0 without patches).
     ``blocks/000000.safetensors``
-        ``views`` (b, K, ...) of the rows from ``number * block`` on, in the units of the data, with ``index`` (b,),
-        ``seed``, ``level`` and ``quality`` (b, K) and ``share`` (b,). ``quality``: q of sample and view, seen by what
-        gave the shares (NaN: not asked).
+        ``views`` (b, K, ...) of the rows from ``number * block``, in the units of the data, with ``index`` (b,),
+        ``seed``, ``level`` and ``quality`` (b, K) and ``tolerance`` (b,). ``quality`` is that of sample and view, from
+        the features from which the tolerance was computed (NaN if not computed).
     ``manifest.csv``
-        One line for each view, once all are there: sample, view, seed, level, share, quality, block, generator,
-        version.
+        One line per view, written when all blocks exist: sample, view, seed, level, tolerance, quality, block,
+        generator, version.
 
-    A block appears whole or not at all, and what is in it follows from ``bank.json`` and the data: a job that was
-    killed goes on with the missing ones, and several may share a folder, or be merged.
+    Blocks are written atomically, and their content is determined by the record and the data. So a job that was killed
+    continues with the missing blocks, and several jobs may write to one folder or to folders that are merged.
+
+    Parameters
+    ----------
+    path : str or Path
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.head, self.levels = self.path / "bank.json", self.path / "levels.safetensors"
+        self.record_file, self.levels = self.path / "view_cache.json", self.path / "levels.safetensors"
         self.blocks, self.manifest = self.path / "blocks", self.path / "manifest.csv"
 
-    # ---- what made it ---------------------------------------------------------------------------------------------
+    # ---- record ---------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        return self.head.exists()
+        """Whether the folder has a record."""
+        return self.record_file.exists()
 
     def open_for(self, record: dict[str, Any]) -> None:
-        """Make the folder ready for a bank of this record (plain JSON values), or go on with it.
+        """Create a view cache with this record (plain JSON values), or continue the one in the folder.
 
         Raises
         ------
         InputError
-            The folder holds a bank of another record, or something else.
+            The folder has a view cache with another record, or other files.
         """
-        self.check_only(record)
+        self.check_record(record)
         if not self.exists():
             self.blocks.mkdir(parents=True, exist_ok=True)
-            write_json_atomic(self.head, {"layout": LAYOUT, **record})
+            write_json_atomic(self.record_file, {"layout": LAYOUT, **record})
 
-    def check_only(self, record: dict[str, Any]) -> None:
-        """Raise InputError if the folder holds something else, or a bank that differs in what `record` says."""
+    def check_record(self, record: dict[str, Any]) -> None:
+        """Raise InputError if the folder has other files, or a view cache that differs in one of the given values."""
         if self.exists():
-            there = self.read_record()
-            if found := _difference({key: there.get(key) for key in record}, record):
-                raise InputError(f"{self.path} holds another bank ({found}): choose another folder, or delete this one")
-        elif self.path.exists() and not (self.path.is_dir() and all(map(_own, self.path.iterdir()))):
-            raise InputError(f"{self.path} exists and is no bank of views: choose an empty or new folder")
+            existing = self.read_record()
+            if difference := _difference({key: existing.get(key) for key in record}, record):
+                raise InputError(
+                    f"{self.path} has another view cache ({difference}): give another folder, or delete this one"
+                )
+        elif self.path.exists() and not (self.path.is_dir() and all(map(_may_precede_record, self.path.iterdir()))):
+            raise InputError(f"{self.path} exists and is not a view cache: give an empty or new folder")
 
     def read_record(self) -> dict[str, Any]:
-        """``bank.json``.
+        """Read ``view_cache.json``.
 
         Raises
         ------
         InputError
-            There is none, it is damaged, or of another layout.
+            It is missing, damaged, incomplete, or of another layout.
         """
         if not self.exists():
-            reason = "has no bank.json" if self.path.is_dir() else "is no folder"
-            raise InputError(f"no bank at {self.path} (it {reason}): expected the folder `viewsmith generate` wrote")
+            reason = "has no view_cache.json" if self.path.is_dir() else "is no folder"
+            raise InputError(
+                f"no view cache at {self.path} (it {reason}): expected the folder that `viewsmith generate` wrote"
+            )
         try:
-            record: dict[str, Any] = json.loads(self.head.read_text(encoding="utf-8"))
-            known = {"layout", "rows", "views_per_sample", "block", "seed", "generator"} <= record.keys()
+            record: dict[str, Any] = json.loads(self.record_file.read_text(encoding="utf-8"))
+            complete = {"layout", "rows", "views_per_sample", "block", "seed", "generator"} <= record.keys()
         except (ValueError, AttributeError) as error:
-            raise InputError(f"{self.head} is damaged ({error}): restore it or generate again") from error
-        if not known or record["layout"] != LAYOUT:
-            raise InputError(f"{self.head} is of another version of viewsmith, or not complete: generate again")
+            raise InputError(f"{self.record_file} is damaged ({error}): restore it or generate again") from error
+        if not complete or record["layout"] != LAYOUT:
+            raise InputError(f"{self.record_file} is of another version of viewsmith, or not complete: generate again")
         return record
 
     # ---- blocks ---------------------------------------------------------------------------------------------------
 
     def block(self, number: int) -> Path:
+        """File of a block."""
         return self.blocks / f"{number:06d}.safetensors"
 
     def numbers(self) -> range:
@@ -104,87 +115,100 @@ class ViewCacheFolder:
         return range(-(-record["rows"] // record["block"]))
 
     def missing(self) -> list[int]:
-        """Blocks that are not there yet."""
+        """Numbers of the blocks that do not exist yet."""
         return [number for number in self.numbers() if not self.block(number).exists()]
 
     def rows_of(self, number: int) -> Tensor:
-        """Sample ids of a block, int64."""
+        """Rows of a block, int64 (b,)."""
         record = self.read_record()
         return torch.arange(number * record["block"], min((number + 1) * record["block"], record["rows"]))
 
     def seeds(self, index: Tensor) -> list[list[int]]:
-        """Seed of each view of each sample: of the bank's seed, the sample and the view, and nothing else."""
+        """Seed of each view of each row; it depends on the seed of the cache, the row and the view only."""
         record = self.read_record()
         views = range(record["views_per_sample"])
         return [[derive_seed(record["seed"], "view", row, view) for view in views] for row in index.tolist()]
 
-    def write_levels(self, share: Tensor, level: Tensor, axis: Tensor) -> None:
-        save_tensors(self.levels, {"share": share, "level": level, "axis": axis})
+    def write_levels(self, tolerance: Tensor, level: Tensor, axis: Tensor) -> None:
+        """Write noise tolerances (n,), noise levels (n, K) and the foreground axis (D,)."""
+        save_tensors(self.levels, {"tolerance": tolerance, "level": level, "axis": axis})
 
     def read_levels(self) -> tuple[Tensor, Tensor] | None:
-        """Shares and levels; None where they are not known yet."""
+        """Noise tolerances (n,) and noise levels (n, K); None if they are not written yet."""
         if not self.levels.exists():
             return None
-        found = load_tensors(self.levels)
-        return found["share"], found["level"]
+        stored = load_tensors(self.levels)
+        return stored["tolerance"], stored["level"]
 
     def read_axis(self) -> Tensor:
-        """Where the foreground lies in the features that shares were found in, (D,)."""
+        """Foreground axis, (D,)."""
         return load_tensors(self.levels)["axis"]
 
     def write_block(self, number: int, views: Tensor, quality: Tensor) -> None:
-        """Keep the views (b, K, ...) of a block and their quality (b, K)."""
+        """Write the views (b, K, ...) of a block and their quality (b, K)."""
         index = self.rows_of(number)
-        known = self.read_levels()
-        assert known is not None
+        levels = self.read_levels()
+        assert levels is not None
         content = {
             "views": views,
             "index": index,
             "seed": torch.tensor(self.seeds(index)),
-            "share": known[0][index],
-            "level": known[1][index],
+            "tolerance": levels[0][index],
+            "level": levels[1][index],
             "quality": quality,
         }
         save_tensors(self.block(number), content)
 
     def finish(self) -> None:
-        """Write the manifest of a bank that has all its blocks."""
+        """Write the manifest, when all blocks exist."""
         if self.manifest.exists():
             return
         record = self.read_record()
         generator, version = record["generator"]["name"], record["generator"]["version"]
+        names = ("index", "seed", "level", "tolerance", "quality")
         with atomic_path(self.manifest) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             lines = csv.writer(file, lineterminator="\n")
-            lines.writerow(["sample", "view", "seed", "level", "share", "quality", "block", "generator", "version"])
+            lines.writerow(["sample", "view", "seed", "level", "tolerance", "quality", "block", "generator", "version"])
             for number in self.numbers():
-                block = self._read_block(number, ("index", "seed", "level", "share", "quality"))
-                columns = (block[name].tolist() for name in ("index", "seed", "level", "share", "quality"))
-                for row, seeds, levels, share, quality in zip(*columns, strict=True):
+                block = self._read_block(number, names)
+                columns = (block[name].tolist() for name in names)
+                for row, seeds, levels, tolerance, quality in zip(*columns, strict=True):
                     for view, (seed, level, q) in enumerate(zip(seeds, levels, quality, strict=True)):
-                        shown = ["" if value != value else value for value in (share, q)]
-                        lines.writerow([row, view, seed, level, *shown, number, generator, version])
+                        numbers = ["" if value != value else value for value in (tolerance, q)]
+                        lines.writerow([row, view, seed, level, *numbers, number, generator, version])
 
     def read_views(self) -> Tensor:
         """All views, (n, K, ...), in the units of the data."""
         return self.read("views")
 
     def read_first(self, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The first n views of every sample, (rows, n, ...), and their levels; by default all.
+        """The first n views of every sample and their levels.
+
+        Parameters
+        ----------
+        n : int, optional
+            Default: all.
+
+        Returns
+        -------
+        views : ndarray, shape (rows, n, ...)
+        level : ndarray, shape (rows, n)
 
         Raises
         ------
         InputError
-            There are fewer, or blocks are missing or damaged.
+            There are fewer than n views, or blocks are missing or damaged.
         """
-        kept = self.read_record()["views_per_sample"]
-        if n is not None and n > kept:
+        available = self.read_record()["views_per_sample"]
+        if n is not None and n > available:
             raise InputError(
-                f"{n} views of each sample are asked for, and the bank {self.path} has {kept}: ask for those"
+                f"{n} views of each sample were requested, but the view cache {self.path} has {available}: "
+                "request at most these"
             )
         return self.read("views")[:, :n].numpy(), self.read("level")[:, :n].numpy()
 
     def read(self, name: str) -> Tensor:
-        """What all blocks hold under a name, (n, ...), in the order of the samples.
+        """The tensor of all blocks with a name, (n, ...), in the order of the samples.
 
         Raises
         ------
@@ -194,75 +218,81 @@ class ViewCacheFolder:
         missing = self.missing()
         if missing:
             raise InputError(
-                f"the bank {self.path} lacks {len(missing)} of {len(self.numbers())} blocks: run `viewsmith generate` "
-                "with its options again, which makes the rest"
+                f"the view cache {self.path} lacks {len(missing)} of {len(self.numbers())} blocks: run `viewsmith "
+                "generate` with the same options again, which generates them"
             )
         blocks = (self._read_block(number, (name, "index")) for number in self.numbers())
         first = next(blocks)
-        found = first[name].new_empty(self.read_record()["rows"], *first[name].shape[1:])
+        whole = first[name].new_empty(self.read_record()["rows"], *first[name].shape[1:])
         for block in itertools.chain([first], blocks):
-            found[block["index"]] = block[name]
-        return found
+            whole[block["index"]] = block[name]
+        return whole
 
     def _read_block(self, number: int, names: Sequence[str]) -> dict[str, Tensor]:
         path, index = self.block(number), self.rows_of(number)
         try:
             block = read_tensors(path)
-            whole = all(name in block and len(block[name]) == len(index) for name in names)
-            if whole and torch.equal(block["index"], index):
+            complete = all(name in block and len(block[name]) == len(index) for name in names)
+            if complete and torch.equal(block["index"], index):
                 return block
-            reason = "it holds other rows"
+            reason = "it has other rows"
         except DamageError as error:
             reason = str(error)
         raise InputError(f"the block {path} is damaged ({reason}): delete it and run `viewsmith generate` again")
 
 
-def merge(parts: Sequence[str | Path], out: str | Path) -> ViewCacheFolder:
-    """One bank from the folders that shards of a job wrote, each with some of its blocks.
+def merge_folders(parts: Sequence[str | Path], out: str | Path) -> ViewCacheFolder:
+    """Merge the folders that the shards of a job wrote, each with some of the blocks, into one view cache.
 
     Parameters
     ----------
     parts : sequence of path
-        Folders of one and the same ``bank.json``.
+        Folders with the same record.
     out : path
         A new folder, or one of the parts.
+
+    Returns
+    -------
+    ViewCacheFolder
 
     Raises
     ------
     InputError
-        The folders are of different banks, or blocks are damaged.
+        The folders have different records, or blocks are damaged.
     """
     if not parts:
-        raise InputError("no banks to merge: expected the folders that shards of a job wrote")
-    banks, whole = [ViewCacheFolder(part) for part in parts], ViewCacheFolder(out)
-    record = banks[0].read_record()
-    for bank in banks:
-        if found := _difference(record, bank.read_record()):
-            raise InputError(f"{bank.path} and {banks[0].path} are different banks ({found}): merge shards of one job")
+        raise InputError("no view caches to merge: expected the folders that the shards of a job wrote")
+    caches, whole = [ViewCacheFolder(part) for part in parts], ViewCacheFolder(out)
+    record = caches[0].read_record()
+    for cache in caches:
+        if difference := _difference(record, cache.read_record()):
+            raise InputError(
+                f"{cache.path} and {caches[0].path} are different view caches ({difference}): merge shards of one job"
+            )
     whole.open_for(record)
-    for bank in banks:
-        if not whole.levels.exists() and bank.levels.exists():
-            save_tensors(whole.levels, load_tensors(bank.levels))
-        for number in bank.numbers():
-            if bank.block(number).exists() and not whole.block(number).exists():
-                save_tensors(whole.block(number), bank._read_block(number, ("views", "index")))
+    for cache in caches:
+        if not whole.levels.exists() and cache.levels.exists():
+            save_tensors(whole.levels, load_tensors(cache.levels))
+        for number in cache.numbers():
+            if cache.block(number).exists() and not whole.block(number).exists():
+                save_tensors(whole.block(number), cache._read_block(number, ("views", "index")))
     if not whole.missing():
         whole.finish()
     return whole
 
 
-def _own(entry: Path) -> bool:
-    """Whether it may lie in a folder before ``bank.json`` does: the generator, empty blocks, a half-written head."""
-    return entry.name in ("generator", "blocks") or entry.name.startswith(".bank-")
+def _may_precede_record(entry: Path) -> bool:
+    """Whether an entry may exist before the record: the generator, the folder of blocks, a partly written record."""
+    return entry.name in ("generator", "blocks") or entry.name.startswith(".view_cache-")
 
 
-def _difference(there: dict[str, Any], now: dict[str, Any]) -> str:
-    """The first difference of two records in words; "" when they are equal."""
-    for key in sorted(there.keys() | now.keys()):
-        before, after = there.get(key), now.get(key)
+def _difference(existing: dict[str, Any], given: dict[str, Any]) -> str:
+    """The first difference of two records, in words; empty if they are equal."""
+    for key in sorted(existing.keys() | given.keys()):
+        before, after = existing.get(key), given.get(key)
         if isinstance(before, dict) and isinstance(after, dict):
-            if found := _difference(before, after):
-                return f"{key}: {found}"
+            if difference := _difference(before, after):
+                return f"{key}: {difference}"
         elif before != after:
             return f"{key} is {before!r} there, {after!r} now"
     return ""

@@ -38,7 +38,7 @@ class ViewGenerator(Protocol):
         """
         ...
 
-    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """How much noise each of all rows tolerates, float64 (n,), from 0 to 1.
 
         Also the axis of the foreground, (D,), from which it was computed; of width 0 where there are no patches.
@@ -109,7 +109,7 @@ def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) 
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
     fraction, axis = torch.full((n,), UNKNOWN, dtype=torch.float64), torch.zeros(0)
     if _measured(record):
-        fraction, axis = (found.cpu() for found in generator.foreground_fractions(rows))
+        fraction, axis = (found.cpu() for found in generator.noise_tolerance(rows))
     if noise == "adaptive":
         return fraction, adaptive_levels(fraction)[:, None].repeat(1, k), axis
     if noise == "random":

@@ -74,9 +74,9 @@ class DiffusionGenerator:
             "guidance": core.guidance,
         } | described(self._given)
 
-    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         if self._given is not None:
-            return self._given.foreground_fractions(rows)
+            return self._given.noise_tolerance(rows)
         return noise_tolerance(self.generated.encoder, self.model.samples(rows.numpy()))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:

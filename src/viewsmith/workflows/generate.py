@@ -13,7 +13,7 @@ import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
-from viewsmith.data.view_cache import ViewCacheFolder, merge
+from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtractor, FeaturesOption, uses_extractor
 from viewsmith.estimators.diffaug import DiffAug
@@ -105,7 +105,7 @@ def generate_cache(
         "block": batch_size or BLOCKS[name],
     }
     cache = ViewCacheFolder(out)
-    cache.check_only(record)  # before a training that would be for nothing
+    cache.check_record(record)  # before a training that would be for nothing
     with _withdrawn(cache):
         made: ViewGenerator
         if name == "folder":
@@ -130,10 +130,10 @@ def generate_cache(
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
     """One view cache from the folders that shards of a job wrote; what ``viewsmith generate --merge`` does.
 
-    An error leaves no new folder behind, unless there are blocks in it (`viewsmith.data.view_cache.merge`).
+    An error leaves no new folder behind, unless there are blocks in it (`viewsmith.data.view_cache.merge_folders`).
     """
     with _withdrawn(ViewCacheFolder(out)):
-        return merge(parts, out)
+        return merge_folders(parts, out)
 
 
 def _given(

@@ -59,10 +59,10 @@ class PrecomputedViews:
     def describe(self) -> dict[str, Any]:
         return {"name": "folder", "version": "1", "path": str(self.path)} | described(self.given)
 
-    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         if self.given is None:
             raise InputError("views that are there already have no noise level: leave the noise out, or give features")
-        return self.given.foreground_fractions(rows)
+        return self.given.noise_tolerance(rows)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         if self.given is None:

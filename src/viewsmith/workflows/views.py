@@ -77,7 +77,7 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
     Returns
     -------
     dict of str to ndarray
-        ``samples`` (n, ...), ``views`` (n, K, ...), ``level`` and ``quality`` (n, K), ``share`` and ``index`` (n,).
+        ``samples`` (n, ...), ``views`` (n, K, ...), ``level`` and ``quality`` (n, K), ``tolerance`` and ``index`` (n,).
 
     Raises
     ------
@@ -91,6 +91,6 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
         raise InputError(f"the view cache {cache.path} is of other rows than {data} has: give the data it was made of")
     views, level = cache.read_first(n)
     index = np.arange(len(rows)) if record["transductive"] else split_rows(dataset, "train")[1]
-    quality, share = (cache.read(name).numpy() for name in ("quality", "share"))
-    known = {"level": level, "quality": quality[:, : level.shape[1]], "share": share}
+    quality, tolerance = (cache.read(name).numpy() for name in ("quality", "tolerance"))
+    known = {"level": level, "quality": quality[:, : level.shape[1]], "tolerance": tolerance}
     return {"samples": rows, "views": views, "index": index} | known

@@ -135,7 +135,7 @@ class FeatureExtractor:
     def describe(self) -> dict[str, str]:
         return {"name": self.name, "weights": digest(self.maps.network().state_dict())}
 
-    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         return foreground_fractions_in_maps(self.maps, Samples(rows.to(self.device), self.scaler))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:

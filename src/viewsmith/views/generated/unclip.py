@@ -191,7 +191,7 @@ class StableUnCLIP:
         level_embedding = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
         return torch.cat([noised, level_embedding.to(noised)], dim=1)
 
-    def foreground_fractions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Foreground fraction of each of n images, float64 (n,), from the patches of CLIP; and the axis, (D,)."""
         return foreground_fractions(lambda index: self.encode_images(rows[index])[1].float(), len(rows), block=BLOCK)
 

@@ -5,7 +5,7 @@ import signal
 
 import torch
 
-from viewsmith.data import view_cache as banks
+from viewsmith.data import view_cache as caches
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.training.generation import generate
 
@@ -23,7 +23,7 @@ class Toy:
     def describe(self):
         return {"name": "toy", "version": "1"}
 
-    def foreground_fractions(self, rows):
+    def noise_tolerance(self, rows):
         return torch.linspace(0, 1, len(rows), dtype=torch.float64), torch.arange(2.0)
 
     def quality(self, rows, views, axis):
@@ -53,7 +53,7 @@ def record(**changes):
 def job(folder, *, kill=None, write=None, shard=(1, 1), **changes):
     """Run the job in a folder; killed in its n-th call of the generator, or before or after its n-th write."""
     if write is not None:
-        save, count = banks.save_tensors, [0]
+        save, count = caches.save_tensors, [0]
 
         def save_or_die(path, tensors):
             count[0] += 1
@@ -66,9 +66,9 @@ def job(folder, *, kill=None, write=None, shard=(1, 1), **changes):
             if (count[0], "after") == write:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        banks.save_tensors = save_or_die
-    bank = ViewCacheFolder(folder)
-    bank.open_for(record(**changes))
+        caches.save_tensors = save_or_die
+    cache = ViewCacheFolder(folder)
+    cache.open_for(record(**changes))
     toy = Toy(kill)
-    generate(bank, ROWS, toy, shard=shard)
-    return bank, toy
+    generate(cache, ROWS, toy, shard=shard)
+    return cache, toy

@@ -6,37 +6,37 @@ import signal
 
 import pytest
 import torch
-from bank_toys import ROWS, Toy, job, record
+from view_cache_toys import ROWS, Toy, job, record
 
 from refusals import refusal
 from viewsmith.core.random import derive_seed
 from viewsmith.core.tensors import load_tensors
-from viewsmith.data.view_cache import ViewCacheFolder, merge
+from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.training.generation import check_noise, find_levels, parse_shard
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A finished bank, made in one go."""
-    return job(tmp_path_factory.mktemp("bank") / "bank")[0]
+    """A finished cache, made in one go."""
+    return job(tmp_path_factory.mktemp("cache") / "cache")[0]
 
 
-def bits(bank):
-    """Content of all files that a finished bank has."""
-    files = [path for path in sorted(bank.path.rglob("*")) if path.is_file() and not path.name.startswith(".")]
-    return {str(path.relative_to(bank.path)): path.read_bytes() for path in files}
+def bits(cache):
+    """Content of all files that a finished cache has."""
+    files = [path for path in sorted(cache.path.rglob("*")) if path.is_file() and not path.name.startswith(".")]
+    return {str(path.relative_to(cache.path)): path.read_bytes() for path in files}
 
 
 def test_the_layout(whole):
     assert set(bits(whole)) == {
-        "bank.json",
+        "view_cache.json",
         "levels.safetensors",
         "manifest.csv",
         *(f"blocks/{number:06d}.safetensors" for number in range(6)),
     }
     views = whole.read_views()
     assert views.shape == (22, 2, 3)
-    share, level = whole.read_levels()
+    tolerance, level = whole.read_levels()
     # Each view from its own seed alone, in any order of the samples.
     for row in (0, 7, 21):
         for view in range(2):
@@ -51,27 +51,27 @@ def test_the_layout(whole):
         "view": "1",
         "seed": str(derive_seed(3, "view", 13, 1)),
         "level": str(int(level[13, 1])),
-        "share": str(float(share[13])),
+        "tolerance": str(float(tolerance[13])),
         "quality": str(float((views[13, 1] - ROWS[13]).mean())),
         "block": "3",
         "generator": "toy",
         "version": "1",
     }
-    assert json.loads(whole.head.read_text())["seed"] == 3
+    assert json.loads(whole.record_file.read_text())["seed"] == 3
 
 
 def test_blocks_say_what_is_in_them(whole):
     block = load_tensors(whole.block(5))
     assert block["index"].tolist() == [20, 21] and block["views"].shape == (2, 2, 3)
     assert block["seed"].tolist() == [[derive_seed(3, "view", row, view) for view in (0, 1)] for row in (20, 21)]
-    share, level = whole.read_levels()
-    assert torch.equal(block["share"], share[20:]) and torch.equal(block["level"], level[20:])
+    tolerance, level = whole.read_levels()
+    assert torch.equal(block["tolerance"], tolerance[20:]) and torch.equal(block["level"], level[20:])
     quality = (block["views"] - ROWS[20:, None]).mean(2)
     torch.testing.assert_close(block["quality"], quality)
     torch.testing.assert_close(whole.read("quality")[20:], quality)
 
 
-def test_a_finished_bank_is_left_alone(whole):
+def test_a_finished_cache_is_left_alone(whole):
     before = bits(whole)
     _, toy = job(whole.path)
     assert toy.calls == 0 and bits(whole) == before
@@ -83,13 +83,13 @@ MOMENTS += [("write", (number, when)) for number in (1, 2, 4, 7) for when in ("b
 
 @pytest.mark.parametrize(("how", "moment"), MOMENTS)
 def test_killed_at_any_moment_it_goes_on_to_the_same_bits(processes, tmp_path, whole, how, moment):
-    process = processes.Process(target=job, args=(tmp_path / "bank",), kwargs={how: moment})
+    process = processes.Process(target=job, args=(tmp_path / "cache",), kwargs={how: moment})
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    there = {path.name for path in (tmp_path / "bank" / "blocks").glob("[0-9]*")}
-    bank, toy = job(tmp_path / "bank")
-    assert bits(bank) == bits(whole)
+    there = {path.name for path in (tmp_path / "cache" / "blocks").glob("[0-9]*")}
+    cache, toy = job(tmp_path / "cache")
+    assert bits(cache) == bits(whole)
     # Nothing that was there is made again.
     assert sorted(set(toy.seen)) == [row for row in range(22) if f"{row // 4:06d}.safetensors" not in there]
 
@@ -101,19 +101,19 @@ def test_shards_in_one_folder_and_in_several(tmp_path, whole):
         assert {row // 4 % 3 for row in toy.seen} == {part - 1}
         assert not ViewCacheFolder(tmp_path / f"part{part}").manifest.exists()
     assert bits(ViewCacheFolder(tmp_path / "one")) == bits(whole)
-    merged = merge([tmp_path / f"part{part}" for part in (1, 2, 3)], tmp_path / "merged")
+    merged = merge_folders([tmp_path / f"part{part}" for part in (1, 2, 3)], tmp_path / "merged")
     assert bits(merged) == bits(whole)
 
 
-def test_shards_of_other_banks_are_not_merged(tmp_path):
+def test_shards_of_other_caches_are_not_merged(tmp_path):
     job(tmp_path / "a", shard=(1, 2))
     job(tmp_path / "b", shard=(2, 2), seed=4)
-    assert "seed is 3 there, 4 now" in refusal(merge, [tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    assert "seed is 3 there, 4 now" in refusal(merge_folders, [tmp_path / "a", tmp_path / "b"], tmp_path / "c")
 
 
 def test_another_block_size_gives_the_same_views(tmp_path, whole):
-    bank, _ = job(tmp_path / "bank", block=7)
-    assert torch.equal(bank.read_views(), whole.read_views())
+    cache, _ = job(tmp_path / "cache", block=7)
+    assert torch.equal(cache.read_views(), whole.read_views())
 
 
 @pytest.mark.parametrize(
@@ -125,54 +125,54 @@ def test_another_block_size_gives_the_same_views(tmp_path, whole):
         ({"data": {"fingerprint": "xyz"}}, "data: fingerprint"),
     ],
 )
-def test_another_bank_in_the_folder_is_refused(whole, changes, said):
+def test_another_cache_in_the_folder_is_refused(whole, changes, said):
     before = bits(whole)
     assert said in refusal(whole.open_for, record(**changes))
     assert bits(whole) == before
 
 
-def test_folders_that_are_no_bank(tmp_path):
+def test_folders_that_are_no_cache(tmp_path):
     assert "is no folder" in refusal(ViewCacheFolder(tmp_path / "none").read_views)
-    assert "no bank.json" in refusal(ViewCacheFolder(tmp_path).read_record)
+    assert "no view_cache.json" in refusal(ViewCacheFolder(tmp_path).read_record)
     (tmp_path / "thesis.txt").write_text("keep me")
-    assert "no bank of views" in refusal(ViewCacheFolder(tmp_path).open_for, record())
+    assert "is not a view cache" in refusal(ViewCacheFolder(tmp_path).open_for, record())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_missing_and_damaged_blocks(tmp_path):
-    bank, _ = job(tmp_path / "bank", shard=(1, 2))
-    assert "lacks 3 of 6 blocks" in refusal(bank.read_views)
-    job(tmp_path / "bank")
-    content = bank.block(2).read_bytes()
-    bank.block(2).write_bytes(content[:-5])
-    assert "000002.safetensors is damaged" in refusal(bank.read_views)
+    cache, _ = job(tmp_path / "cache", shard=(1, 2))
+    assert "lacks 3 of 6 blocks" in refusal(cache.read_views)
+    job(tmp_path / "cache")
+    content = cache.block(2).read_bytes()
+    cache.block(2).write_bytes(content[:-5])
+    assert "000002.safetensors is damaged" in refusal(cache.read_views)
     flipped = content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
-    bank.block(2).write_bytes(flipped)
-    assert "000002.safetensors is damaged (its content does not match its checksum)" in refusal(bank.read_views)
-    assert "checksum" in refusal(merge, [bank.path], tmp_path / "merged")
-    bank.block(2).write_bytes(bank.block(1).read_bytes())
-    assert "holds other rows" in refusal(bank.read_views)
-    bank.block(2).unlink()
-    job(tmp_path / "bank")
-    assert bank.block(2).read_bytes() == content
-    bank.head.write_text("{")
-    assert "damaged" in refusal(bank.read_record)
-    bank.head.write_text('{"layout": 2}')
-    assert "not complete" in refusal(bank.read_record)
+    cache.block(2).write_bytes(flipped)
+    assert "000002.safetensors is damaged (its content does not match its checksum)" in refusal(cache.read_views)
+    assert "checksum" in refusal(merge_folders, [cache.path], tmp_path / "merged")
+    cache.block(2).write_bytes(cache.block(1).read_bytes())
+    assert "has other rows" in refusal(cache.read_views)
+    cache.block(2).unlink()
+    job(tmp_path / "cache")
+    assert cache.block(2).read_bytes() == content
+    cache.record_file.write_text("{")
+    assert "damaged" in refusal(cache.read_record)
+    cache.record_file.write_text('{"layout": 2}')
+    assert "not complete" in refusal(cache.read_record)
 
 
 def test_levels_of_every_noise():
     toy = Toy()
-    share, level, axis = find_levels(record(), ROWS, toy)
-    assert torch.equal(share, toy.foreground_fractions(ROWS)[0]) and torch.equal(axis, torch.arange(2.0))
+    tolerance, level, axis = find_levels(record(), ROWS, toy)
+    assert torch.equal(tolerance, toy.noise_tolerance(ROWS)[0]) and torch.equal(axis, torch.arange(2.0))
     assert level[:, 0].tolist() == [min(400, max(0, -(-5 * row // 21) - 1) * 100) for row in range(22)]
     assert torch.equal(level[:, 0], level[:, 1])
-    share, level, axis = find_levels(record(noise="constant:300"), ROWS, toy)
-    assert share.isnan().all() and (level == 300).all() and level.shape == (22, 2)
-    share, level, axis = find_levels(record(noise="none"), ROWS, toy)
-    assert share.isnan().all() and (level == -1).all() and level.shape == (22, 2)
-    share, level, axis = find_levels(record(noise="random"), ROWS, toy)
-    assert share.isnan().all() and set(level.flatten().tolist()) == {0, 100, 200, 300, 400}
+    tolerance, level, axis = find_levels(record(noise="constant:300"), ROWS, toy)
+    assert tolerance.isnan().all() and (level == 300).all() and level.shape == (22, 2)
+    tolerance, level, axis = find_levels(record(noise="none"), ROWS, toy)
+    assert tolerance.isnan().all() and (level == -1).all() and level.shape == (22, 2)
+    tolerance, level, axis = find_levels(record(noise="random"), ROWS, toy)
+    assert tolerance.isnan().all() and set(level.flatten().tolist()) == {0, 100, 200, 300, 400}
     assert torch.equal(level, find_levels(record(noise="random"), ROWS, toy)[1])
     assert not torch.equal(level, find_levels(record(noise="random", seed=4), ROWS, toy)[1])
 
