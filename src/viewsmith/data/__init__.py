@@ -1,4 +1,4 @@
-"""Data in and out: files and names become one `Dataset`; representations become a file."""
+"""Reading data sets from files and names into a `Dataset`, writing representations, and view caches on disk."""
 
 from viewsmith.data.dataset import Dataset, split_indices
 from viewsmith.data.sources import READERS, load_dataset

@@ -1,4 +1,4 @@
-"""Readers of numpy's files, .npy and .npz; nothing in them is ever unpickled."""
+"""Readers of numpy's files, .npy and .npz; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
 def read_npy(path: Path, request: Request) -> Found:
-    """One array, shape (n, ...), or texts of DNA, shape (n,), without labels."""
+    """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         rows = np.load(file, allow_pickle=False)
@@ -26,24 +26,24 @@ def read_npy(path: Path, request: Request) -> Found:
 
 
 def read_npz(path: Path, request: Request) -> Found:
-    """``X_train`` and ``X_test``, or ``X``, numbers or texts of DNA; labels and ``feature_names`` where present."""
+    """``X_train`` and ``X_test``, or ``X``, numbers or strings of DNA; labels and ``feature_names``, if present."""
     request.check_no_table_options(str(path))
-    # The file is opened here because numpy forgets to close one that turns out to be damaged.
+    # The file is opened here because numpy does not close a damaged file.
     with _open(path, b"PK", "an .npz archive") as file:
         with reading(str(path), "an .npz archive"):
             archive = np.load(file, allow_pickle=False)
         keys = set(archive.files)
         for label, rows in _LABELS_OF.items():
             if label in keys and rows not in keys:
-                raise InputError(f"{path} holds {label} without {rows}; expected X_train and X_test, or X")
+                raise InputError(f"{path} has {label} without {rows}; expected X_train and X_test, or X")
         if keys & {"X_train", "X_test"}:
             found = _given_split(path, archive, keys)
         elif "X" in keys:
             x = _letters(_load(path, archive, "X"), f"X in {path}")
             found = Found(x, _load(path, archive, "y") if "y" in keys else None)
         else:
-            held = name_list(archive.files) or "nothing"
-            raise InputError(f"{path} holds {held}; expected X_train and X_test (y_train, y_test), or X (y)")
+            names_in_file = name_list(archive.files) or "no arrays"
+            raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
         names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
     return Found(found.x, found.y, found.n_train, names)
 
@@ -51,11 +51,11 @@ def read_npz(path: Path, request: Request) -> Found:
 def _given_split(path: Path, archive: Any, keys: set[str]) -> Found:
     for one, other in (("X_train", "X_test"), ("X_test", "X_train"), ("y_train", "y_test"), ("y_test", "y_train")):
         if one in keys and other not in keys:
-            lone = "; name the array X if there is no split" if one == "X_train" else ""
-            raise InputError(f"{path} holds {one} without {other}; expected both{lone}")
+            hint = "; name the array X if there is no split" if one == "X_train" else ""
+            raise InputError(f"{path} has {one} without {other}; expected both{hint}")
     train, test = (_load(path, archive, key) for key in ("X_train", "X_test"))
     if _is_text(train) and _is_text(test) and len(train):
-        # Padded as one, both parts are as wide as the longest sequence of either.
+        # Padded together, so that both splits have the width of the longest sequence.
         letters = _letters(np.concatenate([train, test]), f"X_train, X_test in {path}")
         train, test = letters[: len(train)], letters[len(train) :]
     check_array(train, f"X_train in {path}")
@@ -65,14 +65,14 @@ def _given_split(path: Path, archive: Any, keys: set[str]) -> Found:
             f"{path}: a row is {train.shape[1:]} in X_train and {test.shape[1:]} in X_test; expected the same"
         )
     if (train.dtype == np.uint8) != (test.dtype == np.uint8):
-        # Images and DNA are told by uint8, so a part of each dtype has no one domain.
+        # Images and DNA are recognized by uint8, so splits with different dtypes would have different domains.
         raise InputError(f"{path}: X_train is {train.dtype} and X_test is {test.dtype}; expected the same")
     y = None
     if "y_train" in keys:
         y_train, y_test = (_load(path, archive, key) for key in ("y_train", "y_test"))
         for name, labels, rows in (("y_train", y_train, train), ("y_test", y_test, test)):
             if labels.shape != (len(rows),):
-                raise InputError(f"{path}: {name} has shape {labels.shape}, expected one label a row, ({len(rows)},)")
+                raise InputError(f"{path}: {name} has shape {labels.shape}, expected one label per row, ({len(rows)},)")
         if (y_train.dtype.kind in "US") != (y_test.dtype.kind in "US"):
             raise InputError(f"{path}: y_train is {y_train.dtype} and y_test is {y_test.dtype}; expected the same")
         y = np.concatenate([y_train, y_test])
@@ -103,7 +103,7 @@ def _feature_names(path: Path, archive: Any, x: np.ndarray) -> list[str] | None:
     if x.ndim == 2 and names.shape == (x.shape[1],) and names.dtype.kind in "US":
         return [str(name) for name in (np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names)]
     warnings.warn(
-        f"{path}: feature_names is not one text a column, so it is ignored (save it as np.array(names, dtype=str))",
+        f"{path}: feature_names does not have one string per column and is ignored (save np.array(names, dtype=str))",
         UserWarning,
         stacklevel=4,
     )
@@ -111,7 +111,7 @@ def _feature_names(path: Path, archive: Any, x: np.ndarray) -> list[str] | None:
 
 
 def _open(path: Path, start: bytes, kind: str) -> BinaryIO:
-    # numpy takes a file with another start for a pickle and says so, which helps nobody.
+    # For a file with another start numpy raises a misleading error about pickles.
     with reading(str(path), kind):
         file = path.open("rb")
     found = file.read(len(start))

@@ -1,4 +1,4 @@
-"""Real data sets that come embedded in scikit-learn; nothing is downloaded."""
+"""Data sets that are part of scikit-learn; nothing is downloaded."""
 
 from __future__ import annotations
 

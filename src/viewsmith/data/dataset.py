@@ -1,4 +1,4 @@
-"""One data set in memory: all its rows, and which of them are for training."""
+"""A data set in memory: rows, labels, and the split into train and test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEST_FRACTION = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows, labels where known, and the split into train and test.
+    """Rows, labels if known, and the split into train and test.
 
     Attributes
     ----------
@@ -26,23 +26,23 @@ class Dataset:
         All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
         images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence.
     y : ndarray, shape (n,), or None
-        Labels of the same rows: integers, booleans or text.
+        Labels of the rows: integers, booleans or text.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split
-        Rows of `x` on either side of the split.
+        Rows of `x` in the train and the test split.
     split : {"given", "stratified", "none"}
-        Given by the file, drawn here (80/20, seed 0), or all rows for training.
+        "given": by the file. "stratified": drawn here (80/20, seed 0). "none": all rows are for training.
     domain : str
     source : str
-        The file, folder or built-in name as the user gave it.
+        The file, folder or built-in name, as given by the user.
     feature_names : list of str, or None
-        Names of the columns of `x` where they are known.
+        Names of the columns of `x`, if known.
     schema : dict
-        What another file has to look like to get the same columns in the same order; plain JSON values. Pass it to
-        `load_dataset` as ``schema``.
+        Columns, options and shape with which another file must be read to get the same features in the same order, as
+        plain JSON values; the argument ``schema`` of `load_dataset`.
     label_name : str or None
-        The column that the labels come from; None where they have no column (arrays, built-in sets).
+        The column of the labels; None if they have no column (arrays, built-in data sets).
     row_names : list of str, or None
-        Names of the rows of `x` where the source has some: image files, FASTA records, cells.
+        Names of the rows of `x`, if the source has names: image files, FASTA records, cells.
     """
 
     x: np.ndarray
@@ -69,32 +69,32 @@ class Dataset:
 
     @property
     def y_train(self) -> np.ndarray | None:
-        """Labels of the train rows, or None where they are not known."""
+        """Labels of the train rows, or None if they are not known."""
         return None if self.y is None else _take(self.y, self.train_index)
 
     @property
     def y_test(self) -> np.ndarray | None:
-        """Labels of the test rows, or None where they are not known or there is no split."""
+        """Labels of the test rows, or None if they are not known or there is no split."""
         return None if self.y is None or self.test_index is None else _take(self.y, self.test_index)
 
     @property
     def n_features(self) -> int:
-        """Number of values in one row: columns, pixels times channels, or letters."""
+        """Number of values in a row: columns, pixels times channels, or letters."""
         return math.prod(self.x.shape[1:])
 
     def fit_rows(self, transductive: bool) -> np.ndarray:
-        """Rows that `fit` may see: the train rows, or all of them when `transductive`."""
+        """Rows for `fit`: the train rows, or all rows if `transductive`."""
         return self.x if transductive else self.x_train
 
     def fit_labels(self, transductive: bool) -> np.ndarray | None:
-        """Labels of these rows, for the one setting of `fit` that reads labels; None where they are not known."""
+        """Labels of `fit_rows`, for the only setting of `fit` that uses labels; None if they are not known."""
         return self.y if transductive else self.y_train
 
 
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Stratified 80/20 split of labeled rows; the same one for the same labels and seed.
+    """Stratified 80/20 split of labeled rows, determined by labels and seed.
 
-    A class with a single row cannot be on both sides: its row goes to train.
+    The row of a class with a single row is in the train split.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     Raises
     ------
     InputError
-        When the test part is too small to hold every class: few rows, or a target that is not a class.
+        The test split would be too small for all classes: there are few rows, or the target is continuous.
     """
     from sklearn.model_selection import train_test_split
 
@@ -122,15 +122,15 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     if n_test < max(n_shared_classes, 1):
         raise InputError(
             f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
-            f"class: the test part would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
+            f"class: the test split would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
             "train and test), or leave the labels out (a continuous target is not a label)"
         )
     train, test = train_test_split(shared, test_size=TEST_FRACTION, random_state=seed, stratify=codes[shared])
-    alone = np.flatnonzero(counts[codes] == 1)
-    return np.sort(np.concatenate([train, alone])), np.sort(test)
+    single = np.flatnonzero(counts[codes] == 1)
+    return np.sort(np.concatenate([train, single])), np.sort(test)
 
 
 def _take(rows: np.ndarray, index: np.ndarray) -> np.ndarray:
-    # An unbroken run of rows is a view: a given split of a large data set costs no second copy.
+    # Contiguous rows are returned without a copy, which matters for a given split of a large data set.
     first, last = int(index[0]), int(index[-1])
     return rows[first : last + 1] if last - first + 1 == len(index) else rows[index]

@@ -1,4 +1,4 @@
-"""Reader of FASTA files, plain or gzip: records of letters, with labels and a split from headers or a second file."""
+"""Reader of FASTA files, plain or gzip, with labels from headers or a second file, and a split from headers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_fasta(path: Path, request: Request) -> Found:
     """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends.
 
-    Labels come from the file given as ``labels``, else from ``label=VALUE`` in the headers; ``split=train`` and
-    ``split=test`` in the headers give a split, the train records first.
+    Labels are read from the file given as ``labels``, or else from ``label=VALUE`` in the headers. With ``split=train``
+    and ``split=test`` in the headers the train records come first.
     """
     request.check_no_table_options(str(path))
     headers, letters, starts = _records(path)
     lengths = np.diff(starts, append=len(letters))
     if not lengths.all():
-        raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} holds no sequence; leave it out")
+        raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} has no sequence; leave it out")
     fault = first_other_letter(letters, starts)
     if fault is not None:
         record, position = fault
@@ -46,7 +46,7 @@ def read_fasta(path: Path, request: Request) -> Found:
 
 
 def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Headers without their mark, all letters one after another, and where each record begins in them."""
+    """Headers without '>', the concatenated letters of all records, and the start of each record."""
     headers: list[str] = []
     letters = bytearray()
     starts: list[int] = []
@@ -62,7 +62,7 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
                 elif text and not headers:
                     raise InputError(
                         f"{path}: line {number} is {one_line(repr(text[:40].decode('utf-8', 'replace')))}, expected a "
-                        "FASTA file, where a line of '>' and a name begins each record"
+                        "FASTA file, in which each record begins with a line of '>' and a name"
                     )
                 else:
                     letters += text
@@ -81,11 +81,11 @@ def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray |
         known = _label_file(labels)
         names = [_name(header) for header in headers]
         found = [known.get(name) for name in names]
-        source, advice = f"{labels} does not name it", "write a line with its name and label"
+        source, advice = f"{labels} does not contain it", "add a line with its name and label"
         unused = sorted(known.keys() - set(names))
         if unused and all(found):
             warnings.warn(
-                f"{labels}: {pluralize(len(unused), 'name')} that {path} does not hold, ignored: {name_list(unused)}",
+                f"{labels}: {pluralize(len(unused), 'name')} that {path} does not have, ignored: {name_list(unused)}",
                 UserWarning,
                 stacklevel=5,
             )
@@ -99,9 +99,9 @@ def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray |
 
 
 def _label_file(path: Path) -> dict[str, str]:
-    """Labels by name, from lines of two columns separated by a tab or a comma."""
+    """Labels by name, from lines of two columns, separated by a tab or a comma."""
     if not path.is_file():
-        raise InputError(f"labels: {path} is {'a folder' if path.is_dir() else 'no existing file'}; expected a file")
+        raise InputError(f"labels: {path} {'is a folder' if path.is_dir() else 'does not exist'}; expected a file")
     with reading(str(path), "a file of names and labels in UTF-8"):
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     labels: dict[str, str] = {}
@@ -111,37 +111,37 @@ def _label_file(path: Path) -> dict[str, str]:
         fields = [field.strip() for field in line.split("\t" if "\t" in line else ",")]
         if len(fields) != 2 or not all(fields):
             raise InputError(
-                f"{path}: line {number} is {one_line(repr(line.strip()), 60)}, expected a name and its label with "
-                "a tab or a comma between"
+                f"{path}: line {number} is {one_line(repr(line.strip()), 60)}, expected a name and a label, separated "
+                "by a tab or a comma"
             )
         name, label = fields
         if labels.setdefault(name, label) != label:
             raise InputError(
-                f"{path}: line {number} labels {one_line(name, 60)} {one_line(label, 60)}, and a line before it "
+                f"{path}: line {number} gives {one_line(name, 60)} the label {one_line(label, 60)}, an earlier line "
                 f"{one_line(labels[name], 60)}; keep one of them"
             )
     return labels
 
 
 def _given_split(headers: list[str], path: Path, fresh: bool) -> np.ndarray | None:
-    """Which records are for testing, bool (n,); None without a split."""
+    """Which records are in the test split, bool (n,); None without a split."""
     found = _fields(headers, "split")
     if not any(found):
         return None
-    for i, side in enumerate(found):
-        if side not in ("train", "test"):
-            given = f"split={one_line(side, 60)}" if side else "no split"
+    for i, split in enumerate(found):
+        if split not in ("train", "test"):
+            given = f"split={one_line(split, 60)}" if split else "no split"
             raise InputError(
                 f"{path}: {_record(headers, i)} has {given}; expected split=train or split=test "
-                "on every record, or none"
+                "for every record, or none"
             )
-    is_test = np.array([side == "test" for side in found])
+    is_test = np.array([split == "test" for split in found])
     if is_test.any() and not is_test.all():
         return is_test
     given = f"{path}: every record has split={found[0]}"
     if fresh:
         raise InputError(f"{given}; expected both split=train and split=test, or neither")
-    warnings.warn(f"{given}, so there is no split to go by", UserWarning, stacklevel=5)
+    warnings.warn(f"{given}, so the rows are not split", UserWarning, stacklevel=5)
     return None
 
 
@@ -156,6 +156,6 @@ def _name(header: str) -> str:
 
 
 def _record(headers: list[str], i: int) -> str:
-    """How messages call a record: by its name, or its number, counted from 1."""
+    """A record in messages: its name, or its number, counted from 1."""
     name = one_line(_name(headers[i]), 60)
     return f"record {name!r}" if name else f"record number {i + 1} (without a name)"

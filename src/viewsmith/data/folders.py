@@ -1,4 +1,4 @@
-"""Reader of folders of image files: the names of subfolders are the labels."""
+"""Reader of folders of image files, in which the names of subfolders are the labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*
 
 @dataclass
 class _Images:
-    """Image files in order, their labels where subfolders give some, and what was left aside."""
+    """Image files in order, their labels (if there are class folders), and ignored entries."""
 
     files: list[Path] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
@@ -39,13 +39,13 @@ def read_folder(path: Path, request: Request) -> Found:
     if importlib.util.find_spec("PIL") is None:
         raise MissingExtra("pillow", "image", "reading folders of images")
     with reading(str(path), "a folder of images"):
-        images, n_train = _listed(path)
+        images, n_train = _list_images(path)
     if not images.files:
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
         warnings.warn(
-            f"{path}: {pluralize(len(names), 'entry', 'entries')} taken for no image, ignored: {name_list(names)}",
+            f"{path}: {pluralize(len(names), 'entry', 'entries')} that are not images, ignored: {name_list(names)}",
             UserWarning,
             stacklevel=4,
         )
@@ -57,30 +57,30 @@ def read_folder(path: Path, request: Request) -> Found:
     return Found(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
 
 
-def _listed(root: Path) -> tuple[_Images, int | None]:
-    """All images below a folder, and how many of them are for training where train and test are given."""
+def _list_images(root: Path) -> tuple[_Images, int | None]:
+    """All images in a folder, and the number of train images if there are folders train and test."""
     folders = {folder.name.lower(): folder for folder in _entries(root)[1]}
     if not {"train", "test"} <= folders.keys():
         for name, other in (("train", "test"), ("test", "train")):
-            # Class folders inside, or nothing beside it: this is one side of a split and not a class of that name.
+            # If it has class folders, or is the only folder, it is one part of a split, not a class with this name.
             if name in folders and (len(folders) == 1 or not _entries(folders[name])[0]):
-                raise InputError(f"{root} holds {folders[name].name} without {other}; expected both, or class folders")
+                raise InputError(f"{root} has {folders[name].name} without {other}; expected both, or class folders")
         return _labeled(root), None
     train, test = _labeled(folders["train"]), _labeled(folders["test"])
-    for side, images in (("train", train), ("test", test)):
+    for split, images in (("train", train), ("test", test)):
         if not images.files:
-            raise InputError(f"{folders[side]} is a folder without images; expected {_LAYOUT}")
+            raise InputError(f"{folders[split]} is a folder without images; expected {_LAYOUT}")
     if bool(train.labels) != bool(test.labels):
-        bare = folders["test" if train.labels else "train"]
-        raise InputError(f"{bare} has no class folders, but the other part of {root} has; expected them in both")
+        unlabeled = folders["test" if train.labels else "train"]
+        raise InputError(f"{unlabeled} has no class folders, but the other split of {root} has; expected them in both")
     loose, others, rest = _entries(root)
-    beside = loose + [folder for folder in others if folder.name.lower() not in ("train", "test")] + rest
-    merged = _Images(train.files + test.files, train.labels + test.labels, beside + train.ignored + test.ignored)
+    ignored = loose + [folder for folder in others if folder.name.lower() not in ("train", "test")] + rest
+    merged = _Images(train.files + test.files, train.labels + test.labels, ignored + train.ignored + test.ignored)
     return merged, len(train.files)
 
 
 def _labeled(folder: Path) -> _Images:
-    """Images of class folders with their labels, or those that lie in the folder itself, without."""
+    """The images of class folders with their labels, or the images in the folder itself without labels."""
     loose, classes, other = _entries(folder)
     found = _Images(ignored=other)
     for inner in classes:
@@ -90,15 +90,15 @@ def _labeled(folder: Path) -> _Images:
         found.ignored += (deeper + rest) if files else [inner]
     if loose and found.files:
         raise InputError(
-            f"{folder} holds images ({loose[0].name}) beside class folders ({found.labels[0]}); expected one or the "
-            "other: move the images into a class folder, or out"
+            f"{folder} has both images ({loose[0].name}) and class folders ({found.labels[0]}), expected only one of "
+            "these: move the images into a class folder, or out"
         )
     found.files += loose
     return found
 
 
 def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
-    """Image files, folders and other files of a folder, each by name; hidden ones are left out."""
+    """Image files, folders and other files of a folder, each sorted by name, without hidden entries."""
     images: list[Path] = []
     folders: list[Path] = []
     other: list[Path] = []
@@ -113,9 +113,26 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 
 
 def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
-    """Pixels of all files, uint8 (n, H, W, 1 or 3); cropped and resized to (side, side) where that is given.
+    """Pixels of all files.
 
-    Headers are read first: the array is made once, and whatever is refused is refused before the long part.
+    All headers are checked before any file is decoded.
+
+    Parameters
+    ----------
+    files : list of Path
+    side : int or None
+        If given, images are cropped to the center square and resized to (side, side).
+    color : bool
+        Whether to return three channels even if all images are gray.
+
+    Returns
+    -------
+    ndarray of uint8, shape (n, H, W, 1 or 3)
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, is not gray or RGB with 8 bits, is too small, or sizes differ without `side`.
     """
     from PIL import Image
 
@@ -125,12 +142,13 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
             color = _is_color(image, file) or color
             shape = _upright_size(image)
         if min(shape) < SMALLEST_SIDE:
-            raise InputError(f"{file} is {_sides(shape)}, expected at least {SMALLEST_SIDE} a side; leave it out")
+            least = f"{SMALLEST_SIDE} x {SMALLEST_SIDE}"
+            raise InputError(f"{file} has {_size(shape)}, expected at least {least}; leave it out")
         first = first or shape
         if side is None and shape != first:
             raise InputError(
-                f"{file} is {_sides(shape)} and {files[0].name} is {_sides(first)}, expected images of one size; "
-                "resize them, or have the middle of each cropped and resized with image_size (--image-size)"
+                f"{file} has {_size(shape)} and {files[0].name} has {_size(first)}, expected images of the same size; "
+                "resize them, or let their center squares be cropped and resized with image_size (--image-size)"
             )
     assert first is not None
     width, height = first if side is None else (side, side)
@@ -143,24 +161,22 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
     x = np.empty((len(files), height, width, channels), dtype=np.uint8)
     for row, file in zip(x, files, strict=True):
         with reading(str(file), "an image"), Image.open(file) as image:
-            row[:] = _decoded(image, "RGB" if color else "L", side).reshape(row.shape)
+            row[:] = _decode(image, "RGB" if color else "L", side).reshape(row.shape)
     return x
 
 
 def _is_color(image: ImageFile, file: Path) -> bool:
-    """Whether an image is in color, by its header; raise InputError if it is more than 8 bits of gray or RGB."""
+    """Whether an image is in color, by its header; raises InputError if it is not 8-bit gray or RGB."""
     frames = getattr(image, "n_frames", 1)
-    # MPO is a photo with a preview; anything else is an animation or several pages.
+    # MPO is a photo with a preview; other formats with several frames are animations or have several pages.
     if frames > 1 and image.format != "MPO":
-        raise InputError(
-            f"{file} has {pluralize(frames, 'frame')}, expected one; save the one to use as an image of its own"
-        )
+        raise InputError(f"{file} has {pluralize(frames, 'frame')}, expected one; save a single frame as an image")
     stored = image.tile[0][3] if image.tile else ""
     stored = stored[0] if isinstance(stored, tuple) and stored else stored
     if image.mode[0] in "IF" or "16" in str(stored):
-        # Pillow would cut colors of 16 bits to their upper 8 in silence.
+        # Pillow would silently reduce 16-bit colors to their upper 8 bits.
         raise InputError(
-            f"{file} has more than 8 bits a channel, expected 8; scale the values to 0 to 255 and save it again"
+            f"{file} has more than 8 bits per channel, expected 8; scale the values to 0 to 255 and save it again"
         )
     if image.has_transparency_data:
         raise InputError(
@@ -173,18 +189,18 @@ def _is_color(image: ImageFile, file: Path) -> bool:
 
 
 def _upright_size(image: ImageFile) -> tuple[int, int]:
-    """Width and height as the picture is shown."""
+    """Width and height of the image in its correct orientation."""
     width, height = image.size
-    turned = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
-    return (height, width) if turned else (width, height)
+    rotated = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
+    return (height, width) if rotated else (width, height)
 
 
 def _is_photo(image: ImageFile) -> bool:
-    # Cameras write which side is up into JPEG; to look for it in a PNG would decode all of it.
+    # Cameras write the orientation into JPEG files; reading it from a PNG file would decode the whole file.
     return image.format in ("JPEG", "MPO")
 
 
-def _decoded(image: ImageFile, mode: str, side: int | None) -> np.ndarray:
+def _decode(image: ImageFile, mode: str, side: int | None) -> np.ndarray:
     from PIL import Image as pillow
     from PIL import ImageOps
 
@@ -194,11 +210,11 @@ def _decoded(image: ImageFile, mode: str, side: int | None) -> np.ndarray:
         width, height = pixels.size
         square = min(width, height)
         left, top = (width - square) // 2, (height - square) // 2
-        # Cropped first: resize(box=...) would mix pixels from beyond the square into its edges.
-        middle = pixels.crop((left, top, left + square, top + square))
-        pixels = middle.resize((side, side), pillow.Resampling.BILINEAR)
+        # Cropped first, because resize(box=...) would use pixels outside the square at its edges.
+        center = pixels.crop((left, top, left + square, top + square))
+        pixels = center.resize((side, side), pillow.Resampling.BILINEAR)
     return np.asarray(pixels)
 
 
-def _sides(shape: tuple[int, int]) -> str:
+def _size(shape: tuple[int, int]) -> str:
     return f"{shape[0]} x {shape[1]} pixels"

@@ -1,4 +1,4 @@
-"""Single-cell files, .h5ad: rows are read block by block straight into one float32 array; the file is not densified."""
+"""Single-cell files, .h5ad: rows are read block by block into a float32 array, without a dense copy of the file."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _KIND = "an .h5ad file"
-# Values of a block in the file's own dtype: small beside the array it goes into.
+# Values of a block, in the dtype of the file; small compared with the array.
 _BLOCK = 4_000_000
 
 
 def read_h5ad(path: Path, request: Request) -> Found:
-    """``X`` or a layer as float32 (n, d); ``var_names`` name the features, a column of ``obs`` is the label."""
+    """``X`` or a layer as float32 (n, d), features named by ``var_names``, labels from a column of ``obs``."""
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
-    _require_anndata(f"reading {_KIND}")
+    _check_anndata(f"reading {_KIND}")
     import h5py
     from anndata.io import read_elem
 
@@ -45,28 +45,28 @@ def read_h5ad(path: Path, request: Request) -> Found:
         order = _order(names, request.schema, str(path))
         label = _label(obs, request, str(path))
         x = _dense(values, order, f"{where} in {path}")
-    kept = names if order is None else [names[i] for i in order]
+    features = names if order is None else [names[i] for i in order]
     y = None if label is None else frames.labels(obs[label], str(path))
-    table: dict[str, Any] = {"columns": kept, "one_hot": {}, "drop": [], "label": label}
+    table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
     cells = [str(name) for name in obs.index]
-    return Found(x, y, names=kept, table=table, options={} if layer is None else {"layer": layer}, row_names=cells)
+    return Found(x, y, names=features, table=table, options={} if layer is None else {"layer": layer}, row_names=cells)
 
 
 def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:
-    """Write a copy of the .h5ad file `source` with `H`, shape (n, k), as ``obsm[key]``; the rest is not touched."""
+    """Write a copy of the .h5ad file `source` with `H`, shape (n, k), as ``obsm[key]``."""
     if Path(source).suffix.lower() != ".h5ad" or not Path(source).is_file():
         raise InputError(
-            f"cannot write {path}: .h5ad is written as a copy of the .h5ad file that the rows come from, and they come "
+            f"cannot write {path}: an .h5ad file is written as a copy of the .h5ad file of the rows, but the rows are "
             f"from {source}; use .npz, .csv or .parquet"
         )
     if H.ndim != 2:
-        raise InputError(f"cannot write {path}: the representations have shape {H.shape}, obsm takes (n, k); use .npz")
-    _require_anndata(f"writing {_KIND}")
+        raise InputError(f"cannot write {path}: the representations have shape {H.shape}, obsm needs (n, k); use .npz")
+    _check_anndata(f"writing {_KIND}")
     import h5py
     from anndata.io import read_elem, write_elem
 
     with atomic_path(path) as temporary:
-        # Without its permissions: the copy of a read-only file has to be written to.
+        # copyfile does not copy permissions: the copy of a read-only file must be writable.
         shutil.copyfile(source, temporary)
         with h5py.File(temporary, "r+") as file:
             rows = len(read_elem(file["obs"]))
@@ -80,19 +80,19 @@ def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:
             write_elem(file["obsm"], key, H)
 
 
-def _require_anndata(purpose: str) -> None:
+def _check_anndata(purpose: str) -> None:
     if importlib.util.find_spec("anndata") is None:
         raise MissingExtra("anndata", "omics", purpose)
 
 
 def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
-    """The matrix in the file, sliced on demand, and how messages call it."""
+    """The matrix in the file, which is read when sliced, and its name in messages."""
     import h5py
     from anndata.io import sparse_dataset
 
     missing = [key for key in ("obs", "var") if key not in file]
     if missing:
-        raise InputError(f"{what} holds no {' and no '.join(missing)}; expected {_KIND} written by anndata")
+        raise InputError(f"{what} has no {' and no '.join(missing)}; expected {_KIND} written by anndata")
     layers = list(file["layers"]) if "layers" in file else []
     if layer is None:
         if "X" not in file:
@@ -112,25 +112,23 @@ def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
 
 def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], what: str) -> None:
     if not (hasattr(obs, "columns") and hasattr(var, "columns")):
-        raise InputError(f"{what}: obs or var is no data frame; open and save it with anndata 0.7 or later")
+        raise InputError(f"{what}: obs or var is not a data frame; open and save it with anndata 0.7 or later")
     if shape != (len(obs), len(var)):
-        raise InputError(f"{what} has shape {shape}, expected ({len(obs)}, {len(var)}) as obs and var have")
+        raise InputError(f"{what} has shape {shape}, expected ({len(obs)}, {len(var)}), the lengths of obs and var")
     if 0 in shape:
         raise InputError(f"{what} has {pluralize(shape[0], 'row')} and {pluralize(shape[1], 'feature')}; it is empty")
 
 
 def _order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.ndarray | None:
-    """Columns of the file in the order of an earlier run; None for all as they are."""
+    """Indices of the columns that a run was fitted on, in its order; None for all columns in the order of the file."""
     twice = duplicates(names)
     if twice:
-        raise InputError(
-            f"{what} has var_names of the same name: {name_list(twice)}; rename them with var_names_make_unique()"
-        )
+        raise InputError(f"{what} has equal var_names: {name_list(twice)}; rename them with var_names_make_unique()")
     if schema is None or schema["columns"] is None:
         return None
     if schema["one_hot"]:
         raise InputError(
-            f"{what} has no text columns, but the run was fitted on some that were one-hot encoded: "
+            f"{what} has no text columns, but the run was fitted on one-hot encoded columns: "
             f"{name_list(list(schema['one_hot']))}; give a table"
         )
     fitted: list[str] = schema["columns"]
@@ -162,19 +160,19 @@ def _label(obs: pd.DataFrame, request: Request, what: str) -> str | None:
 
 
 def _dense(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
-    """The matrix as float32, its columns in `order`; beside the result only a block is in memory."""
+    """The matrix as float32 with columns in `order`; apart from the result only one block is in memory."""
     n, d = values.shape[0], values.shape[1] if order is None else len(order)
     check_size(4 * n * d, f"{what}, {n:,} x {d:,} values,", "keep fewer genes (the most variable) or fewer cells")
     x = np.empty((n, d), dtype=np.float32)
-    # Beyond the range of float32 is infinite, which is refused with its column later.
+    # Values beyond the range of float32 become infinite, which is an error in a later check.
     with np.errstate(over="ignore"):
         if getattr(values, "format", None) == "csc":
             columns = np.arange(d) if order is None else order
             for part in _blocks(values.shape[1], n):
-                here = np.flatnonzero((columns >= part.start) & (columns < part.stop))
-                if len(here):
+                target = np.flatnonzero((columns >= part.start) & (columns < part.stop))
+                if len(target):
                     block = values[:, part].astype(np.float32)
-                    x[:, here] = block[:, columns[here] - part.start].toarray()
+                    x[:, target] = block[:, columns[target] - part.start].toarray()
             return x
         for part in _blocks(n, values.shape[1]):
             block = values[part]

@@ -1,4 +1,4 @@
-"""What a reader is asked for and what it hands back; a reader is a function from a path and a request to findings."""
+"""The interface of readers: a reader is a function from a path and a `Request` to what it `Found` in the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from viewsmith.domains.checks import Impute
 
 @dataclass(frozen=True)
 class Request:
-    """Options of `load_dataset` as the readers see them."""
+    """Options of `load_dataset` for a reader."""
 
     label: str | None = None
     drop: tuple[str, ...] = ()
@@ -29,38 +29,38 @@ class Request:
     image_size: int | None = None
 
     def remembered(self, option: str) -> Any:
-        """An option of the file as given or, without that, as it was for the data that the run was fitted on."""
+        """An option of the file; if it is not given, its value for the data that the run was fitted on."""
         given = getattr(self, option)
         return given if given is not None or self.schema is None else self.schema.get(option)
 
     def check_no_table_options(self, source: str) -> None:
-        """Arrays have no named columns, so options that name some cannot be meant for them."""
+        """Raise InputError if options name columns: arrays have no named columns."""
         for option, value in (("label", self.label), ("drop", self.drop), ("one_hot", self.one_hot)):
             if value:
                 raise InputError(
-                    f"{source} is not a table, so {option}={one_line(value)} names no column in it; leave {option} out"
+                    f"{source} is not a table and has no column for {option}={one_line(value)}; leave {option} out"
                 )
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader found in a file, before the rules that hold for every source.
+    """What a reader found in a file, before the checks for all sources.
 
     Attributes
     ----------
     x : ndarray, shape (n, ...)
     y : ndarray, shape (n,), or None
-        Labels as they are in the file.
+        Labels of the file, unchanged.
     n_train : int or None
-        The first `n_train` rows are the train part of a given split.
+        With a given split: the first `n_train` rows are the train rows.
     names : list of str, or None
         Names of the columns of `x`.
     table : dict
-        The table's part of the schema: ``columns``, ``one_hot``, ``drop``, ``label``. Empty for arrays.
+        The schema of a table: ``columns``, ``one_hot``, ``drop``, ``label``. Empty for arrays.
     options : dict
-        Options that a later file has to be read with, for the schema: ``layer``, ``image_size`` where they were given.
+        Options for reading later files, as part of the schema: ``layer`` and ``image_size``, if given.
     row_names : list of str, or None
-        Names of the rows where the file has some: image files, FASTA records, cells.
+        Names of the rows, if the file has names: image files, FASTA records, cells.
     """
 
     x: np.ndarray
@@ -77,17 +77,22 @@ Reader = Callable[[Path, Request], Found]
 
 @contextlib.contextmanager
 def reading(what: str, kind: str) -> Iterator[None]:
-    """Turn whatever a parser raises on a damaged file into one line that names the file.
+    """Convert the exceptions of a parser to an InputError that names the file.
 
-    Parsers of damaged bytes raise nearly anything (zlib, struct, tokenizer, arrow and memory errors), hence the wide
-    net; only the parser's own call belongs inside.
+    Parsers raise many types of exceptions for damaged files (of zlib, struct, tokenizers, arrow, memory), so all are
+    caught. Only the call of the parser may be inside the ``with`` block.
 
     Parameters
     ----------
     what : str
         The file, or the part of a file.
     kind : str
-        What it was read as: ``an .npz archive``.
+        The expected format, such as ``an .npz archive``.
+
+    Raises
+    ------
+    InputError
+        Instead of any exception in the block.
     """
     try:
         yield
@@ -96,7 +101,7 @@ def reading(what: str, kind: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
             raise InputError(
-                f"{what} holds Python objects, which are never unpickled; save numbers, or text with astype(str)"
+                f"{what} contains Python objects, which are never unpickled; save numbers, or text with astype(str)"
             ) from error
         reason = one_line(f"{type(error).__name__}: {error}", 200)
         raise InputError(f"cannot read {what} as {kind}; is it damaged, or another format? ({reason})") from error

@@ -1,4 +1,4 @@
-"""Data from a name or a file: one function for all sources, and the rules that hold whatever the source."""
+"""Data sets from a name or a file: one function for all sources, and the checks for all of them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ READERS: dict[str, Reader] = {
     ".fasta.gz": read_fasta,
     ".fna.gz": read_fasta,
 }
-# Options that a single kind of source has.
-_OWN_OPTIONS = (
+# Options of a single kind of source.
+_SOURCE_OPTIONS = (
     ("labels", read_fasta, "a FASTA file"),
     ("layer", read_h5ad, "an .h5ad file"),
     ("image_size", read_folder, "a folder of images"),
@@ -70,24 +70,23 @@ def load_dataset(
         ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or images without labels. Headers of a FASTA file may have
         ``label=VALUE`` and ``split=train`` or ``split=test``.
     label : str, optional
-        Column of a table, or of ``obs`` in an .h5ad file, that holds the labels; never a feature.
-    domain : {"vectors", "images", "dna"}, optional
-        Instead of the domain that `find_domain` sees.
+        Column of the labels, in a table or in ``obs`` of an .h5ad file; it is never a feature.
+    domain : str, optional
+        Name of a domain. Default: the domain that `find_domain` detects.
     drop, one_hot : sequence of str
         Columns of a table to leave out, and to encode as one indicator column per category.
     impute : {"none", "median"}
-        Missing values: refused, or left as NaN in `Dataset.x` for the model, which holds the medians.
+        "none": missing values are an error. "median": they stay NaN in `Dataset.x`; the model replaces them by medians.
     schema : dict, optional
-        ``Dataset.schema`` of the data that a run was fitted on: this file has to give the same columns, whatever
-        their order. Labels are optional then, a single row is enough, and rows too few to split stay unsplit. Images
-        have to be of the same shape; DNA may be of any length. Where `layer` or `image_size` was given for those data,
-        it holds here too unless another one is given.
+        ``Dataset.schema`` of the data that a run was fitted on. The file must have the same columns, in any order.
+        Labels are then optional, a single row is allowed, and rows too few to split are not split. Images must have the
+        same shape; DNA may have any length. `layer` and `image_size` default to those of the fitted data.
     labels : str or Path, optional
         Labels of the records of a FASTA file: lines of name and label, separated by a tab or a comma.
     layer : str, optional
-        Layer of an .h5ad file to take in place of its ``X``.
+        Layer of an .h5ad file to use instead of its ``X``.
     image_size : int, optional
-        Have the middle of every image of a folder cropped to a square and resized to this many pixels a side.
+        Crop the center square of every image of a folder and resize it to this number of pixels per side.
 
     Returns
     -------
@@ -96,7 +95,7 @@ def load_dataset(
     Raises
     ------
     InputError
-        One line: what was given, what was expected, what to do.
+        The data or options are invalid; the message is one line.
     MissingExtra
         Parquet without pyarrow, .h5ad without anndata, a folder of images without pillow.
     """
@@ -105,19 +104,19 @@ def load_dataset(
         request,
         labels=None if labels is None else Path(labels),
         layer=layer,
-        image_size=_checked_size(image_size),
+        image_size=_check_image_size(image_size),
     )
     name = str(source)
     return _dataset(_read(name, request), request, domain, name)
 
 
 def _dataset(found: Found, request: Request, domain: str | None, name: str) -> Dataset:
-    """What a reader found, held to the rules for every source."""
+    """The data set from what a reader found, after the checks for all sources."""
     schema = request.schema
     kind = find_domain(found.x, domain, name)
     names = found.names if kind.named_features else None
     x = kind.from_file(found.x, names, request.impute, name)
-    own_schema = {
+    new_schema = {
         **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
         "domain": kind.name,
         "impute": request.impute,
@@ -138,8 +137,8 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
         domain=kind.name,
         source=name,
         feature_names=names,
-        schema=own_schema if schema is None else schema,
-        label_name=own_schema["label"],
+        schema=new_schema if schema is None else schema,
+        label_name=new_schema["label"],
         row_names=found.row_names,
     )
     if schema is None:
@@ -175,7 +174,7 @@ def _request(
     return Request(label, impute=schema["impute"], schema=schema), schema["domain"]
 
 
-def _checked_size(image_size: int | None) -> int | None:
+def _check_image_size(image_size: int | None) -> int | None:
     if image_size is not None and image_size < SMALLEST_SIDE:
         raise InputError(f"image_size is {image_size}, expected a side of at least {SMALLEST_SIDE} pixels")
     return image_size
@@ -183,17 +182,17 @@ def _checked_size(image_size: int | None) -> int | None:
 
 def _read(name: str, request: Request) -> Found:
     if name in BUILTIN:
-        _refuse_options_of_others(name, request, None)
+        _check_source_options(name, request, None)
         return read_builtin(name, request)
     path = Path(name)
     reader = read_folder if path.is_dir() else _reader(path)
-    _refuse_options_of_others(name, request, reader)
+    _check_source_options(name, request, reader)
     return reader(path, request)
 
 
 def _reader(path: Path) -> Reader:
     """The reader of a file, by its extension."""
-    # The extension of a compressed file is its last two: reads.fa.gz
+    # Compressed files have two extensions: reads.fa.gz
     extension = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
     reader = READERS.get(extension.lower())
     if reader is None:
@@ -205,27 +204,29 @@ def _reader(path: Path) -> Reader:
             )
         given = f"the extension {extension!r}" if extension else "no extension"
         raise InputError(
-            f"{path} has {given}; known are {known}, folders of images and the built-in {', '.join(BUILTIN)}"
+            f"{path} has {given}; expected {known}, a folder of images, or one of the built-in {', '.join(BUILTIN)}"
         )
     if not path.is_file():
-        raise InputError(f"{path} is no existing file; expected a {extension} file")
+        raise InputError(f"{path} does not exist; expected a {extension} file")
     return reader
 
 
-def _refuse_options_of_others(name: str, request: Request, reader: Reader | None) -> None:
-    for option, owner, kind in _OWN_OPTIONS:
+def _check_source_options(name: str, request: Request, reader: Reader | None) -> None:
+    for option, reader_of_option, kind in _SOURCE_OPTIONS:
         value = getattr(request, option)
-        if value is not None and reader is not owner:
-            raise InputError(f"{name} is not {kind}, so {option}={one_line(value, 60)} has no use; leave {option} out")
+        if value is not None and reader is not reader_of_option:
+            raise InputError(
+                f"{name} is not {kind}, so {option}={one_line(value, 60)} has no effect; leave {option} out"
+            )
 
 
 def _check_schema(x: np.ndarray, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
-    """Refuse rows of another shape than the run was fitted on, and columns of other names."""
+    """Raise InputError if rows have another shape, or columns other names, than those that the run was fitted on."""
     expected = tuple(schema["row_shape"])
     if not domain_of(schema["domain"]).same_shape(x.shape[1:], expected):
         if len(expected) == 1:
             raise InputError(
-                f"{what} has {pluralize(x.shape[1], 'feature')} a row, but the run was fitted on {expected[0]}"
+                f"{what} has {pluralize(x.shape[1], 'feature')} per row, but the run was fitted on {expected[0]}"
             )
         raise InputError(f"{what} has rows of shape {x.shape[1:]}, but the run was fitted on {expected}")
     fitted = schema["feature_names"]
@@ -250,13 +251,13 @@ def _split(
     except InputError as error:
         if fresh:
             raise InputError(f"{what}: {error}") from error
-        # A run may embed a handful of new rows; only what needs a split has to refuse them.
-        warnings.warn(f"{what}: all rows taken as one part, because {error}", UserWarning, stacklevel=3)
+        # A fitted run may be given a few new rows: only commands that need a split may raise an error.
+        warnings.warn(f"{what}: the rows are not split, because {error}", UserWarning, stacklevel=3)
         return rows, None, "none"
 
 
 def _check_train_rows(dataset: Dataset) -> None:
-    """Rules for rows to fit on; new rows for a fitted run may be one, or all the same."""
+    """Checks of rows to fit on; new rows for a fitted run may be a single one, or all equal."""
     x, names, what = dataset.x_train, dataset.feature_names, dataset.source
     if len(x) < 2:
         raise InputError(

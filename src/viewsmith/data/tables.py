@@ -1,4 +1,4 @@
-"""Readers of tables, .csv, .tsv and .parquet: which columns become features, for a new run and for a fitted one."""
+"""Readers of tables, .csv, .tsv and .parquet, which select the feature columns for a new or a fitted run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_tsv(path: Path, request: Request) -> Found:
 
 
 def read_parquet(path: Path, request: Request) -> Found:
-    """Parquet file; an index that pandas stored in it is no column."""
+    """Parquet file; an index that pandas stored in it is not a column."""
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "reading parquet files")
     from pyarrow import parquet
@@ -38,7 +38,7 @@ def read_parquet(path: Path, request: Request) -> Found:
     with reading(str(path), "a parquet file"), path.open("rb") as file:
         frame = parquet.ParquetFile(file).read().to_pandas()
     columns = [str(column) for column in frame.columns]
-    _refuse_duplicates(columns, str(path))
+    _check_duplicates(columns, str(path))
     return _rows(frame.set_axis(columns, axis=1), request, str(path))
 
 
@@ -49,28 +49,28 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
     as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
     with reading(str(path), kind):
         try:
-            # pandas renames columns of the same name, so the header is read by itself first.
+            # pandas renames columns with equal names, so the header is read separately first.
             header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
         except pd.errors.EmptyDataError as error:
             raise InputError(f"{path} is empty; expected a header line and rows") from error
         _check_header(header.iloc[0].tolist(), separator, str(path))
-        # Categories are read as text, or 01 would be 1 in a file where every one of them looks like a number.
+        # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
         frame = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(as_text, str), low_memory=False)
     if not isinstance(frame.index, pd.RangeIndex):
-        # pandas takes what is left of the named columns for row names; that would drop a column in silence.
+        # pandas uses additional leading fields as row names, which would silently drop a column.
         raise InputError(f"{path}: rows have more fields than the header line has names; name every column")
     return frame
 
 
 def _check_header(names: list[str], separator: str, what: str) -> None:
-    _refuse_duplicates([name for name in names if name], what)
+    _check_duplicates([name for name in names if name], what)
     other = next((mark for mark in ",;\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
-        raise InputError(f"{what} is separated by {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs")
+        raise InputError(f"{what} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs")
     if names != [str(i) for i in range(len(names))] and all(_is_number(name) for name in names):
         warnings.warn(
-            f"{what}: the first line holds only numbers ({name_list(names, 3)}) and is taken for the names of the "
-            "columns; add a header line if it is data",
+            f"{what}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the columns; "
+            "add a header line if it is data",
             UserWarning,
             stacklevel=2,
         )
@@ -84,24 +84,24 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _refuse_duplicates(columns: list[str], what: str) -> None:
+def _check_duplicates(columns: list[str], what: str) -> None:
     twice = duplicates(columns)
     if twice:
         raise InputError(
-            f"{what} has columns of the same name: {name_list(twice)}; rename them (is there a header line?)"
+            f"{what} has columns with equal names: {name_list(twice)}; rename them (is there a header line?)"
         )
 
 
 def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     if len(frame) == 0:
-        raise InputError(f"{what} has no rows, only the names of {pluralize(frame.shape[1], 'column')}")
+        raise InputError(f"{what} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
     if request.schema is not None and request.schema["columns"] is not None:
         return _rows_by_schema(frame, request, what)
-    return _fresh_rows(frame, request, what)
+    return _new_rows(frame, request, what)
 
 
-def _fresh_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
-    """Choose the columns: all that are numbers, less those dropped, and the ones to encode."""
+def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
+    """Select the columns for a new run: all columns, which must be numbers, except those dropped or to be encoded."""
     from viewsmith.domains import frames
 
     columns = list(frame.columns)
@@ -111,9 +111,9 @@ def _fresh_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     frames.check_no_text(frame, rest, what)
     encoded = [column for column in columns if column in request.one_hot]
     if not rest and not encoded:
-        raise InputError(f"{what} has no feature left beside the label and the dropped columns: {name_list(columns)}")
+        raise InputError(f"{what} has no feature, only the label and dropped columns: {name_list(columns)}")
     if request.impute == "none":
-        _refuse_gaps(frame, rest + encoded, what)
+        _check_missing(frame, rest + encoded, what)
     table = {
         "columns": rest,
         "one_hot": {column: frames.categories(frame[column], what) for column in encoded},
@@ -125,7 +125,7 @@ def _fresh_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
 
 
 def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
-    """Take the columns of an earlier run, in its order."""
+    """Select the columns that a run was fitted on, in its order."""
     from viewsmith.domains import frames
 
     schema = request.schema or {}
@@ -151,13 +151,13 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
         )
     frames.check_no_text(frame, columns, what)
     if request.impute == "none":
-        _refuse_gaps(frame, [*columns, *encoded], what)
+        _check_missing(frame, [*columns, *encoded], what)
     y = None if table["label"] is None else frames.labels(frame[table["label"]], what)
     return _encode(frame, table, y, request, what)
 
 
 def _encode(frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: Request, what: str) -> Found:
-    """Numeric columns, then one block of indicators for every encoded column."""
+    """Numeric columns, followed by the indicator columns of each encoded column."""
     from viewsmith.domains import frames
 
     columns, names = table["columns"], list(table["columns"])
@@ -194,5 +194,5 @@ def _unknown_column(option: str, name: str, columns: Sequence[str], what: str) -
     return f"{what} has no column {one_line(name, 60)!r}, given as {option}; {hint}"
 
 
-def _refuse_gaps(frame: pd.DataFrame, columns: list[str], what: str) -> None:
+def _check_missing(frame: pd.DataFrame, columns: list[str], what: str) -> None:
     check_missing(frame[columns].isna().to_numpy().sum(axis=0), columns, what)

@@ -1,4 +1,4 @@
-"""Representations to a file that numpy, pandas or a spreadsheet can read."""
+"""Writing representations to files for numpy, pandas, spreadsheets and anndata."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from viewsmith.data.h5ad import write_h5ad
 
 
 def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, prefix: str = "h") -> None:
-    """Write one representation per row of `dataset`, with its split and labels; the file is complete or not there.
+    """Write one representation per row of `dataset`, with its split and labels, atomically.
 
     Parameters
     ----------
     path : str or Path
-        ``.npz``: ``H_train``, ``H_test``, ``y_train``, ``y_test`` for a given split, else ``H``, ``y`` and, for a
-        split drawn by us, ``split`` with ``train`` or ``test`` for every row; ``names`` (``names_train``,
-        ``names_test``) of image files, FASTA records and cells. ``.npy``: the array alone. ``.csv``, ``.parquet``:
-        columns ``h0`` .., ``split``, ``label``, ``name``. What is not known (labels, split) is left out.
-        ``.h5ad``, for rows of an ``.h5ad`` file: a copy of that file with ``obsm["X_viewsmith"]``, or
-        ``obsm["X_viewsmith_PREFIX"]`` for another prefix than ``h``.
+        ``.npz``: ``H_train``, ``H_test``, ``y_train``, ``y_test`` for a given split; otherwise ``H``, ``y`` and, for a
+        stratified split, ``split`` with ``train`` or ``test`` for every row; also ``names`` (``names_train``,
+        ``names_test``) of image files, FASTA records and cells. ``.npy``: the array only. ``.csv``, ``.parquet``:
+        columns ``h0`` .., ``split``, ``label``, ``name``. Unknown labels, splits and names are left out. ``.h5ad``,
+        for rows of an ``.h5ad`` file: a copy of that file with ``obsm["X_viewsmith"]``, or
+        ``obsm["X_viewsmith_PREFIX"]`` for a prefix other than ``h``.
     dataset : Dataset
-        The rows that `H` belongs to.
+        The rows of the representations.
     H : ndarray, shape (n, ...)
-        Representations in input order; two dimensions for a table.
+        Representations in input order; (n, d) for a table.
     prefix : str
-        Name of a representation: of the columns as it is, of the arrays in capitals.
+        Prefix of column names; in capitals the name of arrays.
 
     Raises
     ------
     InputError
-        Another extension, a folder that does not exist, or a shape that does not fit.
+        Unknown extension, missing folder, or a shape that does not fit.
     MissingExtra
         Parquet without pyarrow, .h5ad without anndata.
     OSError
-        As the disk raises it; an old file stays intact.
+        Raised by the disk; an existing file stays unchanged.
     """
     path = Path(path)
     writer = _WRITERS.get(path.suffix.lower())
@@ -79,7 +79,7 @@ def _write_npz(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None
         if dataset.test_index is not None:
             arrays["split"] = _split_names(dataset)
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub sees allow_pickle among the names
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub takes arrays for allow_pickle
 
 
 def _write_npy(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
@@ -93,7 +93,7 @@ def _write_table(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> No
         raise MissingExtra("pyarrow", "parquet", "writing parquet files")
     if H.ndim != 2:
         raise InputError(
-            f"cannot write {path}: the representations have shape {H.shape}, a table takes (n, d); use .npz"
+            f"cannot write {path}: the representations have shape {H.shape}, a table needs (n, d); use .npz"
         )
     import pandas as pd
 

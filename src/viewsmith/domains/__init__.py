@@ -1,4 +1,4 @@
-"""What a domain is: how its samples are read and checked, scaled, described and encoded."""
+"""Domains: how each kind of samples is read, checked, scaled and encoded."""
 
 from viewsmith.domains.base import Domain, domain_of
 from viewsmith.domains.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns

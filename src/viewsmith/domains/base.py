@@ -1,9 +1,9 @@
-"""What a domain is: all that the rest of the library asks about a kind of samples.
+"""The domain: the interface of everything that depends on the kind of samples.
 
-A domain is one object. It reads and checks samples as users hold them, scales them, says which features a user would
-take without a model, and names the defaults that serve it. To add one, write one file with a subclass of `Domain`,
-register an instance of it, and register encoders, view makers and, where methods need them, a noise generator and a
-family of transformations that serve it.
+A domain reads and checks the samples that users give, scales them, returns their raw features (the features that are
+available without a model), and has default settings. To add one, write a file with a subclass of `Domain`, register an
+instance of it, and register encoders, view makers and, for the methods that need them, a noise generator and a family
+of transformations.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ class Domain:
     Attributes
     ----------
     name, help : str
+        Registered name, and one line for listings.
     default_views : str
-        View makers where none are named, joined by "+".
+        Default view makers, joined by "+".
     default_encoder, default_encoder_on_gpu : str
+        Names of the default encoders.
     steps, steps_on_gpu : int
-        Training steps where no number of epochs is given.
+        Training steps if no number of epochs is given.
     defaults : mapping
-        Values of options, by name, that serve this domain: those of frameworks (``kernel``, ``temperature``,
-        ``simclr_dims``) and of DiffAug's generator.
+        Default values of options of frameworks (``kernel``, ``temperature``, ``simclr_dims``) and of DiffAug's
+        generator, by name.
     picture : {"curve", "pixels", "letters"}
         How reports draw a sample.
     gallery : int
-        How many samples a gallery of a report shows.
+        Number of samples in a gallery of a report.
     on_top : bool
-        Whether generated views are augmented by the fixed view makers too.
+        Whether generated views are also augmented by the fixed view makers.
     denoisers : tuple of str
-        Kinds of networks that `denoiser` makes.
+        Kinds of networks that `denoiser` can build.
     named_features : bool
-        Whether features have names, which files and DataFrames give.
+        Whether features have names, which are read from files and DataFrames.
     """
 
     name: ClassVar[str]
@@ -64,17 +66,17 @@ class Domain:
 
     @property
     def preset_suffix(self) -> str:
-        """What the names of presets for this domain end in; of vectors nothing."""
+        """Suffix of the names of presets for this domain; empty for vectors."""
         return f"-{self.name}"
 
-    # ---- from what users hold to rows -------------------------------------------------------------------------------
+    # ---- from the user's samples to rows ----------------------------------------------------------------------------
 
     def recognizes(self, X: Any) -> bool:
-        """Whether samples given without a domain are of this one: by type, dtype and shape."""
+        """Whether samples are of this domain, by type, dtype and shape; used if the user gives no domain."""
         raise NotImplementedError
 
     def near_miss(self, x: np.ndarray, what: str) -> None:
-        """Warn, or raise InputError, where an array that no domain recognizes was probably meant for this one."""
+        """Warn, or raise InputError, if an array that no domain recognizes was probably meant for this domain."""
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:
         """Raise InputError unless an array can be read as samples of this domain."""
@@ -83,56 +85,60 @@ class Domain:
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
     ) -> np.ndarray:
-        """Rows of what a user gave in Python, checked, (n, ...).
+        """Convert samples given in Python to rows and check them.
 
         Parameters
         ----------
         X : array-like, n samples
         row_shape : sequence of int, optional
-            Of the samples that a model was fitted on; None: these are to be fitted.
+            Shape of the samples that the model was fitted on; None for samples to be fitted.
         impute : {"none", "median"}
-            Whether missing values are allowed.
+            "median" allows missing values.
         estimator : BaseEstimator, optional
-            Keeps names and number of features, as scikit-learn's checks do.
+            Gets the names and number of features as attributes, as in scikit-learn.
+
+        Returns
+        -------
+        ndarray, shape (n, ...)
 
         Raises
         ------
         InputError
-            Other samples, with what was expected.
+            The samples are not of this domain, or do not match the fitted shape.
         """
         raise NotImplementedError
 
     def from_file(self, x: np.ndarray, names: list[str] | None, impute: Any, what: str) -> np.ndarray:
-        """Rows of an array that a file held."""
+        """Convert an array from a file to rows, and check them."""
         return np.ascontiguousarray(x)
 
     def check_training_rows(self, x: np.ndarray, names: list[str] | None, what: str) -> None:
-        """Rules for rows to fit on, beyond those for all rows."""
+        """Checks of rows to fit on, in addition to those of all rows."""
 
     def kept_shape(self, row_shape: Sequence[int]) -> list[int | None]:
-        """What a later file's rows have to have; None where any length will do."""
+        """The shape that rows of later files must have; None for a dimension of any length."""
         return list(row_shape)
 
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
         """Whether samples of two shapes can be given to one model."""
         return tuple(one) == tuple(other)
 
-    # ---- from rows to what networks take ----------------------------------------------------------------------------
+    # ---- from rows to scaled samples --------------------------------------------------------------------------------
 
     def input_layer(self, row_shape: Sequence[int]) -> nn.Module:
-        """What scales rows and brings views back to their units, with nothing fitted yet."""
+        """The module, not yet fitted, that scales rows and inverts the scaling of views."""
         raise NotImplementedError
 
     def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
-        """Take the statistics of the training rows; the scaling used, and what views need to know of it."""
+        """Fit the input layer to the training rows; returns the scaling that is used, and statistics for views."""
         return str(layer.fit(raw, scaling)), {}
 
     def scaled(self, raw: Tensor, layer: Any) -> Rows:
-        """Scaled rows: at once, or when they are taken, where that saves memory."""
+        """Scaled rows: scaled at once, or on access (`Samples`) if that saves memory."""
         return Samples(raw, layer)
 
     def channels(self, row_shape: Sequence[int]) -> int:
-        """Channels of a scaled sample: its first dimension."""
+        """Size of the first dimension of a scaled sample."""
         raise NotImplementedError
 
     def blank(self, row_shape: Sequence[int]) -> Tensor:
@@ -140,64 +146,71 @@ class Domain:
         raise NotImplementedError
 
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
-        """Two samples to trace an encoder with, and the layer to trace before it (None: they are scaled)."""
+        """Two samples to trace an encoder with, and the input layer to trace before it (None for scaled samples)."""
         raise NotImplementedError
 
     def in_given_form(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
-        """Views (n, K, ...) of samples that were given in the shape `given`, in the same form."""
+        """Views (n, K, ...) in the form of the samples, whose shape as given by the user is `given`."""
         return views
 
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
         """Standard deviations of scaled values, (n, ...), in the units of the data."""
         return sigma
 
-    # ---- what else depends on the kind of samples -------------------------------------------------------------------
+    # ---- features and networks --------------------------------------------------------------------------------------
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
-        """What a user would take without a model, float32 (n, d) by name."""
+        """Features that are available without a model, float32 (n, d), by name."""
         raise NotImplementedError
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        """Features of scaled samples (n, ...) in whose principal axes neighbors are sought; None: where the encoder
-        looks first."""
+        """Features (n, d) of scaled samples (n, ...), in whose principal axes neighbors are searched.
+
+        None if neighbors are searched in the input of the encoder (after its principal axes, if it has them).
+        """
         return None
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> Any:
-        """What a diffusion model sees in place of samples.
+        """The codes that a diffusion model gets instead of samples; see `viewsmith.networks.inputs.codes`.
 
         Raises
         ------
         InputError
             The domain has no diffusion model.
         """
-        raise InputError(f"there is no generator of views for {self.name}: take another method")
+        raise InputError(f"there is no generator of views for {self.name}: use another method")
 
     def denoiser(self, kind: str, codes: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
-        """A network of one of the `denoisers` that denoises these codes, told `condition` numbers."""
+        """A network of a kind in `denoisers` that denoises these codes, given a condition of width `condition`."""
         raise NotImplementedError
 
     def check_size(self, what: str, shape: Sequence[int], smallest: int, todo: str) -> None:
-        """Raise InputError if samples of a shape are too small for a network; nothing where that cannot be.
+        """Check that samples are large enough for a network, in domains in which they may be too small.
 
         Parameters
         ----------
         what : str
-            The message, with ``{have}`` and ``{least}`` where the sizes stand.
+            The start of the message, with ``{have}`` and ``{least}`` for the sizes.
         shape : sequence of int
         smallest : int
             Least side.
         todo : str
-            What to do about it.
+            What the user can do, as the end of the message.
+
+        Raises
+        ------
+        InputError
+            The samples are too small.
         """
 
 
 def domain_of(name: str) -> Domain:
-    """The domain of that name.
+    """The domain with a registered name.
 
     Raises
     ------
     InputError
-        There is none.
+        Unknown name.
     """
     found: Domain = find("domain", name).build()
     return found

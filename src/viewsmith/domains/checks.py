@@ -1,4 +1,4 @@
-"""The rules that hold for all data, wherever they come from: shape, dtype, domain, missing and infinite values."""
+"""Checks of all data, from files and Python: shape, dtype, missing and infinite values, labels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Impute = Literal["none", "median"]
 
 
 class _NotNumbers(InputError, TypeError):
-    """Python objects in place of numbers; scikit-learn's estimator checks expect a TypeError."""
+    """Python objects instead of numbers; scikit-learn's estimator checks expect a TypeError."""
 
 
 def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
-    """Rows as a numpy array from anything a Python user may hold.
+    """Convert array-like samples to a numpy array.
 
     Parameters
     ----------
@@ -29,15 +29,15 @@ def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
     Returns
     -------
     rows : ndarray, shape (n, ...)
-        Numbers in the dtype they had where there is one; DataFrames as float64, sparse matrices as dense float32.
-        May share memory with `X`. Neither the domain nor missing values are checked.
+        With the dtype of `X`, if it has one; DataFrames as float64, sparse matrices as dense float32. May share memory
+        with `X`. Neither the domain nor missing values are checked.
     names : list of str, or None
-        Column names of a DataFrame that has some.
+        Column names of a DataFrame, if it has names.
 
     Raises
     ------
     InputError
-        Not numbers (text columns are named), or a shape that no domain has.
+        Values that are not numbers (the message names text columns), or a shape that no domain has.
     """
     pandas, torch, sparse = (sys.modules.get(name) for name in ("pandas", "torch", "scipy.sparse"))
     names: list[str] | None = None
@@ -78,7 +78,7 @@ def check_array(x: np.ndarray, what: str = "the data") -> None:
     if x.ndim < 2:
         raise InputError(
             f"{what} has {pluralize(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape your data: "
-            "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one row"
+            "X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single row"
         )
     if x.ndim > 4:
         raise InputError(f"{what} has {x.ndim} dimensions, shape {x.shape}; expected 2 (vectors, DNA), 3 or 4 (images)")
@@ -93,7 +93,7 @@ def as_vectors(
 ) -> np.ndarray:
     """Rows as float32 vectors, shape (n, d), C-contiguous, checked by `check_finite`.
 
-    Rows with more than one dimension are laid flat. The result shares memory with `x` where nothing has to change.
+    Rows with more than one dimension are flattened. The result shares memory with `x` if no conversion is needed.
     """
     flat = x.reshape(len(x), -1)
     check_finite(flat, names, impute, what)
@@ -103,18 +103,23 @@ def as_vectors(
 def check_finite(
     x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
 ) -> None:
-    """Raise InputError for infinite values and, unless they are to be imputed, missing ones.
+    """Check for infinite values and, unless they are imputed, missing values.
 
     Parameters
     ----------
     x : ndarray, shape (n, d)
-        Numbers. One beyond the range of float32 counts as infinite, because that is what it becomes.
+        Numbers. Values beyond the range of float32 count as infinite, because they become infinite.
     names : list of str, optional
         Names of the columns, for the message.
     impute : {"none", "median"}
-        ``median`` allows NaN.
+        "median" allows NaN.
     what : str
-        How the message names the data.
+        Name of the data in messages.
+
+    Raises
+    ------
+    InputError
+        There are such values; the message gives their number and columns.
     """
     if x.dtype.kind != "f":
         return
@@ -139,7 +144,7 @@ def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) ->
     if per_column.any():
         raise InputError(
             f"{what}: {pluralize(int(per_column.sum()), 'missing value')} (NaN) in {_columns(per_column, names)}; "
-            "fill them, or have the median of each column filled in with impute='median' (--impute median)"
+            "fill them, or replace them by the median of their column with impute='median' (--impute median)"
         )
 
 
@@ -152,9 +157,10 @@ def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
         Another length or shape, missing labels, or values that are not classes (such as 0.37).
     """
     if y.ndim != 1:
-        raise InputError(f"{what} has shape {y.shape}, expected one label a row, shape ({n_rows},)")
+        raise InputError(f"{what} has shape {y.shape}, expected one label per row, shape ({n_rows},)")
     if len(y) != n_rows:
-        raise InputError(f"{what} has {pluralize(len(y), 'label')} for {pluralize(n_rows, 'row')}; expected one a row")
+        counts = f"{pluralize(len(y), 'label')} for {pluralize(n_rows, 'row')}"
+        raise InputError(f"{what} has {counts}; expected one per row")
     if y.dtype.kind == "S":
         return np.char.decode(y, "utf-8", "replace")
     if y.dtype.kind == "f":
@@ -166,16 +172,16 @@ def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
         broken = y[~(np.abs(y) < 2.0**53) | (y != np.round(y))]
         if len(broken):
             raise InputError(
-                f"{what} holds {broken[0]}, expected classes: whole numbers, booleans or text, not a continuous target"
+                f"{what} contains {broken[0]}, expected classes: integers, booleans or text, not a continuous target"
             )
         return y.astype(np.int64)
     if y.dtype.kind not in "biuU":
-        raise InputError(f"{what} has dtype {y.dtype}, expected classes (whole numbers, booleans or text)")
+        raise InputError(f"{what} has dtype {y.dtype}, expected classes (integers, booleans or text)")
     return y.astype(y.dtype.newbyteorder("="), copy=False)
 
 
 def warn_columns(x: np.ndarray, names: list[str] | None = None, what: str = "the data") -> None:
-    """Warn where vectors, shape (n, d), have a single feature or columns that never change; NaN is left aside."""
+    """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored."""
     if x.shape[1] == 1:
         warnings.warn(f"{what}: only one feature (n_features=1)", UserWarning, stacklevel=3)
     # fmin and fmax skip NaN without the warning that nanmin gives for a column of NaN.
@@ -197,7 +203,7 @@ def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:
     named = any(isinstance(column, str) for column in frame.columns)
     twice = duplicates(columns)
     if twice:
-        raise InputError(f"the DataFrame has columns of the same name: {name_list(twice)}; rename them")
+        raise InputError(f"the DataFrame has columns with equal names: {name_list(twice)}; rename them")
     frame = frame.set_axis(columns, axis=1)
     frames.check_no_text(frame, columns, "the DataFrame")
     return frames.values(frame), columns if named else None
@@ -208,10 +214,10 @@ def _array_rows(X: Any) -> np.ndarray:
         rows = np.asarray(X)
         if rows.dtype == object:
             if any(isinstance(value, str) for value in rows.flat):
-                raise InputError("the data hold text, expected numbers; encode it as numbers first")
+                raise InputError("the data contain text, expected numbers; encode it as numbers first")
             rows = rows.astype(np.float64)
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise _NotNumbers(f"cannot take the data as an array of numbers: {one_line(error)}") from error
+        raise _NotNumbers(f"cannot convert the data to an array of numbers: {one_line(error)}") from error
     return rows

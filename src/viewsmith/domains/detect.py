@@ -1,4 +1,4 @@
-"""Which domain samples are of, from what they look like."""
+"""Detection of the domain from type, dtype and shape."""
 
 from __future__ import annotations
 
@@ -15,10 +15,25 @@ from viewsmith.domains.vectors import VECTORS
 
 
 def detect(X: Any, domain: str = "auto") -> Domain:
-    """The domain of what was given in Python; "auto": by type, dtype and shape.
+    """The domain of samples given in Python.
 
-    Texts, in a list or a column, are DNA, and a list of arrays is images; arrays are told by dtype and shape
-    (`find_domain`); everything else, such as DataFrames and sparse matrices, is vectors.
+    Strings, in a list or a column, are DNA, and a list of arrays is images; the domain of an array is determined by
+    dtype and shape (`find_domain`); everything else, such as DataFrames and sparse matrices, is vectors.
+
+    Parameters
+    ----------
+    X : array-like, n samples
+    domain : str
+        Name of a domain; "auto" detects it.
+
+    Returns
+    -------
+    Domain
+
+    Raises
+    ------
+    InputError
+        Unknown name, or an array that no domain accepts.
     """
     if domain != "auto":
         known = names("domain")
@@ -33,23 +48,27 @@ def detect(X: Any, domain: str = "auto") -> Domain:
 
 
 def find_domain(x: np.ndarray, domain: str | None = None, what: str = "the data") -> Domain:
-    """Domain of an array: by its shape and dtype, or `domain` where the array can be read as that.
+    """The domain of an array, by its shape and dtype, or the given one after a check.
 
     Parameters
     ----------
     x : ndarray, shape (n, ...)
         uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels are images; uint8 (n, L) whose values are
-        all ASCII letters of A C G T N, in either case, with zeros after the end of a sequence, is DNA; other numbers
-        (n, d) are vectors.
+        all ASCII letters of A C G T N, upper or lower case, with zeros after the end of a sequence, is DNA; other
+        numbers (n, d) are vectors.
     domain : str, optional
-        ``vectors`` takes any array and lays its rows flat.
+        Name of a domain. ``vectors`` accepts any array and flattens its rows.
     what : str
-        How messages name the data.
+        Name of the data in messages.
+
+    Returns
+    -------
+    Domain
 
     Raises
     ------
     InputError
-        No domain, or not the one asked for, has such arrays.
+        Unknown name, or an array that the domain does not accept.
     """
     check_array(x, what)
     if domain is not None:

@@ -1,4 +1,4 @@
-"""DNA: text as rows of letters, what may stand in a row, frequencies of words, and the domain."""
+"""DNA: strings to rows of letters, checks of letters, k-mer frequencies, and the domain."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ from viewsmith.networks.inputs.nucleotides import Nucleotides
 
 _IS_LETTER = np.zeros(256, dtype=np.bool_)
 _IS_LETTER[list(b"ACGTNacgtn")] = True
-# Values looked at in one go: what is needed beside the rows stays far below what they take.
+# Values processed at a time, so that temporary arrays are small compared with the rows.
 _BLOCK = 4_000_000
 
 
 def dna_rows(X: Any, what: str = "the data") -> np.ndarray:
-    """Sequences as ASCII letters, one row each.
+    """Sequences as rows of ASCII letters.
 
     Parameters
     ----------
     X : list, tuple or array of str or bytes, shape (n,); or ndarray of uint8, shape (n, L)
-        Letters A C G T N in either case. Rows of an array may end in padding, zeros, after at least one letter.
+        Letters A C G T N, upper or lower case. Rows of an array may be padded with zeros after at least one letter.
     what : str
-        How messages name the data.
+        Name of the data in messages.
 
     Returns
     -------
     rows : ndarray of uint8, shape (n, L)
-        The letters as given; L is the length of the longest text, and shorter ones are padded with 0 at the end.
+        The letters, unchanged; L is the length of the longest sequence, others are padded with 0 at the end.
 
     Raises
     ------
     InputError
-        Another type or shape, an empty sequence, or another letter, with its row and position.
+        Another type or shape, an empty sequence, or another letter (the message gives its row and position).
     """
     if isinstance(X, str | bytes):
-        raise InputError(f"{what}: one text, expected a list of sequences; put it into a list: [sequence]")
+        raise InputError(f"{what}: a single string, expected a list of sequences; give it in a list: [sequence]")
     given = X if isinstance(X, list | tuple) else np.asarray(X)
     if isinstance(given, np.ndarray) and given.dtype.kind not in "USO":
         check_letters(given, what)
         return np.ascontiguousarray(given)
     if isinstance(given, np.ndarray) and given.ndim != 1:
-        raise InputError(f"{what}: text of shape {given.shape}, expected one text a row, shape (n,)")
+        raise InputError(f"{what}: strings of shape {given.shape}, expected one string per row, shape (n,)")
     return _text_rows(given.tolist() if isinstance(given, np.ndarray) else list(given), what)
 
 
 def is_dna(x: np.ndarray) -> bool:
-    """Whether an array is uint8 (n, L) and every row letters of A C G T N and then, perhaps, zeros."""
-    # One value first: most arrays of bytes that are not DNA are told by it.
+    """Whether an array is uint8 (n, L) in which every row has letters A C G T N, optionally followed by zeros."""
+    # One value is tested first: it excludes most arrays that are not DNA.
     return x.dtype == np.uint8 and x.ndim == 2 and x.size > 0 and bool(_IS_LETTER[x[0, 0]]) and _first_fault(x) is None
 
 
 def is_text(x: np.ndarray) -> bool:
-    """Whether an array is uint8 (n, L) of ASCII letters and zeros, each row beginning with a letter."""
+    """Whether an array is uint8 (n, L) with ASCII letters and zeros, where each row starts with a letter."""
     alphabet = np.zeros(256, dtype=np.bool_)
     alphabet[[*range(ord("A"), ord("Z") + 1), *range(ord("a"), ord("z") + 1)]] = True
     if x.dtype != np.uint8 or x.ndim != 2 or not alphabet[x[:, 0]].all():
@@ -76,24 +76,24 @@ def is_text(x: np.ndarray) -> bool:
 
 
 def check_letters(x: np.ndarray, what: str = "the data") -> None:
-    """Raise InputError for an array that is not DNA, with the first row and position that are at fault."""
+    """Raise InputError for an array that is not DNA; the message gives the first invalid row and position."""
     if x.dtype != np.uint8 or x.ndim != 2:
         raise InputError(
-            f"{what}: {x.dtype} of shape {x.shape}; DNA is uint8 (n, L), every value an ASCII letter of A C G T N, or "
-            "a list of texts; cast codes with astype(np.uint8)"
+            f"{what}: {x.dtype} of shape {x.shape}; DNA is uint8 (n, L), with ASCII letters A C G T N, or a list of "
+            "strings; cast codes with astype(np.uint8)"
         )
     if x.size == 0:
-        raise InputError(f"{what}: no sequences, shape {x.shape}; DNA is uint8 (n, L) with at least one letter a row")
+        raise InputError(f"{what}: no sequences, shape {x.shape}; DNA is uint8 (n, L) with at least one letter per row")
     fault = _first_fault(x)
     if fault is None:
         return
     row, position = fault
     if not x[row].any():
-        raise InputError(f"{what}: row {row} (counted from 0) holds no letter; leave that row out")
+        raise InputError(f"{what}: row {row} (counted from 0) has no letter; leave that row out")
     if x[row, position] == 0:
         raise InputError(
-            f"{what}: row {row}, position {position} (counted from 0) is 0, which is padding and only stands after the "
-            "end of a sequence; write N for an unknown letter"
+            f"{what}: row {row}, position {position} (counted from 0) is 0, which is padding and is allowed only after "
+            "the end of a sequence; write N for an unknown letter"
         )
     raise InputError(
         f"{what}: row {row}, position {position} (counted from 0) is {letter_fault(chr(x[row, position]))}"
@@ -101,31 +101,31 @@ def check_letters(x: np.ndarray, what: str = "the data") -> None:
 
 
 def letter_fault(letter: str) -> str:
-    """What to say of a letter that is none of DNA: which it is, what was expected, what to do."""
+    """The message about a letter that is not DNA: what was given, what was expected, what to do."""
     shown = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
     upper = letter.upper()
     if upper == "U":
         advice = "this is RNA, write T for U"
     elif upper in "RYKMSWBDHV":
-        advice = "write N for a base that is not certain"
+        advice = "write N for an ambiguous base"
     elif upper in "-.*":
-        advice = "take gaps and stops out"
+        advice = "remove gaps and stops"
     elif upper in "EFILPQ":
-        advice = "is it a protein? There is no domain for those"
+        advice = "is it a protein? There is no domain for proteins"
     else:
         advice = "replace it or leave the sequence out"
-    return f"{shown}, expected A C G T N in either case; {advice}"
+    return f"{shown}, expected A C G T N, upper or lower case; {advice}"
 
 
 def first_other_letter(letters: np.ndarray, starts: np.ndarray) -> tuple[int, int] | None:
-    """Sequence and position of the first value that is no letter of DNA, None without one.
+    """Sequence and position of the first value that is not a letter of DNA; None if there is none.
 
     Parameters
     ----------
     letters : ndarray of uint8, shape (total,)
-        Sequences one after another, none of them empty.
+        Concatenated sequences, none of them empty.
     starts : ndarray of int64, shape (n,)
-        Where each begins.
+        Start of each sequence.
     """
     for begin in range(0, len(letters), _BLOCK):
         known = _IS_LETTER[letters[begin : begin + _BLOCK]]
@@ -137,11 +137,25 @@ def first_other_letter(letters: np.ndarray, starts: np.ndarray) -> tuple[int, in
 
 
 def pad_rows(letters: np.ndarray, starts: np.ndarray, lengths: np.ndarray, what: str) -> np.ndarray:
-    """Sequences of any length as rows, uint8 (n, L), with zeros after their ends; see `first_other_letter`."""
+    """Sequences as rows, uint8 (n, L), padded with zeros.
+
+    Parameters
+    ----------
+    letters, starts
+        As in `first_other_letter`.
+    lengths : ndarray of int64, shape (n,)
+    what : str
+        Name of the data in messages.
+
+    Raises
+    ------
+    InputError
+        The padded rows need too much memory.
+    """
     longest = int(lengths.max())
     check_size(
         len(lengths) * longest,
-        f"{what}: {pluralize(len(lengths), 'sequence')}, padded to the longest of {longest:,} letters,",
+        f"{what}: {pluralize(len(lengths), 'sequence')}, padded to the length of the longest, {longest:,} letters,",
         "cut long sequences into pieces of similar length",
     )
     rows = np.zeros((len(lengths), longest), dtype=np.uint8)
@@ -151,20 +165,24 @@ def pad_rows(letters: np.ndarray, starts: np.ndarray, lengths: np.ndarray, what:
 
 
 def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
-    """Frequencies of the 4^k words of length `k`, the classical features of a sequence.
+    """Frequencies of the 4^k words of length k (k-mers), the classical features of a sequence.
 
     Parameters
     ----------
     x : ndarray of uint8, shape (n, L)
-        Letters in either case; padded with zeros.
+        Letters, upper or lower case, padded with zeros.
     k : int
         Length of a word, 1 to 10.
 
     Returns
     -------
     frequencies : ndarray of float32, shape (n, 4^k)
-        Words in alphabetical order. Words that hold an N or padding are not counted; a row sums to 1, or is all zeros
-        where no word is left.
+        In alphabetical order. Words with an N or padding are not counted. Rows sum to 1, or to 0 if there is no word.
+
+    Raises
+    ------
+    InputError
+        `k` is out of range.
     """
     if not 1 <= k <= 10:
         raise InputError(f"k is {k}, expected the length of a word, 1 to 10")
@@ -178,15 +196,15 @@ def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
 
 def _text_rows(texts: list[Any], what: str) -> np.ndarray:
     if not texts:
-        raise InputError(f"{what}: no sequences; expected a list of texts")
+        raise InputError(f"{what}: no sequences; expected a list of strings")
     for i, text in enumerate(texts):
         if not isinstance(text, str | bytes):
             raise InputError(
-                f"{what}: row {i} (counted from 0) is {one_line(repr(text), 60)}, expected the text of a sequence"
+                f"{what}: row {i} (counted from 0) is {one_line(repr(text), 60)}, expected a sequence as a string"
             )
         if not text:
-            raise InputError(f"{what}: row {i} (counted from 0) is an empty text; leave that row out")
-    # A character that is not ASCII becomes one byte that is no letter, so that positions stay what they are.
+            raise InputError(f"{what}: row {i} (counted from 0) is an empty string; leave that row out")
+    # A character that is not ASCII is replaced by one byte that is not a letter, so that positions do not change.
     encoded = [text.encode("ascii", "replace") if isinstance(text, str) else text for text in texts]
     lengths = np.array([len(text) for text in encoded], dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
@@ -203,14 +221,14 @@ def _text_rows(texts: list[Any], what: str) -> np.ndarray:
 
 
 def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
-    """Row and column of the first value that may not stand there, in uint8 (n, L) with L at least 1."""
+    """Row and column of the first invalid value in uint8 (n, L), L at least 1; None if all are valid."""
     step = max(1, _BLOCK // x.shape[1])
     for begin in range(0, len(x), step):
         block = x[begin : begin + step]
         is_letter = _IS_LETTER[block]
         if is_letter.all():
             continue
-        # A row without a letter has its end before the first column, where a zero is at fault, too.
+        # In a row without a letter the first zero is invalid, too.
         end = np.where(is_letter.any(axis=1), x.shape[1] - is_letter[:, ::-1].argmax(axis=1), 1)
         fault = ~is_letter & ((block != 0) | (np.arange(x.shape[1]) < end[:, None]))
         if fault.any():
@@ -220,10 +238,10 @@ def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
 
 
 class DNA(Domain):
-    """Sequences of letters, uint8 (n, L), 0 after the end of a shorter one."""
+    """Sequences of letters, uint8 (n, L), padded with 0."""
 
     name = "dna"
-    help = "letters A C G T N: arrays, texts, FASTA"
+    help = "letters A C G T N: arrays, strings, FASTA files"
     default_views = "dna"
     default_encoder = default_encoder_on_gpu = "cnn"
     steps, steps_on_gpu = 1500, 10_000
@@ -241,10 +259,10 @@ class DNA(Domain):
         }
     )
     picture = "letters"
-    denoisers = ("fast",)  # none was published
+    denoisers = ("fast",)  # no denoiser of DNA was published
 
     def recognizes(self, X: Any) -> bool:
-        """A text, or a list, an array or a column of a DataFrame that begins with one; or an array of letters."""
+        """A string; a list, array or column of a DataFrame that starts with a string; or an array of letters."""
         if isinstance(X, np.ndarray) and X.ndim == 2:
             return is_dna(X)
         if getattr(X, "ndim", 0) == 1:
@@ -254,8 +272,8 @@ class DNA(Domain):
     def near_miss(self, x: np.ndarray, what: str) -> None:
         if is_text(x):
             warnings.warn(
-                f"{what}: ASCII letters, but not of A C G T N alone, so they are taken as vectors; domain='dna' "
-                "(--domain dna) says which letter is at fault",
+                f"{what}: ASCII letters, but not only A C G T N, so they are used as vectors; with domain='dna' "
+                "(--domain dna) the invalid letter is reported",
                 UserWarning,
                 stacklevel=5,
             )
@@ -270,8 +288,8 @@ class DNA(Domain):
             X = to_rows(X)[0]
         if X is None or hasattr(X, "tocsr"):
             raise InputError(
-                f"the data are a {type(X).__name__}, expected a list of texts or letters, uint8 (n, L), for the domain "
-                "'dna'"
+                f"the data are of type {type(X).__name__}, expected a list of strings or letters, uint8 (n, L), for "
+                "the domain 'dna'"
             )
         return dna_rows(X)
 
@@ -294,7 +312,7 @@ class DNA(Domain):
         return torch.zeros(1, 4, 32)
 
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
-        # The table of letters has no form in ONNX.
+        # The table of letters cannot be exported to ONNX.
         return torch.full((2, 4, *row_shape), 0.25), None
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:

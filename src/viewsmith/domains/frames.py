@@ -1,4 +1,4 @@
-"""Columns of a pandas DataFrame: which are numbers, and what they hold. Imported only where a DataFrame is at hand."""
+"""Columns of a pandas DataFrame: numbers, categories and labels. Imported only if a DataFrame is given."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pandas as pd
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize
 
-# Kinds of Python objects that a column of dtype object may hold and still be numbers with gaps.
+# Inferred types of a column of dtype object that contains numbers, possibly with missing values.
 _NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
 
 
 def is_numeric(column: pd.Series) -> bool:
-    """True for real numbers and booleans, with or without missing values."""
+    """Whether a column has real numbers or booleans, with or without missing values."""
     if column.dtype == object:
         return pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
 
 
 def check_no_text(frame: pd.DataFrame, columns: list[Any], what: str) -> None:
-    """Raise InputError that names those `columns` that are not numbers, each with a value that is not."""
+    """Raise InputError if some of `columns` are not numbers; the message names them, with an example value."""
     other = [column for column in columns if not is_numeric(frame[column])]
     if other:
-        shown = [f"{one_line(column, 60)} (holds {_example(frame[column])})" for column in other[:5]]
+        shown = [f"{one_line(column, 60)} (contains {_example(frame[column])})" for column in other[:5]]
         raise InputError(
             f"{what} has {pluralize(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not numbers: "
             f"{name_list(shown + other[5:])}; leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
@@ -38,18 +38,24 @@ def values(frame: pd.DataFrame) -> np.ndarray:
 
 
 def one_hot(column: pd.Series, categories: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Indicator columns of `categories` and the values that are none of them.
+    """Indicator columns of a column of categories.
+
+    Parameters
+    ----------
+    column : Series, n rows
+    categories : list of str
 
     Returns
     -------
     block : ndarray of float32, shape (n, len(categories))
-        A row of zeros where the value is missing or unseen.
+        Rows of missing values, and of values that are not in `categories`, are zero.
     unseen : list of str
+        Values that are not in `categories`.
     """
     codes, uniques = pd.factorize(column)
     texts = [_category(value) for value in uniques]
     position = {category: i for i, category in enumerate(categories)}
-    # factorize marks a missing value by -1, which picks the extra entry at the end.
+    # factorize marks a missing value by -1, which selects the last entry.
     target = np.array([position.get(text, -1) for text in texts] + [-1])[codes]
     block = np.zeros((len(column), len(categories)), dtype=np.float32)
     hot = np.flatnonzero(target >= 0)
@@ -64,17 +70,15 @@ def categories(column: pd.Series, what: str) -> list[str]:
     except TypeError as error:
         name = one_line(column.name, 60)
         raise InputError(
-            f"{what}: column {name} holds {_example(column)}, which cannot be one-hot encoded; use drop (--drop)"
+            f"{what}: column {name} contains {_example(column)}, which cannot be one-hot encoded; use drop (--drop)"
         ) from error
     if not found:
-        raise InputError(
-            f"{what}: column {one_line(column.name, 60)} holds no value at all; leave it out with drop (--drop)"
-        )
+        raise InputError(f"{what}: column {one_line(column.name, 60)} has no value; leave it out with drop (--drop)")
     return found
 
 
 def labels(column: pd.Series, what: str) -> np.ndarray:
-    """A label column as numbers or text; raise InputError where one is missing."""
+    """A label column as numbers or text, (n,); raises InputError if a label is missing."""
     missing = int(column.isna().sum())
     if missing:
         raise InputError(
@@ -86,14 +90,14 @@ def labels(column: pd.Series, what: str) -> np.ndarray:
 
 
 def _category(value: object) -> str:
-    # A column of whole numbers becomes floats as soon as one value is missing: 1 and 1.0 are the same category.
+    # A column of integers becomes float if a value is missing: 1 and 1.0 are the same category.
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value)
 
 
 def _example(column: pd.Series) -> str:
-    """A value that keeps the column from being numbers."""
+    """A value of the column that is not a number, for a message."""
     given = column.dropna()
     if column.dtype == object:
         parsed = pd.to_numeric(given.astype(str), errors="coerce")

@@ -1,4 +1,4 @@
-"""Images: rules for arrays (dtype, shape, channels) and the domain."""
+"""Images: checks of arrays (dtype, shape, channels) and the domain."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SMALLEST_SIDE = 4
 
 
 def image_rows(X: Any, what: str = "the data") -> np.ndarray:
-    """Images with their channels last, one row each.
+    """Images as an array with channels last.
 
     Parameters
     ----------
     X : array-like of uint8, shape (n, H, W) or (n, H, W, C)
         Values 0 to 255; C is 1 (gray) or 3 (red, green, blue), H and W are at least 4.
     what : str
-        How messages name the data.
+        Name of the data in messages.
 
     Returns
     -------
     rows : ndarray of uint8, shape (n, H, W, C)
-        Shares memory with `X` where that is contiguous.
+        Shares memory with `X` if that is contiguous.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def image_rows(X: Any, what: str = "the data") -> np.ndarray:
         rows = np.asarray(X)
     except ValueError as error:
         raise InputError(
-            f"{what}: images of several shapes, expected one; resize or crop them ({one_line(error, 100)})"
+            f"{what}: images with different shapes, expected equal shapes; resize or crop them ({one_line(error, 100)})"
         ) from error
     if rows.ndim and len(rows) == 0:
         raise InputError(f"{what}: no images, shape {rows.shape}; expected uint8 (n, H, W) or (n, H, W, 1 or 3)")
@@ -55,15 +55,15 @@ def image_rows(X: Any, what: str = "the data") -> np.ndarray:
 
 
 def same_shape(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether samples have one shape: an image with one channel of gray, (H, W, 1), and one without are the same."""
-    plain = [tuple(shape)[:2] if tuple(shape)[2:] == (1,) else tuple(shape) for shape in (one, other)]
-    return plain[0] == plain[1]
+    """Whether two images have the same shape; gray images (H, W, 1) and (H, W) do."""
+    squeezed = [tuple(shape)[:2] if tuple(shape)[2:] == (1,) else tuple(shape) for shape in (one, other)]
+    return squeezed[0] == squeezed[1]
 
 
 def is_images(x: np.ndarray) -> bool:
     """Whether an array is uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels."""
-    shaped = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))
-    return x.dtype == np.uint8 and shaped and min(x.shape[1:3]) >= SMALLEST_SIDE
+    image_shape = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))
+    return x.dtype == np.uint8 and image_shape and min(x.shape[1:3]) >= SMALLEST_SIDE
 
 
 def check_images(x: np.ndarray, what: str = "the data") -> None:
@@ -76,7 +76,7 @@ def check_images(x: np.ndarray, what: str = "the data") -> None:
 
 
 def image_advice(x: np.ndarray) -> str:
-    """What to do with an array that is not images, by what it is."""
+    """What the user can do with an array that is not images, for a message."""
     todo = []
     if x.ndim not in (3, 4):
         return "reshape them with X.reshape(n, H, W), or (n, H, W, 3)"
@@ -91,12 +91,12 @@ def image_advice(x: np.ndarray) -> str:
             todo.append("keep 1 or 3 channels, as the last dimension")
     if min(sides) < SMALLEST_SIDE:
         todo.append(
-            f"the sides are at least {SMALLEST_SIDE} pixels: enlarge them, or take every row as a flat vector with "
-            "domain='vectors' (--domain vectors)"
+            f"sides must have at least {SMALLEST_SIDE} pixels: enlarge the images, or use the rows as flat vectors "
+            "with domain='vectors' (--domain vectors)"
         )
     elif x.dtype.kind == "f":
         todo.append(
-            "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or take every row as a flat vector "
+            "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or use the rows as flat vectors "
             "with domain='vectors' (--domain vectors)"
         )
     elif x.dtype != np.uint8:
@@ -111,7 +111,7 @@ class Images(Domain):
     help = "uint8 pixels, gray or color: arrays, folders of image files"
     default_views = "simclr"
     default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
-    # On a CPU the number keeps a run on two cores within ten minutes.
+    # On two CPU cores a run with this number of steps takes less than ten minutes.
     steps, steps_on_gpu = 1500, 20_000
     defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
@@ -152,8 +152,8 @@ class Images(Domain):
             X = to_rows(X)[0]
         if X is None or hasattr(X, "tocsr"):
             raise InputError(
-                f"the data are a {type(X).__name__}, expected an array, uint8 (n, H, W, channels), for the domain "
-                "'images'"
+                f"the data are of type {type(X).__name__}, expected an array, uint8 (n, H, W, channels), for the "
+                "domain 'images'"
             )
         rows = image_rows(X)
         given = np.shape(X)[1:]
@@ -182,7 +182,7 @@ class Images(Domain):
         return torch.zeros(2, *row_shape, dtype=torch.uint8), layer
 
     def in_given_form(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
-        # A model of gray images takes them with and without their one channel; crops are smaller than their image.
+        # Gray images may be given with or without a channel dimension; crops are smaller than their image.
         return views.reshape(*views.shape[:4], *given[3:])
 
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:

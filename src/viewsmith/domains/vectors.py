@@ -1,4 +1,4 @@
-"""Plain vectors: tables, sensors, omics."""
+"""Vectors: tables, sensors, omics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Vectors(Domain):
     help = "tables, sensors, omics: float or integer features"
     default_views = "neighbors"
     default_encoder = default_encoder_on_gpu = "mlp"
-    # The neighbor recipe needs about this many steps, whatever the number of rows.
+    # The default views (neighbors) need about this many steps, independent of the number of rows.
     steps = steps_on_gpu = 2000
     defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
@@ -50,11 +50,11 @@ class Vectors(Domain):
     preset_suffix = ""
 
     def recognizes(self, X: Any) -> bool:
-        """Whatever no other domain takes; see `viewsmith.domains.detect`."""
+        """False: vectors are the domain of samples that no other domain recognizes; see `viewsmith.domains.detect`."""
         return False
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:
-        """Any array of numbers: rows are laid flat."""
+        """Any array of numbers is accepted; its rows are flattened."""
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
@@ -83,12 +83,12 @@ class Vectors(Domain):
         return as_vectors(x, names, impute, what)
 
     def check_training_rows(self, x: np.ndarray, names: list[str] | None, what: str) -> None:
-        """Refuse columns without a value; warn of columns that never change."""
+        """Raise InputError for columns without a value; warn about constant columns."""
         empty = np.isnan(x).all(axis=0)
         if empty.any():
             found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
             raise InputError(
-                f"{what}: {pluralize(len(found), 'column')} without a single value in the train rows: "
+                f"{what}: {pluralize(len(found), 'column')} without any value in the train rows: "
                 f"{name_list(found)}; leave them out (--drop)"
             )
         warn_columns(x, names, what)
@@ -117,7 +117,7 @@ class Vectors(Domain):
             return {"scaled values": layer(torch.from_numpy(rows).to(layer.center.device)).cpu().numpy()}
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> VectorCodes:
-        # What the encoder does not see, the generator need not make.
+        # Only the part of the samples that the encoder uses has to be generated.
         axes = next((m for m in encoder.modules() if isinstance(m, PrincipalAxes)), None)
         return VectorCodes(row_shape[0], axes)
 
