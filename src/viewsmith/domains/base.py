@@ -43,9 +43,9 @@ class Domain:
     gallery : int
         Number of samples in a gallery of a report.
     on_top : bool
-        Whether generated views are augmented by the fixed view makers too.
+        Whether generated views are also augmented by the fixed view makers.
     denoisers : tuple of str
-        Kinds of networks that `denoiser` makes.
+        Kinds of networks that `denoiser` can build.
     named_features : bool
         Whether features have names, which are read from files and DataFrames.
     """
@@ -171,17 +171,17 @@ class Domain:
         return None
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> Any:
-        """What a diffusion model sees in place of samples.
+        """The codes that a diffusion model gets instead of samples; see `viewsmith.networks.inputs.codes`.
 
         Raises
         ------
         InputError
             The domain has no diffusion model.
         """
-        raise InputError(f"there is no generator of views for {self.name}: take another method")
+        raise InputError(f"there is no generator of views for {self.name}: use another method")
 
     def denoiser(self, kind: str, codes: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
-        """A network of one of the `denoisers` that denoises these codes, told `condition` numbers."""
+        """A network of a kind in `denoisers` that denoises these codes, given a condition of width `condition`."""
         raise NotImplementedError
 
     def check_size(self, what: str, shape: Sequence[int], smallest: int, todo: str) -> None:

@@ -259,7 +259,7 @@ class DNA(Domain):
         }
     )
     picture = "letters"
-    denoisers = ("fast",)  # none was published
+    denoisers = ("fast",)  # no denoiser of DNA was published
 
     def recognizes(self, X: Any) -> bool:
         """A string; a list, array or column of a DataFrame that starts with a string; or an array of letters."""
