@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
-from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows, blocks
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
 from viewsmith.estimators.arguments import Arguments, with_shared
+from viewsmith.estimators.build.model import build_fresh
 from viewsmith.estimators.build.options import check_options
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import check_domain, resolve_shared, view_entries
@@ -42,7 +42,6 @@ from viewsmith.estimators.fitting import (
 )
 from viewsmith.estimators.rows import Draw, draw_views, fingerprint
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights
-from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.training.run import RunFolder
 
 
@@ -151,7 +150,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         # Build
         self.options_, self.resolved_ = options, plan.resolved
         self.scaler_: Any = data.layer
-        self.method_, self.context_ = self._fresh(plan, data.x), context
+        self.method_, self.context_ = build_fresh(self._build, plan, data.x), context
         self.initial_ = self.weights()
         # Train. With several processes all read the folder and the first one writes it.
         first = distributed.rank() == 0
@@ -214,6 +213,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 return self.method_.view(x[part], index=own, generator=generator)
 
             return self._drawn(X, x, view, n_views, seed)
+
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """``views`` of samples (4 unless told otherwise), and what else the method knows of each."""
+        return {"views": self.views(X, n_views or 4, random_state=random_state, pool=pool)}
 
     def figures(self, dataset: Dataset) -> Figures:
         """What a report shows of the model and data: maps and galleries; subclasses add their own.
@@ -352,15 +357,6 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             best, scores = choose_strength(self, option, self.trial_options, data, options.batch_size)
             chosen |= {option: best, "strength_scores": scores}
         return dataclasses.replace(resolved, **chosen)
-
-    def _fresh(self, plan: Plan[Any, Any], x: Rows) -> Method:
-        with torch.random.fork_rng([]):
-            torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
-            method = self._build(plan)
-        axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]
-        for number, each in enumerate(axes):  # the encoder's, and its momentum copy's
-            each.fit(x[:]) if number == 0 else each.load_state_dict(axes[0].state_dict())
-        return method
 
     @contextlib.contextmanager
     def _prepared(

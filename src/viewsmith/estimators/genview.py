@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -250,6 +251,18 @@ class GenView(ViewsmithEstimator):
         )
         method.precomputed = [] if inputs is None else inputs.views
         return method
+
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Generated views of training rows, with ``samples``, ``level`` and ``quality``; else fixed ``views``."""
+        generated = None if pool is not None else self.generated_views(X, n_views, random_state=random_state)
+        if generated is not None:
+            return {"samples": np.asarray(X)} | generated
+        if pool is None and self.options_.view_cache is not None:
+            line = f"no view cache of these rows at {self.options_.view_cache}: fixed views are made"
+            warnings.warn(line, UserWarning, stacklevel=3)
+        return super().described_views(X, n_views, random_state=random_state, pool=pool)
 
     def figures(self, dataset: Dataset) -> Figures:
         """Those of all methods, and views of the view cache by noise level."""

@@ -240,6 +240,13 @@ class MetAug(ViewsmithEstimator):
             both = draw_views(pair, x, n_views, seed)
         return {"features": both[:, :, 0], "augmented": both[:, :, 1]}
 
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Augmented features as ``views`` (4 unless told otherwise), and the ``features`` they were made from."""
+        made = self.feature_views(X, n_views or 4, random_state=random_state, pool=pool)
+        return {"views": made["augmented"], "features": made["features"]}
+
     def figures(self, dataset: Dataset) -> Figures:
         """Those of all methods, with the views that are embedded, and how similar features are."""
         found = shared_figures(self, self.input_views, dataset)  # augmented features cannot be drawn

@@ -174,6 +174,14 @@ class PiNDA(ViewsmithEstimator):
         joined["view"] = self.domain_.in_given_form(joined["view"][:, None], np.shape(X))[:, 0]
         return joined
 
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """``views`` of samples (4 unless told otherwise), and ``sigma`` and ``noise`` of each sample."""
+        found = super().described_views(X, n_views, random_state=random_state, pool=pool)
+        noise = self.noise_parts(X, random_state=random_state)
+        return found | {"sigma": noise["sigma"], "noise": noise["noise"]}
+
     def figures(self, dataset: Dataset) -> Figures:
         """Those of all methods, and the learned noise."""
         found = super().figures(dataset)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.networks.reference import Reference
 
 PREFERRED_PATCHES = 7  # patches per side, as for the published network and images of 224 pixels
 MIN_PATCHES = 3
@@ -50,8 +51,7 @@ class FeatureMap(nn.Module):
 
     def __init__(self, encoder: nn.Module, x: Tensor) -> None:
         super().__init__()
-        # In a list, so that the encoder is not a submodule and is not saved a second time.
-        self.encoder = [encoder]
+        self.encoder = Reference(encoder)
         maps: list[tuple[str, Tensor]] = []
 
         def append_as(name: str) -> Any:
@@ -82,7 +82,7 @@ class FeatureMap(nn.Module):
             maps.append(map_)
             raise _StopForward  # deeper layers are not needed
 
-        self._run(x, [self.encoder[0].get_submodule(self.layer).register_forward_hook(hook)])
+        self._run(x, [self.encoder.module.get_submodule(self.layer).register_forward_hook(hook)])
         return maps[-1]
 
     def record(self, encoder: nn.Module, maps: list[Tensor]) -> Any:
@@ -108,7 +108,7 @@ class FeatureMap(nn.Module):
 
     @torch.no_grad()
     def _run(self, x: Tensor, hooks: list[Any]) -> None:
-        encoder = self.encoder[0]
+        encoder = self.encoder.module
         training = encoder.training
         try:
             with contextlib.suppress(_StopForward):
@@ -152,7 +152,7 @@ class FrozenMaps(nn.Module):
     ) -> None:
         super().__init__()
         self.find, self.name = find, name
-        self.found: list[nn.Module] = []  # in a list, so that it is not a submodule
+        self._found: Reference[nn.Module] | None = None
         if x is not None:
             map_ = self._test(x[:1])
             shape = (map_.shape[1], map_.shape[2], map_.shape[3])
@@ -161,9 +161,9 @@ class FrozenMaps(nn.Module):
 
     def network(self) -> nn.Module:
         """The network, in evaluation mode."""
-        if not self.found:
-            self.found.append(self.find().requires_grad_(False).eval())
-        return self.found[0]
+        if self._found is None:
+            self._found = Reference(self.find().requires_grad_(False).eval())
+        return self._found.module
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:

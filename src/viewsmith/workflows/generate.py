@@ -14,6 +14,7 @@ import torch
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
+from viewsmith.domains import domain_of
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtractor, FeaturesOption, uses_extractor
 from viewsmith.estimators.diffaug import DiffAug
@@ -144,7 +145,7 @@ def _given(
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
     seen = _images_seen(features, rows, device) if uses_extractor(features, dataset.domain) else None
-    return PrecomputedViews(path, rows, names if dataset.domain == "images" else None, seen)
+    return PrecomputedViews(path, rows, names if domain_of(dataset.domain).picture == "pixels" else None, seen)
 
 
 def _images_seen(features: FeaturesOption, rows: np.ndarray, device: str) -> FeatureExtractor:
@@ -191,7 +192,7 @@ def _unclip(
 ) -> ViewGenerator:
     from viewsmith.views.generated.unclip import GUIDANCE, STEPS, StableUnCLIP
 
-    if domain != "images":
+    if domain_of(domain).picture != "pixels":
         raise InputError(f"unclip makes images, and the data are {domain}: take the generator 'diffusion'")
     return StableUnCLIP.load(
         where,

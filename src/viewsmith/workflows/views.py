@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.workflows.runs import split_rows
 
@@ -41,24 +39,7 @@ def views_of_model(
     """
     rows, index = split_rows(dataset, split)
     pool = None if split == "train" else dataset.x_train
-    arrays: dict[str, Any] = {"index": index}
-    if isinstance(model, GenView) and split == "train":
-        generated = model.generated_views(rows, n, random_state=seed)
-        if generated is not None:
-            return arrays | {"samples": rows} | generated
-        if model.options_.view_cache is not None:
-            warnings.warn(
-                f"no view cache of these rows at {model.options_.view_cache}: fixed views are written", stacklevel=2
-            )
-    if hasattr(model, "feature_views"):
-        made = model.feature_views(rows, n or DEFAULTS, random_state=seed, pool=pool)
-        arrays |= {"views": made["augmented"], "features": made["features"]}
-    else:
-        arrays["views"] = model.views(rows, n or DEFAULTS, random_state=seed, pool=pool)
-    if hasattr(model, "noise_parts"):
-        noise = model.noise_parts(rows, random_state=seed)
-        arrays |= {"sigma": noise["sigma"], "noise": noise["noise"]}
-    return arrays
+    return {"index": index} | model.described_views(rows, n, random_state=seed, pool=pool)
 
 
 def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: Any) -> dict[str, Any]:

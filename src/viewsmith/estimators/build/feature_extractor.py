@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Samples
+from viewsmith.domains import domain_of
 from viewsmith.estimators.build.resolve import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.networks.clip import load_clip
@@ -45,7 +46,7 @@ def uses_extractor(features: FeaturesOption, domain: str) -> bool:
             f"features is {features!r}, expected encoder, clip:FOLDER or clip:OWNER/NAME, or in Python a "
             "torch.nn.Module that gives maps of images"
         )
-    if domain != "images":
+    if domain_of(domain).picture != "pixels":
         raise InputError(f"features is {text!r}, which sees images, and the data are {domain}: leave features out")
     return True
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.method import Optimizer
+from viewsmith.core.method import Method, Optimizer
+from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find
+from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.domains import Domain, domain_of
 from viewsmith.estimators.build.plan import Plan
@@ -35,6 +39,17 @@ def domain_in(plan: AnyPlan) -> Domain:
 def channels_in(plan: AnyPlan) -> int:
     """First dimension of a scaled sample."""
     return domain_in(plan).channels(plan.resolved.row_shape)
+
+
+def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> Method:
+    """The method with initial weights that follow from the seed, and the principal axes of the training rows."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
+        method = build(plan)
+    axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]
+    for number, each in enumerate(axes):  # the encoder's, and its momentum copy's
+        each.fit(x[:]) if number == 0 else each.load_state_dict(axes[0].state_dict())
+    return method
 
 
 def make_model(plan: AnyPlan) -> tuple[Framework, ViewPair]:

@@ -11,6 +11,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.networks.reference import Reference
 
 # Number of values of the training rows processed at a time.
 BLOCK = 1 << 22
@@ -52,8 +53,8 @@ class VectorCodes(nn.Module):
 
     def __init__(self, n_features: int, axes: PrincipalAxes | None = None) -> None:
         super().__init__()
-        # In a tuple, so that the axes, which belong to the encoder, are not a submodule.
-        self.source = (axes,)
+        # They belong to the encoder.
+        self.source = None if axes is None else Reference(axes)
         self.n_codes = n_features if axes is None else axes.axes.shape[1]
         projection = (0, 0) if axes is None else (n_features, self.n_codes)
         self.register_buffer("mean", torch.zeros(n_features))
@@ -82,8 +83,8 @@ class VectorCodes(nn.Module):
         for block in _blocks(rows):
             total += block.sum(0)  # float32 within a block is ten times faster on a CPU; blocks are added in float64
         self.mean.copy_(total / len(rows))
-        if self.source[0] is not None:
-            self.axes.copy_(self.source[0].axes)
+        if self.source is not None:
+            self.axes.copy_(self.source.module.axes)
         self.scale.fill_(1)
         m = self.n_codes
         power = torch.zeros((m, m) if self._projects else (), dtype=torch.float64, device=self.mean.device)
