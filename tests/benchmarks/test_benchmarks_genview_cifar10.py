@@ -8,6 +8,7 @@ from benchmarks.quality import genview_cifar10
 from viewsmith.data.view_cache import ViewCacheFolder
 
 
+@pytest.mark.slow
 def test_smoke(tmp_path, capsys):
     pytest.importorskip("diffusers")
     genview_cifar10.main(["--smoke", "--out", str(tmp_path), "--device", "cpu"])

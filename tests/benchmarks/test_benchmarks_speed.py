@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed import timing
+from cases import slow
 
 SCRIPTS = sorted(path.stem for path in Path(timing.__file__).parent.glob("*.py") if path.stem != "timing")
 # The others take longer or want data sets.
@@ -29,7 +30,7 @@ def test_every_script_tells_its_options(name, capsys):
     assert "--quick" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [slow(name) if name in ("nt_xent_memory", "pinda_step") else name for name in QUICK])
 def test_quick_runs_and_writes_nothing(name, results, capsys):
     importlib.import_module(f"benchmarks.speed.{name}").main(["--quick"])
     assert '"threads": 1' in capsys.readouterr().out

@@ -36,6 +36,7 @@ def in_python(installed, runs):
     return work("in_python", runs, folders=(installed,))
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(installed):
     result = run("-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests", folders=(installed,))
     assert result.returncode == 0, result.stdout
@@ -135,6 +136,7 @@ def test_without_it_a_run_says_what_is_missing(commands, in_python, runs):
     assert not (runs / "none.npz").exists()
 
 
+@pytest.mark.slow
 def test_a_domain_of_ones_own(tmp_path):
     found = work("domain", tmp_path)
     assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
@@ -143,6 +145,7 @@ def test_a_domain_of_ones_own(tmp_path):
     assert "there is no noise generator for spectra" in found["pinda"]
 
 
+@pytest.mark.slow
 def test_a_plug_in_that_cannot_be_imported_is_skipped(tmp_path):
     broken = install(tmp_path)
     (broken / PACKAGE / "drift.py").write_text("import no_such_package\n")
