@@ -256,7 +256,7 @@ def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     assert "Generated views" in page and "noise level 400" in page and "quality" in page
     shutil.move(made, tmp_path / "elsewhere")
     result = good("views", run, data / "given.npz", "--n", 2, *out)
-    assert "warning: no view cache of these rows" in result.err and "fixed views are written" in result.err
+    assert "warning: no view cache of these rows" in result.err and "fixed views are made" in result.err
     good("report", run)
     assert "noise level 400" not in (run / "report.html").read_text(encoding="utf-8")
     shutil.move(tmp_path / "elsewhere", made)

@@ -59,7 +59,7 @@ DATA = [
     ("lengths.npz", (), "5 labels for 40 rows"),
     ("widths.npz", (), "(4,) in X_train and (3,) in X_test"),
     ("half.npz", (), "X_train without X_test"),
-    ("names.npz", (), "holds features", "expected X_train and X_test"),
+    ("names.npz", (), "has features", "expected X_train and X_test"),
     ("infinite.npy", (), "1 infinite value", "1 column (counted from 0): 1"),
     ("missing.npy", (), "1 missing value", "--impute median"),
     ("images.npy", (), "(12, 3, 3)", "at least 4 pixels", "--domain vectors"),
@@ -78,7 +78,7 @@ DATA = [
     ("data.txt", (), "extension '.txt'", ".npz .npy .csv .tsv .parquet", "digits"),
     ("folder.npz", (), "is a folder without images", "FOLDER/CLASS/*.png"),
     (".", (), "is a folder without images"),
-    ("nowhere.csv", (), "no existing file", "expected a .csv file"),
+    ("nowhere.csv", (), "does not exist", "expected a .csv file"),
 ]
 
 
@@ -89,13 +89,13 @@ def test_data_that_cannot_be_fitted(tmp_path, bad, name, options, parts):
 
 
 TABLE = [
-    (("--drop", "type"), "2 columns that are not numbers", "site (holds 'north')", "note", "--drop", "--one-hot"),
+    (("--drop", "type"), "2 columns that are not numbers", "site (contains 'north')", "note", "--drop", "--one-hot"),
     (("--label", "kind"), "no column 'kind'", "its columns are"),
     (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
     (("--label", "type", "--drop", "note,nothing"), "no column 'nothing'", "drop"),
     (("--label", "type", "--one-hot", "sites"), "no column 'sites'", "did you mean site?"),
     (("--label", "type", "--drop", "type"), "both label and drop"),
-    (("--drop", "a,b,c,d,type,site,note"), "no feature left"),
+    (("--drop", "a,b,c,d,type,site,note"), "has no feature, only the label and dropped columns"),
 ]
 
 
@@ -297,7 +297,7 @@ def test_too_little_memory(tmp_path, data):
 
 
 USES = [
-    (("embed", "nowhere.csv"), "no existing file"),
+    (("embed", "nowhere.csv"), "does not exist"),
     (("embed", "five.npy"), "5 dimensions"),
     (("embed", "missing.npy"), "1 missing value"),
     (("embed", "infinite.npy"), "1 infinite value"),
@@ -321,11 +321,11 @@ def test_data_that_a_run_cannot_take(tmp_path, bad, runs, command, parts):
 
 def test_data_of_another_shape(tmp_path, data, runs, table):
     out = ("--out", tmp_path / "h.csv")
-    assert call("embed", runs / "plain", "wine", *out).refused("13 features a row", "fitted on 4")
+    assert call("embed", runs / "plain", "wine", *out).refused("13 features per row", "fitted on 4")
     table.drop(columns="b").to_csv(tmp_path / "new.csv", index=False)
     assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("lacks 1 column", ": b;", "it has a, c, d")
     table.assign(b="text").to_csv(tmp_path / "new.csv", index=False)
-    assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("b (holds 'text')")
+    assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("b (contains 'text')")
     assert call("views", runs / "plain", data / "x.npy", "--split", "valid", "--out", tmp_path / "v.npz").refused(
         "--split is 'valid'", "train or test"
     )

@@ -60,8 +60,8 @@ def test_a_class_with_one_row_goes_to_train():
     ("y", "part"),
     [
         (np.arange(100) * 0.5, "100 labeled rows of 100 classes"),
-        (np.repeat(np.arange(40), 2), "the test part would have 16 rows"),
-        (np.array([0, 0, 1, 1]), "the test part would have 1 row;"),
+        (np.repeat(np.arange(40), 2), "the test split would have 16 rows"),
+        (np.array([0, 0, 1, 1]), "the test split would have 1 row;"),
         (np.array(["a"]), "1 labeled row of 1 class "),
     ],
 )
@@ -97,7 +97,7 @@ def test_unknown_extension_lists_what_is_known(tmp_path):
     (tmp_path / "a.xlsx").write_text("")
     message = refusal(load_dataset, tmp_path / "a.xlsx")
     assert "'.xlsx'" in message and ".npz .npy .csv .tsv .parquet" in message and "digits" in message
-    assert "no existing file" in refusal(load_dataset, tmp_path / "b.npz")
+    assert "does not exist" in refusal(load_dataset, tmp_path / "b.npz")
     (tmp_path / "c.npz").mkdir()
     assert "is a folder" in refusal(load_dataset, tmp_path / "c.npz")
     (tmp_path / "d").write_text("")
@@ -172,7 +172,7 @@ def test_feature_names(npz, names):
 
 @pytest.mark.parametrize("names", [["a", "b"], [1, 2, 3], np.array(["a", "b", "c"], dtype=object)])
 def test_feature_names_that_do_not_fit_are_ignored_with_a_warning(npz, names):
-    with pytest.warns(UserWarning, match="feature_names is not one text a column"):
+    with pytest.warns(UserWarning, match="feature_names does not have one string per column"):
         assert load_dataset(npz(X=X, feature_names=names)).feature_names is None
 
 
@@ -204,8 +204,8 @@ def test_object_labels_say_how_to_save_them(npz):
 @pytest.mark.parametrize(
     ("arrays", "part"),
     [
-        ({"a": X, "b": Y}, "holds a, b; expected X_train and X_test"),
-        ({}, "holds nothing"),
+        ({"a": X, "b": Y}, "has a, b; expected X_train and X_test"),
+        ({}, "has no arrays"),
         ({"X_train": X}, "X_train without X_test; expected both; name the array X if there is no split"),
         ({"X_test": X}, "X_test without X_train"),
         ({"X": X, "y_train": Y}, "y_train without X_train"),
@@ -219,8 +219,8 @@ def test_object_labels_say_how_to_save_them(npz):
         ({"X_train": X, "X_test": X, "y_train": Y[:5], "y_test": Y}, "y_train has shape (5,)"),
         ({"X_train": X, "X_test": X, "y_train": Y, "y_test": Y.astype(str)}, "expected the same"),
         ({"X": X, "y": Y[:5]}, "5 labels for 20 rows"),
-        ({"X": X, "y": Y[:, None]}, "shape (20, 1), expected one label a row"),
-        ({"X": X, "y": np.array(1)}, "expected one label a row"),
+        ({"X": X, "y": Y[:, None]}, "shape (20, 1), expected one label per row"),
+        ({"X": X, "y": np.array(1)}, "expected one label per row"),
         ({"X": X, "y": X[:, 0]}, "expected classes"),
         ({"X": X, "y": np.arange(20)}, "20 labeled rows of 20 classes"),
         ({"X": X, "y": np.where(Y, np.nan, 0)}, "10 missing labels (NaN)"),
@@ -240,8 +240,11 @@ def test_object_labels_say_how_to_save_them(npz):
         ({"X": IMAGES / 255}, "expected images as uint8"),
         ({"X": ["ACGT", "ACRT"]}, "X in"),
         ({"X": ["ACGT", "ACRT"]}, "row 1, position 2 (counted from 0) is 'R', expected A C G T N"),
-        ({"X": ["ACGT", ""]}, "row 1 (counted from 0) is an empty text"),
-        ({"X_train": ["ACGT", "ACUT"], "X_test": [b"A"]}, "is 'U', expected A C G T N in either case; this is RNA"),
+        ({"X": ["ACGT", ""]}, "row 1 (counted from 0) is an empty string"),
+        (
+            {"X_train": ["ACGT", "ACUT"], "X_test": [b"A"]},
+            "is 'U', expected A C G T N, upper or lower case; this is RNA",
+        ),
         ({"X_train": ["ACGT", "AC"], "X_test": X}, "expected numbers"),
     ],
 )
@@ -259,17 +262,17 @@ def test_missing_values_are_left_for_the_model_to_fill(npz):
     assert data.schema["impute"] == "median"
     given[:, 1] = np.nan
     message = refusal(load_dataset, npz(X=given, feature_names=["a", "b", "c"]), impute="median")
-    assert "1 column without a single value in the train rows: b;" in message
+    assert "1 column without any value in the train rows: b;" in message
 
 
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"labels": "names.tsv"}, "is not a FASTA file, so labels=names.tsv has no use; leave labels out"),
-        ({"layer": "counts"}, "is not an .h5ad file, so layer=counts has no use"),
-        ({"image_size": 32}, "is not a folder of images, so image_size=32 has no use"),
+        ({"labels": "names.tsv"}, "is not a FASTA file, so labels=names.tsv has no effect; leave labels out"),
+        ({"layer": "counts"}, "is not an .h5ad file, so layer=counts has no effect"),
+        ({"image_size": 32}, "is not a folder of images, so image_size=32 has no effect"),
         ({"image_size": 3}, "image_size is 3, expected a side of at least 4 pixels"),
-        ({"label": "y"}, "is not a table, so label=y"),
+        ({"label": "y"}, "is not a table and has no column for label=y"),
         ({"drop": ["a"]}, "leave drop out"),
         ({"one_hot": ["a"]}, "leave one_hot out"),
         ({"domain": "images"}, "images are uint8"),
@@ -334,7 +337,7 @@ def test_schema_of_arrays_is_plain_json_and_holds_the_row_shape(npy):
 def test_schema_of_vectors(npz, npy, recwarn):
     schema = load_dataset(npz(X=X, feature_names=["a", "b", "c"])).schema
     assert load_dataset(npy(X[:1]), schema=schema).x.shape == (1, 3)
-    assert "has 2 features a row, but the run was fitted on 3" in refusal(load_dataset, npy(X[:, :2]), schema=schema)
+    assert "has 2 features per row, but the run was fitted on 3" in refusal(load_dataset, npy(X[:, :2]), schema=schema)
     message = refusal(load_dataset, npz(X=X, feature_names=["a", "c", "b"]), schema=schema)
     assert "feature 1 (counted from 0) is c, but the run was fitted on b there" in message
     assert [str(warning.message) for warning in recwarn] == []
@@ -354,7 +357,7 @@ def test_options_against_the_schema_are_refused(npy):
 
 def test_too_few_new_rows_to_split_stay_together(npz):
     schema = load_dataset(npz(X=X, y=Y)).schema
-    with pytest.warns(UserWarning, match="all rows taken as one part"):
+    with pytest.warns(UserWarning, match="the rows are not split"):
         data = load_dataset(npz(X=X[:4], y=Y[:4]), schema=schema)
     assert data.split == "none" and data.y.tolist() == [0, 1, 0, 1]
     assert load_dataset(npz(X=X, y=Y), schema=schema).split == "stratified"

@@ -62,23 +62,26 @@ def test_rows_of_letters_padded_at_the_end(given):
 @pytest.mark.parametrize(
     ("given", "part"),
     [
-        ("ACGT", "put it into a list"),
+        ("ACGT", "give it in a list"),
         ([], "no sequences"),
         (np.zeros((0, 4), np.uint8), "no sequences"),
-        (["ACGT", ""], "row 1 (counted from 0) is an empty text"),
-        (["ACGT", None], "row 1 (counted from 0) is None, expected the text of a sequence"),
-        (["ACGT", "ACUT"], "row 1, position 2 (counted from 0) is 'U', expected A C G T N in either case; this is RNA"),
-        (["ACRT"], "row 0, position 2 (counted from 0) is 'R', expected A C G T N in either case; write N for"),
-        ([b"AC-T"], "position 2 (counted from 0) is '-', expected A C G T N in either case; take gaps"),
+        (["ACGT", ""], "row 1 (counted from 0) is an empty string"),
+        (["ACGT", None], "row 1 (counted from 0) is None, expected a sequence as a string"),
+        (
+            ["ACGT", "ACUT"],
+            "row 1, position 2 (counted from 0) is 'U', expected A C G T N, upper or lower case; this is RNA",
+        ),
+        (["ACRT"], "row 0, position 2 (counted from 0) is 'R', expected A C G T N, upper or lower case; write N for"),
+        ([b"AC-T"], "position 2 (counted from 0) is '-', expected A C G T N, upper or lower case; remove gaps"),
         (["ACG\u00e9T"], "position 3 (counted from 0) is '\u00e9'"),
         (["A\u4e2d\u4e2d", "C"], "row 0, position 1 (counted from 0) is '\u4e2d'"),
         (["MKEL"], "position 0 (counted from 0) is 'M'"),
         (["AC\nGT"], "position 2 (counted from 0) is the code 10"),
         (["EL"], "is it a protein"),
-        (np.array([["A"], ["C"]]), "text of shape (2, 1), expected one text a row"),
+        (np.array([["A"], ["C"]]), "strings of shape (2, 1), expected one string per row"),
         (np.array([[65, 67], [65, 82]], np.uint8), "row 1, position 1 (counted from 0) is 'R'"),
         (np.array([[65, 67], [65, 3]], np.uint8), "row 1, position 1 (counted from 0) is the code 3"),
-        (np.array([[65, 67], [0, 0]], np.uint8), "row 1 (counted from 0) holds no letter"),
+        (np.array([[65, 67], [0, 0]], np.uint8), "row 1 (counted from 0) has no letter"),
         (np.array([[65, 0, 67], [65, 0, 0]], np.uint8), "row 0, position 1 (counted from 0) is 0, which is padding"),
         (np.array([[65, 67]]), "int64 of shape (1, 2); DNA is uint8 (n, L)"),
         (np.zeros((2, 3, 4), np.uint8), "DNA is uint8 (n, L)"),
@@ -183,17 +186,17 @@ def test_any_sequences_survive_any_wrapping(tmp_path_factory, sequences, width, 
         ("\n \n", "is empty"),
         ("ACGT\n", "line 1 is 'ACGT', expected a FASTA file"),
         ("\n@r1\nACGT\n+\n!!!!\n", "line 2 is '@r1'"),
-        (">a\nACGT\n>b b\n>c\nA\n", "record 'b' holds no sequence"),
-        (">a\nACGT\n>\n", "record number 2 (without a name) holds no sequence"),
-        (">a\nACGT\n>b x\nAC\nGR\n", "record 'b', position 4 is 'R', expected A C G T N in either case; write N"),
-        (">a\nACGU\n>b\nA\n", "record 'a', position 4 is 'U', expected A C G T N in either case; this is RNA"),
+        (">a\nACGT\n>b b\n>c\nA\n", "record 'b' has no sequence"),
+        (">a\nACGT\n>\n", "record number 2 (without a name) has no sequence"),
+        (">a\nACGT\n>b x\nAC\nGR\n", "record 'b', position 4 is 'R', expected A C G T N, upper or lower case; write N"),
+        (">a\nACGU\n>b\nA\n", "record 'a', position 4 is 'U', expected A C G T N, upper or lower case; this is RNA"),
         (">a\nAC GT\n>b\nA\n", "record 'a', position 3 is ' '"),
-        (">a\nAC-T\n>b\nA\n", "take gaps"),
+        (">a\nAC-T\n>b\nA\n", "remove gaps"),
         (">a\nAC\0T\n>b\nA\n", "record 'a', position 3 is the code 0"),
         (">a\nACGT\n", "n_samples=1"),
         (">a label=x\nA\n>b\nC\n", "1 record of 2 without a label, first record 'b': its header has no label=VALUE"),
         (">a label=x\nA\n>b label=\nC\n>c\nG\n", "2 records of 3 without a label, first record 'b'"),
-        (">a split=train\nA\n>b\nC\n", "record 'b' has no split; expected split=train or split=test on every record"),
+        (">a split=train\nA\n>b\nC\n", "record 'b' has no split; expected split=train or split=test for every record"),
         (">a split=train\nA\n>b split=val\nC\n", "record 'b' has split=val; expected"),
         (">a split=train\nA\n>b split=train\nC\n", "every record has split=train; expected both"),
         (">a split=test\nA\n>b split=test\nC\n>c split=train\nG\n", "n_samples=1"),
@@ -209,7 +212,7 @@ def test_fasta_that_is_damaged_or_not_there(fasta, tmp_path):
     whole = gzip.compress(b">a\nACGT\n>b\n" + bytes(rng.choice([*b"ACGT"], 5000).tolist()))
     (tmp_path / "cut.fa.gz").write_bytes(whole[:-200])
     assert "cut.fa.gz as a FASTA file; is it damaged" in refusal(load_dataset, tmp_path / "cut.fa.gz")
-    assert "is no existing file; expected a .fa.gz file" in refusal(load_dataset, tmp_path / "none.fa.gz")
+    assert "does not exist; expected a .fa.gz file" in refusal(load_dataset, tmp_path / "none.fa.gz")
     path = fasta(">a\nA\n>b\nC\n")
     for option in ({"label": "x"}, {"drop": ["x"]}):
         assert "is not a table" in refusal(load_dataset, path, **option)
@@ -220,7 +223,7 @@ def test_one_long_sequence_among_short_ones_is_refused_before_it_fills_the_memor
     monkeypatch.setattr(memory, "memory_limit", lambda: 2500)
     path = fasta(">a\nA\n>b\nC\n>c\n" + "G" * 1000)
     message = refusal(load_dataset, path)
-    assert "3 sequences, padded to the longest of 1,000 letters" in message and "cut long sequences" in message
+    assert "3 sequences, padded to the length" in message and "cut long sequences" in message
     monkeypatch.setattr(memory, "memory_limit", lambda: 3000)
     assert load_dataset(path).x.shape == (3, 1000)
 
@@ -251,7 +254,7 @@ def test_labels_in_a_second_file(fasta, tmp_path, between):
     data = load_dataset(path, labels=str(tmp_path / "l.tsv"))
     assert data.y.tolist() == ["one kind", "other", "one kind"] + ["other"] * 8
     (tmp_path / "l.tsv").write_text((tmp_path / "l.tsv").read_text() + f"name{between}label\n")
-    with pytest.warns(UserWarning, match="1 name that .*reads.fa does not hold, ignored: name"):
+    with pytest.warns(UserWarning, match="1 name that .*reads.fa does not have, ignored: name"):
         load_dataset(path, labels=tmp_path / "l.tsv")
 
 
@@ -265,12 +268,12 @@ def test_a_label_after_a_tab_may_hold_commas(fasta, tmp_path):
     ("text", "part"),
     [
         ("a\tx\n", "1 record of 2 without a label, first record 'b'"),
-        ("a\tx\n", "l.tsv does not name it"),
+        ("a\tx\n", "l.tsv does not contain it"),
         ("", "2 records of 2 without a label"),
-        ("a\tx\nb x\n", "line 2 is 'b x', expected a name and its label with a tab or a comma between"),
+        ("a\tx\nb x\n", "line 2 is 'b x', expected a name and a label, separated by a tab or a comma"),
         ("a\tx\nb\t\n", "line 2 is"),
         ("a,x,1\n", "line 1 is 'a,x,1'"),
-        ("a\tx\nb\tx\na\ty\n", "line 3 labels a y, and a line before it x"),
+        ("a\tx\nb\tx\na\ty\n", "line 3 gives a the label y, an earlier line x"),
         (b"\xff\xfea\0", "as a file of names and labels in UTF-8"),
     ],
 )
@@ -281,7 +284,7 @@ def test_label_files_refused(fasta, tmp_path, text, part):
 
 def test_label_file_that_is_not_there(fasta, tmp_path):
     path = fasta(">a\nA\n>b\nC\n")
-    assert "none.tsv is no existing file" in refusal(load_dataset, path, labels=tmp_path / "none.tsv")
+    assert "none.tsv does not exist" in refusal(load_dataset, path, labels=tmp_path / "none.tsv")
     assert "is a folder" in refusal(load_dataset, path, labels=tmp_path)
 
 

@@ -63,7 +63,7 @@ def test_images_have_channels_last(shape):
         (pixels(5, 64), "reshape them"),
         (pixels(0, 8, 8), "no images"),
         (np.uint8(3), "images are uint8"),
-        ([pixels(8, 8), pixels(9, 8)], "images of several shapes"),
+        ([pixels(8, 8), pixels(9, 8)], "images with different shapes"),
     ],
 )
 def test_image_arrays_refused(given, part):
@@ -132,7 +132,7 @@ def test_other_files_are_ignored_in_one_warning(put, folder):
     with pytest.warns(UserWarning) as caught:
         data = load_dataset(folder)
     assert len(data.x) == 3 and len(caught) == 1
-    expected = "5 entries taken for no image, ignored: val, README.md, train/x/deeper, train/x/labels.csv, test/empty"
+    expected = "5 entries that are not images, ignored: val, README.md, train/x/deeper, train/x/labels.csv, test/empty"
     assert expected in str(caught[0].message)
 
 
@@ -143,11 +143,11 @@ def test_other_files_are_ignored_in_one_warning(put, folder):
         (["x/deep/1.png", "x/deep/2.png"], "is a folder without images"),
         ([".hidden.png"], "is a folder without images"),
         (["1.png"], "n_samples=1"),
-        (["x/1.png", "2.png"], "holds images (2.png) beside class folders (x)"),
-        (["train/x/1.png", "train/y/1.png"], "holds train without test; expected both"),
-        (["train/1.png", "train/2.png"], "holds train without test"),
-        (["test/x/1.png", "val/x/1.png"], "holds test without train"),
-        (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other part"),
+        (["x/1.png", "2.png"], "has both images (2.png) and class folders (x)"),
+        (["train/x/1.png", "train/y/1.png"], "has train without test; expected both"),
+        (["train/1.png", "train/2.png"], "has train without test"),
+        (["test/x/1.png", "val/x/1.png"], "has test without train"),
+        (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other split"),
         (["train/1.png", "train/2.png", "test/x/1.png"], "train has no class folders"),
         (["train/1.png", "train/2.png", "test/x/y/1.png"], "test is a folder without images"),
         (["x/1.png", "y/1.png"], "cannot split 2 labeled rows"),
@@ -223,9 +223,9 @@ def sixteen_bit_color(path):
         ("la.png", Image.fromarray(pixels(6, 5)).convert("LA"), {}, "has transparency (mode LA)"),
         ("key.png", Image.fromarray(pixels(6, 5, 3)), {"transparency": (1, 2, 3)}, "has transparency (mode RGB)"),
         ("p.png", Image.fromarray(pixels(6, 5, 3)).quantize(8), {"transparency": 3}, "has transparency (mode P)"),
-        ("deep.png", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "more than 8 bits a channel"),
+        ("deep.png", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "more than 8 bits per channel"),
         ("deep.tif", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "expected 8; scale the values"),
-        ("float.tiff", Image.fromarray(pixels(6, 5) / np.float32(255)), {}, "more than 8 bits a channel"),
+        ("float.tiff", Image.fromarray(pixels(6, 5) / np.float32(255)), {}, "more than 8 bits per channel"),
         ("ink.jpg", Image.fromarray(pixels(6, 5, 4), mode="CMYK"), {}, "has the color mode CMYK"),
     ],
 )
@@ -242,7 +242,7 @@ def test_colors_of_16_bits_are_not_cut_in_silence(put, folder):
     sixteen_bit_color(folder / "deep.png")
     with Image.open(folder / "deep.png") as image:
         assert image.mode == "RGB"
-    assert "deep.png has more than 8 bits a channel" in refusal(load_dataset, folder)
+    assert "deep.png has more than 8 bits per channel" in refusal(load_dataset, folder)
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".tif", ".png", ".webp"])
@@ -288,14 +288,14 @@ def test_mixed_sizes_are_refused_with_both(put, folder):
     put("3.png", pixels(7, 5))
     put("4.png", pixels(8, 5))
     message = refusal(load_dataset, folder)
-    assert "3.png is 5 x 7 pixels and 1.png is 5 x 6 pixels" in message and "--image-size" in message
+    assert "3.png has 5 x 7 pixels and 1.png has 5 x 6 pixels" in message and "--image-size" in message
 
 
 def test_small_images_are_refused(put, folder):
     put("1.png", pixels(8, 8))
     put("2.png", pixels(3, 8))
     for size in (None, 8):
-        assert "2.png is 8 x 3 pixels, expected at least 4" in refusal(load_dataset, folder, image_size=size)
+        assert "2.png has 8 x 3 pixels, expected at least 4" in refusal(load_dataset, folder, image_size=size)
 
 
 def test_image_size_crops_the_middle_and_resizes(put, folder):

@@ -169,11 +169,11 @@ def test_other_files_refused(save, tmp_path):
 
     with h5py.File(path, "w") as file:
         file["X"] = COUNTS
-    assert "holds no obs and no var; expected an .h5ad file written by anndata" in refusal(load_dataset, path)
+    assert "has no obs and no var; expected an .h5ad file written by anndata" in refusal(load_dataset, path)
     with h5py.File(path, "w") as file:
         file["X"] = COUNTS
         file["obs"] = file["var"] = np.arange(3)
-    assert "obs or var is no data frame" in refusal(load_dataset, path)
+    assert "obs or var is not a data frame" in refusal(load_dataset, path)
 
 
 def test_matrices_refused(save):
@@ -190,7 +190,7 @@ def test_matrices_refused(save):
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")
 def test_names_that_repeat(save):
     message = refusal(load_dataset, save(cells(names=["a", "b", "a", "c", "d", "e"])))
-    assert "var_names of the same name: a; rename them with var_names_make_unique()" in message
+    assert "equal var_names: a; rename them with var_names_make_unique()" in message
 
 
 def test_without_anndata(save, tmp_path, monkeypatch):
@@ -236,7 +236,7 @@ def test_tables_and_h5ad_take_each_others_place(save, tmp_path):
     np.testing.assert_array_equal(load_dataset(path, schema=schema).x, COUNTS[:, ::-1])
     table.assign(town=["x", "y"] * 10).to_csv(tmp_path / "t.csv", index=False)
     schema = load_dataset(tmp_path / "t.csv", one_hot=["town"]).schema
-    assert "one-hot encoded: town; give a table" in refusal(load_dataset, path, schema=schema)
+    assert "one-hot encoded columns: town; give a table" in refusal(load_dataset, path, schema=schema)
     np.save(tmp_path / "a.npy", COUNTS)
     assert load_dataset(path, schema=load_dataset(tmp_path / "a.npy").schema).x.shape == (CELLS, GENES)
 
@@ -285,7 +285,7 @@ def test_writing_refused_and_nothing_left(save, tmp_path, monkeypatch):
     path = save(cells())
     data = load_dataset(path)
     names = sorted(os.listdir(tmp_path))
-    assert "obsm takes (n, k)" in refusal(write_representations, tmp_path / "o.h5ad", data, H[:, None])
+    assert "obsm needs (n, k)" in refusal(write_representations, tmp_path / "o.h5ad", data, H[:, None])
     save(cells()[:5].copy())
     assert "20 representations for 5 rows of" in refusal(write_representations, tmp_path / "o.h5ad", data, H)
 
@@ -299,4 +299,4 @@ def test_writing_refused_and_nothing_left(save, tmp_path, monkeypatch):
         write_representations(path, data, H)
     assert path.read_bytes() == before and sorted(os.listdir(tmp_path)) == names
     path.unlink()
-    assert "and they come from" in refusal(write_representations, tmp_path / "o.h5ad", data, H)
+    assert "and the rows are from" in refusal(write_representations, tmp_path / "o.h5ad", data, H)

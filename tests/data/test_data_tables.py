@@ -95,12 +95,14 @@ def test_labels_keep_their_kind(save, label, kind):
 
 def test_text_columns_are_refused_by_name_with_a_value(save):
     message = refusal(load_dataset, save(frame()), label="kind")
-    assert "town (holds 'Oslo')" in message and "--drop" in message and "--one-hot" in message and "age" not in message
+    assert (
+        "town (contains 'Oslo')" in message and "--drop" in message and "--one-hot" in message and "age" not in message
+    )
 
 
 def test_the_value_that_makes_a_column_text_is_shown(csv):
     message = refusal(load_dataset, csv("a,b\n1,2\n?,3\n"))
-    assert "1 column that is not numbers: a (holds '?')" in message
+    assert "1 column that is not numbers: a (contains '?')" in message
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,10 @@ def test_the_value_that_makes_a_column_text_is_shown(csv):
         ({"drop": ["town"], "one_hot": ["town"]}, "both drop and one_hot"),
         ({"label": "kind", "drop": ["kind"]}, "both label and drop"),
         ({"label": "kind", "one_hot": ["kind"]}, "both label and one_hot"),
-        ({"label": "kind", "drop": ["age", "town", "height", "well", "code"]}, "no feature left"),
+        (
+            {"label": "kind", "drop": ["age", "town", "height", "well", "code"]},
+            "has no feature, only the label and dropped columns",
+        ),
         ({"drop": ["town", "code", "kind"], "domain": "images"}, "images are uint8"),
         ({"drop": ["town", "code", "kind"], "label": "height"}, "expected classes"),
         ({"drop": ["town", "code", "kind"], "label": "age"}, "20 labeled rows of 20 classes"),
@@ -162,7 +167,7 @@ def test_missing_labels_are_refused_with_their_count(save):
 
 def test_no_rows_and_one_row(save):
     table = frame()[["age", "height"]]
-    assert "has no rows, only the names of 2 columns" in refusal(load_dataset, save(table[:0]))
+    assert "has no rows, only a header line with 2 columns" in refusal(load_dataset, save(table[:0]))
     assert "n_samples=1" in refusal(load_dataset, save(table[:1]))
 
 
@@ -225,7 +230,7 @@ def test_a_later_file_with_an_unseen_category(save):
 def test_a_later_file_with_text_or_gaps_in_a_column(save):
     schema = load_dataset(save(frame()[["age", "height"]])).schema
     text = pd.DataFrame({"age": ["old", "new"], "height": [1.0, 2.0]})
-    assert "age (holds 'old')" in refusal(load_dataset, save(text, "later"), schema=schema)
+    assert "age (contains 'old')" in refusal(load_dataset, save(text, "later"), schema=schema)
     gap = pd.DataFrame({"age": [1.0, None], "height": [1.0, 2.0]})
     assert "1 missing value (NaN) in 1 column: age" in refusal(load_dataset, save(gap, "later"), schema=schema)
 
@@ -234,7 +239,7 @@ def test_a_table_for_a_run_fitted_on_arrays(save, tmp_path):
     np.save(tmp_path / "a.npy", np.ones((3, 2)) * [[1], [2], [3]])
     schema = load_dataset(tmp_path / "a.npy").schema
     assert load_dataset(save(frame()[["age", "height", "kind"]]), schema=schema, label="kind").x.shape == (ROWS, 2)
-    assert "has 1 feature a row" in refusal(load_dataset, save(frame()[["age"]]), schema=schema)
+    assert "has 1 feature per row" in refusal(load_dataset, save(frame()[["age"]]), schema=schema)
 
 
 # --- csv as it comes
@@ -260,15 +265,15 @@ def test_a_byte_order_mark_is_no_part_of_a_name(csv):
     [
         ("", "is empty"),
         ("\n\n", "is empty"),
-        ("a,b\n", "no rows, only the names of 2 columns"),
-        ("a,b,a\n1,2,3\n4,5,6\n", "columns of the same name: a;"),
+        ("a,b\n", "no rows, only a header line with 2 columns"),
+        ("a,b,a\n1,2,3\n4,5,6\n", "columns with equal names: a;"),
         ("a,b\n1,2,3\n4,5,6\n", "more fields than the header line"),
         ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
         ("a,b\n1,2\n3\n", "1 missing value (NaN) in 1 column: b"),
-        ("a;b\n1;2\n3;4\n", "separated by ';', expected ','"),
+        ("a;b\n1;2\n3;4\n", "has the separator ';', expected ','"),
         ('a,b\n1,"2\n3,4\n', "is it damaged"),
         ("a,b\n1,2\n".encode("utf-16"), "table in UTF-8"),
-        ('"two\nlines",b\nx,2\n', "two lines (holds 'x')"),
+        ('"two\nlines",b\nx,2\n', "two lines (contains 'x')"),
     ],
 )
 def test_csv_refused(csv, text, part):
@@ -308,7 +313,7 @@ def test_parquet_nullable_types_and_lists(tmp_path):
         load_dataset(tmp_path / "a.parquet", impute="median").x, [[1, 1], [np.nan, 2], [3, 3]]
     )
     table.assign(b=[[1], [2], [3]]).to_parquet(tmp_path / "a.parquet")
-    assert "b (holds" in refusal(load_dataset, tmp_path / "a.parquet", impute="median")
+    assert "b (contains" in refusal(load_dataset, tmp_path / "a.parquet", impute="median")
     message = refusal(load_dataset, tmp_path / "a.parquet", impute="median", one_hot=["b"])
     assert "cannot be one-hot encoded" in message
 
@@ -318,7 +323,7 @@ def test_parquet_with_one_name_twice(tmp_path):
     from pyarrow import parquet
 
     parquet.write_table(pa.table([[1, 2], [3, 4]], names=["a", "a"]), tmp_path / "a.parquet")
-    assert "same name: a" in refusal(load_dataset, tmp_path / "a.parquet")
+    assert "equal names: a" in refusal(load_dataset, tmp_path / "a.parquet")
 
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):

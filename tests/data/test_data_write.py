@@ -89,8 +89,8 @@ def test_the_prefix_names_arrays_in_capitals(data, tmp_path):
         ("none/o.npz", H, "does not exist; create it first"),
         ("in.npz", H, "it is a folder"),
         ("o.npz", H[:5], "5 representations for 20 rows"),
-        ("o.h5ad", H, "a copy of the .h5ad file that the rows come from, and they come from"),
-        ("o.csv", H[:, None], "shape (20, 1, 4), a table takes (n, d)"),
+        ("o.h5ad", H, "is written as a copy of the .h5ad file of the rows"),
+        ("o.csv", H[:, None], "shape (20, 1, 4), a table needs (n, d)"),
     ],
 )
 def test_refused_and_nothing_written(data, tmp_path, name, rows, part):

@@ -64,11 +64,11 @@ def test_the_channel_of_small_images_tells_crops_apart():
         (np.random.rand(4, 28, 28), {}, "multiply values of 0 to 1 by 255 and cast"),  # noqa: NPY002
         (np.random.rand(4, 28, 28), {"domain": "images"}, "multiply values of 0 to 1 by 255"),  # noqa: NPY002
         (np.zeros((4, 28, 28, 4), np.uint8), {}, "leave out the alpha channel"),
-        (np.zeros((4, 3, 3), np.uint8), {}, "the sides are at least 4 pixels"),
+        (np.zeros((4, 3, 3), np.uint8), {}, "must have at least 4 pixels"),
         (np.zeros((4, 28, 28), np.uint8), {"crop_stride": 40}, "the family has 1 transformation"),
         (np.zeros((4, 28, 28), np.uint8), {"crop_scales": ()}, "the family has 0 transformations"),
         (np.zeros((4, 1), np.float32), {}, "the rows have 1 feature, expected at least 2"),
-        (["ACGT", ""], {}, "is an empty text"),
+        (["ACGT", ""], {}, "is an empty string"),
         (np.zeros((1, 28, 28), np.uint8), {}, "expected at least 2"),
     ],
 )
@@ -79,11 +79,19 @@ def test_what_cannot_be_learned_from_is_refused(x, options, said):
 @pytest.mark.parametrize(
     ("domain", "options", "said"),
     [
-        ("vectors", {"crop_size": 9}, "crop_size is of the crops of images, and has no use with vectors: leave it out"),
-        ("images", {"masks": 9}, "masks is of the masks of vectors, and has no use with images"),
-        ("dna", {"mask_fraction": 0.2}, "mask_fraction is of the masks of vectors, and has no use with dna"),
-        ("vectors", {"window_fraction": 0.2}, "window_fraction is of the windows of DNA, and has no use with vectors"),
-        ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "has no use with a family of your own"),
+        (
+            "vectors",
+            {"crop_size": 9},
+            "crop_size is of the crops of images, and has no effect with vectors: leave it out",
+        ),
+        ("images", {"masks": 9}, "masks is of the masks of vectors, and has no effect with images"),
+        ("dna", {"mask_fraction": 0.2}, "mask_fraction is of the masks of vectors, and has no effect with dna"),
+        (
+            "vectors",
+            {"window_fraction": 0.2},
+            "window_fraction is of the windows of DNA, and has no effect with vectors",
+        ),
+        ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "has no effect with a family of your own"),
         ("vectors", {"temperature": 0.2}, "crl-tac has beta, one over a temperature"),
         (
             "images",

@@ -138,12 +138,17 @@ def test_lists_of_images_are_images():
         model = Contrastive(**TINY).fit(given)
         assert model.fitted_["domain"] == "images" and np.array_equal(model.transform(given), expected)
         assert model.views(given, 1).shape == (12, 1, 12, 12, 3)
-    assert "several shapes" in refusal(Contrastive().fit, [x[0], x[0, :8]])
+    assert "different shapes" in refusal(Contrastive().fit, [x[0], x[0, :8]])
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("ACGT", "one text, expected a list"), (["ACGT", None], "None"), (["ACGT", ""], "empty"), (["ACGT", "ACXT"], "X")],
+    [
+        ("ACGT", "a single string, expected a list"),
+        (["ACGT", None], "None"),
+        (["ACGT", ""], "empty"),
+        (["ACGT", "ACXT"], "X"),
+    ],
 )
 def test_texts_that_are_no_dna_get_one_line(given, said):
     assert said in refusal(Contrastive().fit, given)

@@ -46,7 +46,7 @@ def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> Non
             if getattr(options, name) == getattr(defaults, name) or (entry.serves(domain.name) and not custom):
                 continue
             where = "a family of your own" if custom else domain.name
-            raise InputError(f"{name} is of the {entry.trait('noun')}, and has no use with {where}: leave it out")
+            raise InputError(f"{name} is of the {entry.trait('noun')}, and has no effect with {where}: leave it out")
     if options.temperature is not None:
         raise InputError(
             f"temperature is {options.temperature:g}, and crl-tac has beta, one over a temperature: give that"
