@@ -5,7 +5,7 @@ import torch
 from framework_cases import B, build, pair, trainable
 from torch import nn
 
-from viewsmith.frameworks import BarlowTwins, barlow_twins
+from viewsmith.frameworks import BarlowTwins, FrameworkContext, barlow_twins
 
 
 def slow_barlow_twins(framework, batch, weight):
@@ -53,3 +53,17 @@ def test_scale_and_shift_of_the_projections_change_nothing():
         last.bias += 7
         # At a spread of 50 the 1e-5 beside the variance is nothing; at the spread of before it is little.
         torch.testing.assert_close(framework(batch), before, rtol=0.02, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("published", "widths", "expected"), [(True, [8192, 8192, 8192], 0.0051), (False, [512, 512, 128], 0.08)]
+)
+def test_heads_and_off_diagonal_weight_suit_the_encoder(published, widths, expected):
+    with torch.device("meta"):
+        built = BarlowTwins.build(FrameworkContext(nn.Identity(), 16, published))
+        own = BarlowTwins.build(
+            FrameworkContext(nn.Identity(), 16, published), off_diagonal_weight=2, projector_dims=(8, 4)
+        )
+    assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
+    assert [m.out_features for m in own.head if isinstance(m, nn.Linear)] == [8, 8, 4]
+    assert (built.off_diagonal_weight, own.off_diagonal_weight) == (expected, 2)

@@ -8,7 +8,7 @@ from framework_cases import B, assert_value_and_gradient, build, pair, trainable
 from torch import nn
 
 from viewsmith.core.random import stream
-from viewsmith.frameworks import LeJEPA, lejepa
+from viewsmith.frameworks import FrameworkContext, LeJEPA, lejepa
 from viewsmith.losses import random_directions
 from viewsmith.views import Pair
 
@@ -125,3 +125,15 @@ def test_published_settings():
     assert len(head) == 7 and [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True, True]
     framework = LeJEPA(nn.Identity(), head)
     assert (framework.sigreg_weight, framework.n_slices, framework.n_knots) == (0.05, 1024, 17)
+
+
+@pytest.mark.parametrize(
+    ("published", "widths", "expected"), [(True, [2048, 2048, 128], 1024), (False, [512, 512, 64], 256)]
+)
+def test_heads_and_n_slices_suit_the_encoder(published, widths, expected):
+    with torch.device("meta"):
+        context = FrameworkContext(nn.Identity(), 16, published)
+        built, own = LeJEPA.build(context), LeJEPA.build(context, n_slices=2, projector_dims=(8, 4))
+    assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
+    assert [m.out_features for m in own.head if isinstance(m, nn.Linear)] == [8, 8, 4]
+    assert (built.n_slices, own.n_slices) == (expected, 2)

@@ -5,7 +5,7 @@ import torch
 from framework_cases import B, assert_value_and_gradient, build, pair
 from torch import nn
 
-from viewsmith.frameworks import VICReg, vicreg
+from viewsmith.frameworks import FrameworkContext, VICReg, vicreg
 
 
 def slow_vicreg(framework, batch, invariance=25.0, variance=25.0, covariance=1.0):
@@ -66,3 +66,15 @@ def test_training_spreads_and_decorrelates_the_features():
         optimizer.step()
     spread, off_diagonal = correlations()
     assert spread.min() > 0.9 and off_diagonal < 0.25
+
+
+@pytest.mark.parametrize(
+    ("published", "widths", "expected"), [(True, [8192, 8192, 8192], 1.0), (False, [512, 512, 512], 4.0)]
+)
+def test_heads_and_covariance_weight_suit_the_encoder(published, widths, expected):
+    with torch.device("meta"):
+        context = FrameworkContext(nn.Identity(), 16, published)
+        built, own = VICReg.build(context), VICReg.build(context, covariance_weight=2, projector_dims=(8, 4))
+    assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
+    assert [m.out_features for m in own.head if isinstance(m, nn.Linear)] == [8, 8, 4]
+    assert (built.covariance_weight, own.covariance_weight) == (expected, 2)

@@ -56,11 +56,17 @@ class BarlowTwins(Framework):
         cls,
         context: FrameworkContext,
         *,
-        off_diagonal_weight: float = 0.0051,
+        off_diagonal_weight: float | None = None,
         projector_dims: tuple[int, ...] | None = None,
     ) -> BarlowTwins:
-        """Barlow Twins with its head."""
-        dims = context.dims("projector_dims", projector_dims, (512, 512))
+        """Barlow Twins with its head; .0051 as `off_diagonal_weight` where the head has its published size, else .08.
+
+        A feature has fewer others to differ from in a narrow head, so that the published weight leaves it redundant. A
+        small head is no wider than usual batches: correlations of more features than samples are mostly noise.
+        """
+        if off_diagonal_weight is None:
+            off_diagonal_weight = 0.0051 if context.published else 0.08
+        dims = context.dims("projector_dims", projector_dims, (512, 128))
         head = context.wrap(projector(context.n_components, **dims))
         return cls(context.encoder, head, off_diagonal_weight=off_diagonal_weight)
 

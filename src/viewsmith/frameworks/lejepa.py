@@ -85,7 +85,7 @@ class LeJEPA(Framework):
         check(n_knots >= 2, "n_knots", n_knots, "at least 2")
         self.encoder, self.head = encoder, head
         self.sigreg_weight, self.n_slices, self.n_knots = sigreg_weight, n_slices, n_knots
-        first = int(torch.randint(2**62, ())) if seed is None else seed
+        first = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
         self.register_buffer("stream", torch.tensor([first, 0]))
 
     @classmethod

@@ -73,10 +73,15 @@ class VICReg(Framework):
         *,
         invariance_weight: float = 25.0,
         variance_weight: float = 25.0,
-        covariance_weight: float = 1.0,
+        covariance_weight: float | None = None,
         projector_dims: tuple[int, ...] | None = None,
     ) -> VICReg:
-        """VICReg with its head."""
+        """VICReg with its head; 1 as `covariance_weight` where the head has its published size, 4 where it is smaller.
+
+        A feature has fewer others to differ from in a narrow head, so that the published weight leaves it redundant.
+        """
+        if covariance_weight is None:
+            covariance_weight = 1.0 if context.published else 4.0
         dims = context.dims("projector_dims", projector_dims, (512, 512))
         return cls(
             context.encoder,
