@@ -69,7 +69,9 @@ def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None) -> N
         }
         append(row, path)
         note = result.get("error") or f"{row['seconds_cell']:.0f} s"
-        print(f"[{len(done(path))} of {len(cells)}] {cell.dataset} {cell.method} seed {cell.seed}: {note}", flush=True)
+        have = done(path)
+        count = sum(other.key in have for other in cells)
+        print(f"[{count} of {len(cells)}] {cell.dataset} {cell.method} seed {cell.seed}: {note}", flush=True)
     print(progress(cells, path))
 
 
