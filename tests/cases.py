@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,10 +17,12 @@ def covering(cases: Iterable[Sequence[Any]], *axes: tuple[int, ...]) -> list[Any
     ----------
     cases : iterable of sequences
     *axes : tuple of int
-        Places in a case, ``(0,)`` or ``(0, 2)``, whose values together are to be seen in a quick run. Cases are taken
-        greedily, first those that show the most at once, in a fixed random order that mixes the other places' values.
+        Places in a case, ``(0,)`` or ``(0, 2)``, whose values together are to be seen in a quick run; every two places
+        unless given. Cases are taken greedily, first those that show the most at once, in a fixed random order that
+        mixes the values of the other places.
     """
     cases = [tuple(case) for case in cases]
+    axes = axes or tuple(itertools.combinations(range(len(cases[0])), 2))
     shown = [{(axis, *(repr(case[at]) for at in axis)) for axis in axes} for case in cases]
     missing = set().union(*shown)
     quick = set()

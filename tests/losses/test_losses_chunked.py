@@ -1,10 +1,13 @@
 """Losses made in parts: equal to the whole, and never a matrix of the batch with itself."""
 
+import itertools
+
 import pytest
 import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cases import covering
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.losses import moco_info_nce, nt_xent, soft_contrastive
 from viewsmith.losses.numerics import chunked
@@ -51,13 +54,17 @@ def ids_of(kind, rows):
     return {"none": None, "same": (first, first), "other": (first, first.roll(2))}[kind]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("ids", ["none", "same", "other"])
-@pytest.mark.parametrize("negatives", ["all", "cross"])
-@pytest.mark.parametrize(("kernel", "temperature"), [("cosine", 0.2), ("cauchy", 1.0), ("cauchy", 0.4)])
-@pytest.mark.parametrize(("rows", "tile"), [(7, 3), (8, 4), (5, 64), (300, 256)])
-@pytest.mark.parametrize("kept", [0, 10**6], ids=["made again", "kept"])
-def test_chunked_is_plain(rows, tile, kernel, temperature, negatives, ids, dtype, kept, monkeypatch):
+SIZES = ((7, 3), (8, 4), (5, 64), (300, 256))
+KERNELS = (("cosine", 0.2), ("cauchy", 1.0), ("cauchy", 0.4))
+DTYPES = (torch.float64, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "negatives", "ids", "dtype", "kept"),
+    covering(itertools.product(SIZES, KERNELS, ("all", "cross"), ("none", "same", "other"), DTYPES, (0, 10**6))),
+)
+def test_chunked_is_plain(size, kernel, negatives, ids, dtype, kept, monkeypatch):
+    (rows, tile), (kernel, temperature) = size, kernel
     monkeypatch.setattr(chunked, "TILE_CPU", tile)
     monkeypatch.setattr(chunked, "MAX_STORED", kept)
     z = leaves(rows, dtype=dtype)
