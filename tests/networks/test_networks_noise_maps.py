@@ -1,11 +1,13 @@
 """Networks from samples to maps of their size."""
 
 import copy
+import itertools
 
 import pytest
 import torch
 from torch import nn
 
+from cases import covering
 from viewsmith.networks import (
     CropCNN,
     LowResolutionMap,
@@ -60,8 +62,9 @@ def images(n, height, width, seed=0):
     return torch.randn(n, 3, height, width, generator=torch.Generator().manual_seed(seed))
 
 
-@every_map
-@pytest.mark.parametrize("size", [(8, 8), (9, 13), (30, 21)])
+@pytest.mark.parametrize(
+    ("name", "size"), covering(itertools.product(IMAGE_MAPS, [(8, 8), (9, 13), (30, 21)]), (0,), (1,))
+)
 def test_maps_have_the_size_of_the_images(name, size):
     x = images(2, *size)
     for outputs in (1, 6):
