@@ -299,4 +299,4 @@ def test_writing_refused_and_nothing_left(save, tmp_path, monkeypatch):
         write_representations(path, data, H)
     assert path.read_bytes() == before and sorted(os.listdir(tmp_path)) == names
     path.unlink()
-    assert "and the rows are from" in refusal(write_representations, tmp_path / "o.h5ad", data, H)
+    assert "but the rows are from" in refusal(write_representations, tmp_path / "o.h5ad", data, H)
