@@ -177,7 +177,7 @@ class ImageViews(ViewMaker):
         )
 
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
-        """The views with the parameters `draws`, (N, C, *size), scaled like `x`; see `crop` for N."""
+        """The views with the parameters `draws`, (N, C, height, width), scaled like `x`; see `crop` for N."""
         with torch.autocast(x.device.type, enabled=False):
             y = crop(x, draws.boxes, size, draws.flip)
             if self.recolors:
