@@ -135,6 +135,7 @@ class Trainer:
         self.steps_per_epoch = max(1, len(x) // (self.local_batch * world))
         self._born = self._saved = time.monotonic()
         self._generator = torch.Generator(self.device)
+        self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
         with _global_randomness(derive_seed(self.seed, "global"), self.device), self._signals():
             self.method.prepare(self.x, self.seed)
             self._restored = self._restore() if resume else None
@@ -204,12 +205,12 @@ class Trainer:
         rate = learning_rate(run.spec, batch.progress)
         for group in run.optimizer.param_groups:
             group["lr"] = rate
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+        with self._autocast:
             found = run.step(batch)
         check_result(found, run, batch, self.method)
         losses, logs = found
         loss = (losses if batch.weight is None else batch.weight * losses).mean()
-        run.optimizer.zero_grad(set_to_none=True)
+        run.clear_gradients()
         loss.backward()
         if run.spec.clip is not None:
             nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)

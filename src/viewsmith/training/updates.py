@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +45,11 @@ class RunningUpdate:
     logs: dict[str, Tensor] = field(default_factory=dict)
     count: int = 0
 
+    def clear_gradients(self) -> None:
+        """What ``optimizer.zero_grad(set_to_none=True)`` does, without its profiler hooks."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
         """Add a step to the sums of the epoch; nothing here waits for the device."""
         self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
@@ -82,15 +86,21 @@ def begin(update: Update, method: Method) -> RunningUpdate:
     return RunningUpdate(update.name, update.every, step, parameters, others, spec, make_optimizer(spec, parameters))
 
 
-@contextlib.contextmanager
-def frozen(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
-    """Parameters require no gradient for a while, and require one again afterwards."""
-    for parameter in parameters:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in parameters:
+class frozen:
+    """While it is entered, parameters require no gradient; afterwards they require one again.
+
+    A plain class, because it is entered in every step: a generator would cost more than the step of a small method.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.parameters = parameters
+
+    def __enter__(self) -> None:
+        for parameter in self.parameters:
+            parameter.requires_grad_(False)
+
+    def __exit__(self, *error: object) -> None:
+        for parameter in self.parameters:
             parameter.requires_grad_(True)
 
 
