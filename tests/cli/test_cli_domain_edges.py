@@ -8,6 +8,7 @@ import pytest
 import torch
 from cli_tools import call, good
 
+from cases import slow
 from viewsmith import Contrastive
 
 SMALL = ("--epochs", "1", "--batch-size", "8")
@@ -94,7 +95,7 @@ def test_the_configuration_of_a_run_makes_it_again(run, data, tmp_path, name, fr
         assert (tmp_path / "again" / file).read_bytes() == (first / file).read_bytes(), file
 
 
-@pytest.mark.parametrize("method", ["contrastive", "pinda"])
+@pytest.mark.parametrize("method", [slow("contrastive"), slow("pinda")])
 def test_the_published_form_follows_the_domain(data, tmp_path, method):
     good("fit", data / "color.npz", "--out", tmp_path / "run", "--method", method, "--preset", "paper", *SMALL)
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())

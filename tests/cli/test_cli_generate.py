@@ -188,6 +188,7 @@ def test_an_unreadable_view_leaves_the_rest(pictures):
     assert "manifest.csv" in after and all(after[name] == there[name] for name in there)
 
 
+@pytest.mark.slow
 def test_views_and_a_training_seen_by_clip(pictures):
     save_clip(pictures / "clip")
     features = ("--features", f"clip:{pictures / 'clip'}")

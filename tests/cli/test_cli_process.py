@@ -16,6 +16,8 @@ import pytest
 from cli_forked import as_program
 from cli_tools import ENVIRONMENT, MODULE, Result, call, files, good, process
 
+from cases import slow
+
 FIT = ("fit", "digits", "--epochs", 20, "--set", "hidden=64", "--set", "n_components=32", "--out")
 WEIGHTS = "model.safetensors"
 SCRIPT = (str(Path(sys.executable).with_name("viewsmith")),)
@@ -83,6 +85,7 @@ def uninterrupted(tmp_path_factory, forked):
     return run
 
 
+@pytest.mark.slow
 def test_the_script_makes_the_same_run(tmp_path, uninterrupted):
     run = tmp_path / "run"
     result = process(*FIT, run, program=SCRIPT)
@@ -98,7 +101,7 @@ def test_the_script_and_the_module_do_the_same():
         assert one == other and one.code == code and one.out + one.err
 
 
-@pytest.mark.parametrize("epochs", [3, 12])
+@pytest.mark.parametrize("epochs", [3, slow(12)])
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, uninterrupted, stopped, forked, epochs):
     run = tmp_path / "run"
     code, out, _ = stopped(signal.SIGKILL, epochs, *FIT, run)

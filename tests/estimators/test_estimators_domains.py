@@ -101,7 +101,7 @@ def test_head_widths_that_a_framework_cannot_take_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("domain", "encoder"), [slow(d, e) if e == "resnet50" else (d, e) for d in ENCODERS for e in ENCODERS[d]]
+    ("domain", "encoder"), [slow(d, e) if e.startswith("resnet") else (d, e) for d in ENCODERS for e in ENCODERS[d]]
 )
 def test_every_encoder_trains_saves_and_loads(domain, encoder, tmp_path):
     x = images(8, (24, 24, 3)) if domain == "images" else DATA[domain]()[:8]
@@ -116,14 +116,17 @@ def test_every_encoder_trains_saves_and_loads(domain, encoder, tmp_path):
 
 
 MADE_BY = [
-    ("vectors", "mlp"), ("images", "low-resolution"), ("images", "unet"), ("images", "resnet18"), ("images", "shared"),
+    ("vectors", "mlp"), ("images", "low-resolution"), ("images", "unet"), ("images", "shared"),
     ("dna", "sequence"), ("dna", "shared"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("domain", "generator", "level"),
-    covering([(*made, level) for made in MADE_BY for level in ("fixed", "free")], (0, 1), (0, 2)),
+    [
+        *covering([(*made, level) for made in MADE_BY for level in ("fixed", "free")], (0, 1), (0, 2)),
+        slow("images", "resnet18", "fixed"),
+    ],
 )
 def test_every_generator_of_noise(domain, generator, level, tmp_path):
     x = DATA[domain]()
@@ -213,6 +216,7 @@ def test_a_module_that_does_not_fit_is_refused(module):
     assert type(module).__name__ in said
 
 
+@pytest.mark.slow
 def test_weights_to_start_from(tmp_path):
     from safetensors.torch import save_file
 

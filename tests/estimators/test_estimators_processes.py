@@ -7,6 +7,7 @@ import pytest
 from estimator_processes import fit
 
 import viewsmith
+from cases import slow
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def group(in_pair, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["contrastive", "pinda", "metaug", "crl-tac"])
+@pytest.mark.parametrize("name", ["contrastive", slow("pinda"), "metaug", slow("crl-tac")])
 def test_a_run_of_two_processes_stops_and_goes_on(group, tmp_path, wine, name):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole)

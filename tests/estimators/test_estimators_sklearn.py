@@ -21,12 +21,22 @@ TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), 
 SMALL = {"pinda": {"generator_hidden": (4,)}, "crl-tac": {"masks": 4}, "diffaug": {"map_hidden": (4,)}}
 
 
+CHECKED = {
+    name: cls(**TINY | {"epochs": 1, "hidden": (4,)} | SMALL.get(name, {})) for name, cls in estimators().items()
+}
+
+
 # All of them; one, check_array_api_input, skips itself unless SCIPY_ARRAY_API=1 was set before SciPy was imported (it
 # passes then).
-@parametrize_with_checks(
-    [cls(**TINY | {"epochs": 1, "hidden": (4,)} | SMALL.get(name, {})) for name, cls in estimators().items()]
-)
+@parametrize_with_checks([CHECKED["contrastive"]])
 def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+# What they check is shared by all methods, but for the names and the data of their own steps.
+@pytest.mark.slow
+@parametrize_with_checks([model for name, model in CHECKED.items() if name != "contrastive"])
+def test_scikit_learns_checks_of_other_methods(estimator, check):
     check(estimator)
 
 

@@ -46,8 +46,11 @@ def run(*arguments: str | Path, folders: tuple[Path, ...] = ()) -> subprocess.Co
     return subprocess.run(command, capture_output=True, text=True, env=environment(*folders), timeout=300)
 
 
-def work(name: str, *arguments: str | Path, folders: tuple[Path, ...] = ()) -> dict:
-    """What a function of plugin_work.py returns in a process of its own."""
-    result = run(HERE / "plugin_work.py", name, *arguments, folders=folders)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
+def do(name: str, arguments: tuple[Path, ...], folders: tuple[Path, ...], out: Path) -> None:
+    """Call a function of plugin_work.py in this process, which finds the packages of these folders."""
+    sys.path[:0] = [*map(str, folders), str(HERE.parent / "cli")]
+    import plugin_work
+    import torch
+
+    torch.set_num_threads(1)
+    out.write_text(json.dumps(getattr(plugin_work, name)(*arguments)))

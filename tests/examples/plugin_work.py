@@ -1,8 +1,7 @@
-"""What the tests of the plug-in do in a process of their own: ``plugin_work.py NAME ARGUMENTS`` prints JSON."""
+"""What the tests of the plug-in do in a process of their own; every function returns what JSON can hold."""
 
 import dataclasses
 import json
-import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -103,9 +102,11 @@ def in_python(folder):
             np.array_equal(loaded.transform(x), model.transform(x)) and np.array_equal(loaded.views(x), model.views(x))
         )
 
-    @register("view maker", "two words", help="an option of the name of a framework's", domains="vectors")
     def _two_words(context, *, uniformity: float = 1.0):
         return Drift()
+
+    _two_words.__module__ = "__main__"  # as if a script had registered it
+    register("view maker", "two words", help="an option of the name of a framework's", domains="vectors")(_two_words)
 
     spaced = viewsmith.Contrastive(view_maker="two words", **TINY).fit(x)
     spaced.save(folder / "spaced")
@@ -206,7 +207,3 @@ def broken():
     """Commands beside a plug-in that cannot be imported."""
     with warnings.catch_warnings(record=True):
         return {"methods": told("methods"), "unknown": told("fit", "wine", "--framework", "nothing", "--out", "no")}
-
-
-if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))

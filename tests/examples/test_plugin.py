@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from plugin_tools import PLUGIN, install, run, work
+from plugin_tools import PLUGIN, do, install, run
 
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.saving import check_packages
@@ -25,13 +25,28 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def commands(installed, runs):
+def work(processes, tmp_path_factory):
+    """What a function of plugin_work.py returns in a process of its own, which need not load torch anew."""
+
+    def call(name, *arguments, folders=()):
+        out = tmp_path_factory.mktemp("work") / "out.json"
+        process = processes.Process(target=do, args=(name, arguments, folders, out))
+        process.start()
+        process.join(300)
+        assert process.exitcode == 0
+        return json.loads(out.read_text())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def commands(work, installed, runs):
     """What commands printed and left behind."""
     return work("commands", runs, folders=(installed,))
 
 
 @pytest.fixture(scope="module")
-def in_python(installed, runs):
+def in_python(work, installed, runs):
     """What the same parts did in Python."""
     return work("in_python", runs, folders=(installed,))
 
@@ -122,7 +137,7 @@ def test_python_refuses_in_a_line(in_python):
     assert "the method 'denoising' is for vectors, and the data are images" in in_python["images"]
 
 
-def test_without_it_a_run_says_what_is_missing(commands, in_python, runs):
+def test_without_it_a_run_says_what_is_missing(work, commands, in_python, runs):
     found = work("without", runs)
     for name, part in (("run", "view maker 'drift'"), ("denoising", "method 'denoising'")):
         expected = f"the {part}, which is of the package '{PACKAGE}', which is not installed here: install it"
@@ -137,7 +152,7 @@ def test_without_it_a_run_says_what_is_missing(commands, in_python, runs):
 
 
 @pytest.mark.slow
-def test_a_domain_of_ones_own(tmp_path):
+def test_a_domain_of_ones_own(work, tmp_path):
     found = work("domain", tmp_path)
     assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
     assert "there are no transformations for spectra" in found["crl-tac"]
@@ -146,7 +161,7 @@ def test_a_domain_of_ones_own(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_plug_in_that_cannot_be_imported_is_skipped(tmp_path):
+def test_a_plug_in_that_cannot_be_imported_is_skipped(work, tmp_path):
     broken = install(tmp_path)
     (broken / PACKAGE / "drift.py").write_text("import no_such_package\n")
     found = work("broken", folders=(broken,))
