@@ -136,9 +136,9 @@ def _own_pass(x: np.ndarray, epochs: int) -> tuple[GenView, dict[str, Any]]:
         if passes is not None and next(steps) % 6 == 0:
             seen, n = method.quality, len(batch.x)
             assert seen is not None
-            ranks.append(_rank(seen(pair.first, pair.second), seen.passed(passes, n)))
+            ranks.append(_rank(seen(pair.first, pair.second), seen.from_passes(passes, n)))
             slow = seconds(lambda: seen(pair.first, pair.second))
-            times.append((slow, seconds(lambda: seen.passed(passes, n))))
+            times.append((slow, seconds(lambda: seen.from_passes(passes, n))))
         return weigh(method, batch, pair, sources, passes)
 
     with unittest.mock.patch.object(GenViewMethod, "weights", watched):
@@ -154,9 +154,10 @@ def _own_pass(x: np.ndarray, epochs: int) -> tuple[GenView, dict[str, Any]]:
 def _kept(model: GenView, images: np.ndarray, rounds: int) -> dict[str, Any]:
     """Time and ranks of quality cut from kept maps."""
     seen: Any = model.method_.quality
-    rows: Any = model._samples(images)
-    keeping = seconds(lambda: seen.keep([rows]))
-    recipe: Any = image_recipe("simclr", size=32, mean=model.fitted_["pixel_mean"], std=model.fitted_["pixel_scale"])
+    rows: Any = model.samples(images)
+    scaler: Any = model.scaler_
+    keeping = seconds(lambda: seen.cache_maps([rows]))
+    recipe: Any = image_recipe("simclr", size=32, mean=scaler.center.tolist(), std=scaler.scale.tolist())
     index, nowhere = torch.arange(256), torch.zeros(256, dtype=torch.int64)
     ranks, times = [], []
     for round_ in range(rounds):
@@ -164,7 +165,7 @@ def _kept(model: GenView, images: np.ndarray, rounds: int) -> dict[str, Any]:
         pair = recipe.pair(Pair(x, x), generator=torch.Generator().manual_seed(round_))
         full = seen(pair.first, pair.second)
         bare = seen(*(crop(x, each.boxes * 32, flip=each.flip) for each in pair.crops))
-        q = seen.cached(index, (nowhere, nowhere), pair.crops)
+        q = seen.from_cached_maps(index, (nowhere, nowhere), pair.crops)
         ranks.append((_rank(full, q), _rank(bare, q), _rank(full, bare)))
         times.append(_both(seen, pair, index, nowhere))
     return {
@@ -180,7 +181,7 @@ def _kept(model: GenView, images: np.ndarray, rounds: int) -> dict[str, Any]:
 
 def _both(seen: ViewQuality, pair: Any, index: torch.Tensor, nowhere: torch.Tensor) -> tuple[float, float]:
     slow = seconds(lambda: seen(pair.first, pair.second))
-    return slow, seconds(lambda: seen.cached(index, (nowhere, nowhere), pair.crops))
+    return slow, seconds(lambda: seen.from_cached_maps(index, (nowhere, nowhere), pair.crops))
 
 
 def _rank(q: torch.Tensor, other: torch.Tensor) -> float:
@@ -197,13 +198,13 @@ def generator(name: str, quick: bool) -> dict[str, Any]:
     model = DiffAug(phases="AB", epochs=epochs, generator_epochs=epochs, random_state=0)
     training = seconds(lambda: model.fit(x)) * 300 / (epochs * max(1, len(x) // 256))
     made: Any = model.method_.generated
-    rows = model._samples(x)
+    rows = model.samples(x)
 
     def views() -> None:
         with torch.no_grad():
             strength = level_to_strength(torch.arange(len(rows)) % 5 * 100)
             for part in torch.arange(len(rows)).split(256):
-                made.make(rows[part], None, torch.Generator().manual_seed(0), strength[part])
+                made.generate(rows[part], None, torch.Generator().manual_seed(0), strength[part])
 
     taken = seconds(views)
     return {

@@ -37,6 +37,13 @@ def test_quick_runs_and_writes_nothing(name, results, capsys):
     assert list(results.iterdir()) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "parts"), [("genview_cost", ["quality", "shares", "letter"]), ("diffaug_cost", [])])
+def test_quick_runs_on_real_data(name, parts, results, data_dir):
+    importlib.import_module(f"benchmarks.speed.{name}").main([*parts, "--quick"])
+    assert list(results.iterdir()) == []
+
+
 def test_work_goes_in_turn_and_the_first_rounds_do_not_count():
     ticks, calls = iter(range(1000)), []
     works = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
