@@ -120,7 +120,7 @@ def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dic
 
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:
-        raise InputError(f"preset is {name!r}, expected {' or '.join(known)}")
+        raise InputError(f"unknown preset {name!r}: expected {' or '.join(known)}")
     if domain is None:
         return {}
     full_name = name + domain_of(domain).preset_suffix
