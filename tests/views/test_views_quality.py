@@ -165,12 +165,12 @@ def test_kept_maps_give_the_quality_of_enlarged_quarters():
 def test_kept_maps_are_cut_as_the_views_are():
     quality, _ = kept()
     index, nowhere = torch.arange(4), torch.zeros(4, dtype=torch.int64)
-    # The lower right quarter, mirrored, of a map that is laid out by hand.
+    # The lower right quarter of the map, mirrored for two of the rows.
     flip = [False, True, False, True]
     by_hand = quality.cached_maps[0][:4, :, 8:, 8:].float()
     by_hand = torch.where(torch.tensor(flip)[:, None, None, None], by_hand.flip(3), by_hand).flatten(2).mT
     pools = attention_pools(by_hand, foreground_map(by_hand, torch.eye(8)[0]))
-    # Of the whole image, four patches of the kept map make one.
+    # For a crop of the whole image, each patch is the mean of four patches of the kept map.
     mean = nn.functional.avg_pool2d(quality.cached_maps[0][:4].float(), 2).flatten(2).mT
     other = attention_pools(mean, foreground_map(mean, torch.eye(8)[0]))
     whole = crop_boxes([[0.0, 0.0, 1.0, 1.0]] * 4)
