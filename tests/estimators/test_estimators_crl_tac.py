@@ -62,7 +62,7 @@ def test_no_limit_and_a_limit_on_the_effective_number():
 def test_no_more_transformations_can_be_held_than_there_are():
     assert CRLTAC(**TINY, masks=4, effective_target=4).fit(vectors()).method_.effective_target == 4
     said = refusal(CRLTAC(**TINY, masks=4, effective_target=4.5).fit, vectors())
-    assert said == "effective_target is 4.5, expected at most 4, the number of transformations"
+    assert said == "effective_target is 4.5, expected at most 4, the number of transformations: lower it"
 
 
 def test_a_biased_encoder_is_centered_unless_told_otherwise():
@@ -356,7 +356,7 @@ def test_channels_that_do_not_fit_are_refused(runs):
     assert "is a run of contrastive, which has no augmentation channel" in said(vectors(), "other")
     whole = nn.Sequential(nn.Flatten(), nn.Linear(28 * 32, 5))
     assert "the encoder Sequential fails on samples of shape (1, 20, 20)" in said(images(), encoder=whole)
-    assert "the crops of the channel have 10 x 10 pixels, and the encoder crl-cnn takes 20" in said(
+    assert "the crops of the channel of images of 28 x 32 pixels have 10 x 10 pixels" in said(
         images(), "small crops", encoder="crl-cnn"
     )
     assert "was trained with 'none': leave scaling out" in said(images(), scaling="standard")
