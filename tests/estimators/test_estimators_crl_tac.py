@@ -365,4 +365,6 @@ def test_channels_that_do_not_fit_are_refused(runs):
     assert "unknown view maker 'chanel:" in (typo := said(images(), maker="chanel:{}")) and "channel:RUN" in typo
     assert "changes the shape of a sample, put it last" in said(images(), maker="channel:{}+noise")
     assert "grid-crop changes the shape of a sample" in said(images(), maker="grid-crop+mixup")
-    assert "the crops of grid-crop have 7 x 7 pixels" in said(np.zeros((8, 10, 10), np.uint8), maker="grid-crop")
+    assert "the crops of grid-crop of images of 10 x 10 pixels have 7 x 7 pixels" in said(
+        np.zeros((8, 10, 10), np.uint8), maker="grid-crop"
+    )

@@ -118,10 +118,6 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         context : dict, optional
             Origin of the data, saved with the run; see `viewsmith.workflows.runs.data_record`.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         InputError
