@@ -21,7 +21,7 @@ def damage(run, name, change):
         ("initial.safetensors", lambda content: content[:1000], ("initial.safetensors is damaged",)),
         ("config.toml", lambda content: content[:200], ("config.toml",)),
         ("config.toml", lambda content: b"\xff\xfe", ("config.toml is damaged",)),
-        ("config.toml", lambda content: b"", ("config.toml", "no model")),
+        ("config.toml", lambda content: b"", ("config.toml", "does not describe a model")),
         ("config.toml", lambda content: content.replace(b'"contrastive"', b'["a"]'), ("damaged",)),
         ("config.toml", lambda content: re.sub(rb"row_shape = \[\s*4", b"row_shape = [5", content), ("does not fit",)),
         ("config.toml", lambda content: content.replace(b"row_shape", b"x"), ("row_shape",)),

@@ -46,16 +46,16 @@ def run(data, tmp_path_factory):
 
 
 REFUSED = [
-    ("tiny.npy", (), "5 x 5 pixels, and the encoder cnn takes 8 x 8"),
-    ("tiny.npy", ("--encoder", "resnet18"), "the encoder resnet18 takes 8 x 8"),
-    ("color.npz", ("--encoder", "crl-cnn"), "the encoder crl-cnn takes 20 x 20"),
+    ("tiny.npy", (), "5 x 5 pixels, but the encoder cnn needs at least 8 x 8"),
+    ("tiny.npy", ("--encoder", "resnet18"), "the encoder resnet18 needs at least 8 x 8"),
+    ("color.npz", ("--encoder", "crl-cnn"), "the encoder crl-cnn needs at least 20 x 20"),
     ("color.npz", ("--encoder", "hyena"), "expected auto, cnn, crl-cnn, resnet18"),
     ("huge.fa", ("--encoder", "hyena"), "at most 1024"),
     ("short.fa", ("--encoder", "resnet18"), "expected auto, cnn, hyena"),
     ("one.fa", (), "expected at least 2"),
-    ("short.fa", ("--preset", "paper"), "has nothing for dna"),
-    ("short.fa", ("--method", "pinda", "--preset", "paper"), "has nothing for dna"),
-    ("color.npz", ("--preset", "paper-images"), "known are paper"),
+    ("short.fa", ("--preset", "paper"), "contrastive has no preset 'paper' for dna"),
+    ("short.fa", ("--method", "pinda", "--preset", "paper"), "pinda has no preset 'paper' for dna"),
+    ("color.npz", ("--preset", "paper-images"), "expected paper"),
     ("color.npz", ("--framework", "moco", "--set", "queue_size=4"), "queue_size is 4"),
     ("color.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),
     ("color.npz", ("--set", "color_strength=9"), "color_strength is '9'"),
@@ -136,13 +136,13 @@ def test_what_hyena_cannot_embed_is_refused_and_nothing_written(run, data, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_with_an_encoder_of_the_users_own(data, tmp_path):
+def test_a_run_with_a_custom_encoder(data, tmp_path):
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 4))
     folder = tmp_path / "run"
     Contrastive(encoder=own, epochs=1, random_state=0).fit(np.load(data / "gray.npy"), run=folder)
     for command in (("embed", "--out", tmp_path / "h.npz"), ("evaluate",), ("views", "--out", tmp_path / "v.npz")):
         result = call(command[0], folder, data / "gray.npy", *command[1:])
-        assert result.refused("a module of the user's own", f"viewsmith.load({str(folder)!r}, encoder=module)")
+        assert result.refused("the encoder of the run", "is custom", f"viewsmith.load({str(folder)!r}, encoder=module)")
         assert "damaged" not in result.err
     assert "no maps and galleries" in good("report", folder).err and (folder / "report.html").exists()
 

@@ -192,7 +192,7 @@ def test_seed_and_impute_come_from_a_file_or_set_too(tmp_path, data):
 def test_the_configuration_of_a_run_makes_the_same_run(tmp_path, runs, data):
     good("fit", "wine", "--method", "pinda", "--out", tmp_path / "a", *EPOCHS, "--seed", 3, "--set", "hidden=16")
     again = ("fit", "wine", "--out", tmp_path / "b", "--config", tmp_path / "a" / "config.toml")
-    assert call(*again, "--method", "contrastive").refused("is of the method 'pinda'", "leave --method out")
+    assert call(*again, "--method", "contrastive").refused("is for the method 'pinda'", "leave --method out")
     good(*again)
     assert model_bytes(tmp_path / "a") == model_bytes(tmp_path / "b")
     assert metrics(tmp_path / "a") == metrics(tmp_path / "b")

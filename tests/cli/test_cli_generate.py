@@ -63,7 +63,7 @@ def test_shards_are_merged(made, data, tmp_path):
     for number, part in enumerate(parts, start=1):
         good("generate", data / "given.npz", "--out", part, *options, "--shard", f"{number}/2")
     result = good("generate", "--merge", parts[0], "--out", tmp_path / "bank")
-    assert "2 of 4 blocks are not there yet" in result.err
+    assert "2 of 4 blocks are missing" in result.err
     result = good("generate", *parts, "--merge", "--out", tmp_path / "bank")
     assert result.out.splitlines() == [str(tmp_path / "bank")] and result.err == ""
     assert contents(tmp_path / "bank") == contents(made)
@@ -72,9 +72,9 @@ def test_shards_are_merged(made, data, tmp_path):
 def test_merges_that_are_refused(made, data, tmp_path):
     out = ("--out", tmp_path / "bank")
     merge = ("generate", "--merge", made)
-    assert call(*merge, *out, "--seed", 0).refused("--seed is given beside --merge")
+    assert call(*merge, *out, "--seed", 0).refused("--seed has no effect with --merge")
     assert call(*merge, tmp_path / "none", *out).refused("no view cache at")
-    assert call("generate", made, made, *out).refused("2 names of data", "--merge")
+    assert call("generate", made, made, *out).refused("got 2 data sets", "--merge")
     options = ("--run", made / "generator", "--batch-size", 8, "--seed", 5)
     good("generate", data / "given.npz", "--out", tmp_path / "other", *options)
     assert call(*merge, tmp_path / "other", *out).refused("different view caches", "seed is 0 there, 5 now")
@@ -88,7 +88,7 @@ def test_merges_that_are_refused(made, data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--scheduler", "dpm"), "takes no scheduler"),
+        (("--scheduler", "dpm"), "has no option scheduler"),
         (("--shard", "3/2"), "expected i/n"),
         (("--noise", "constant:900"), "expected adaptive, random or constant:L"),
         (("--generator", "unclip"), "unclip needs weights"),
@@ -145,7 +145,7 @@ def test_a_disk_that_fills_up_in_between(made, data, tmp_path, monkeypatch):
     command = ("generate", data / "given.npz", "--out", out, "--run", made / "generator", "--batch-size", 8)
     with monkeypatch.context() as patch:
         patch.setattr(banks, "save_tensors", full)
-        assert call(*command).refused(f"no space left to write {out}", "what was there before is intact")
+        assert call(*command).refused(f"no space left to write {out}", "existing files are unchanged")
     there = files(out)
     assert {name for name in there if name.startswith("blocks")} == {f"blocks/00000{k}.safetensors" for k in (0, 1)}
     good(*command)
@@ -195,7 +195,7 @@ def test_views_and_a_training_seen_by_clip(pictures):
     generator = ("--generator", f"folder:{pictures / 'given'}")
     command = ("generate", pictures / "images", "--out", pictures / "bank", *generator)
     assert good(*command, *features).err == ""
-    assert call(*command).refused() and call(*command, "--features", "clip").refused("features of clip need weights")
+    assert call(*command).refused() and call(*command, "--features", "clip").refused("which needs weights")
     run, genview = pictures / "run", ("--method", "genview", "--view-cache", pictures / "bank", "--epochs", 2)
     fit = ("fit", pictures / "images", *genview, *features, "--out", run)
     good(*fit, "--minutes", 1e-9)
@@ -226,7 +226,7 @@ def test_views_of_a_bank_of_resized_images(pictures):
     assert call("views", pictures / "bank", pictures / "images", "--image-size", 20, *out).refused("of other rows")
     assert call("views", pictures / "bank", pictures / "images", *out).refused("--image-size")
     good("fit", *command, "--epochs", 1, "--out", pictures / "run")
-    assert call("views", pictures / "run", *command, *out).refused("--image-size is given for a run")
+    assert call("views", pictures / "run", *command, *out).refused("--image-size has no effect for a run")
     good("views", pictures / "run", pictures / "images", *out)
 
 
@@ -257,7 +257,7 @@ def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     assert "Generated views" in page and "noise level 400" in page and "quality" in page
     shutil.move(made, tmp_path / "elsewhere")
     result = good("views", run, data / "given.npz", "--n", 2, *out)
-    assert "warning: no view cache of these rows" in result.err and "fixed views are made" in result.err
+    assert "warning: no view cache of these rows" in result.err and "using fixed views" in result.err
     good("report", run)
     assert "noise level 400" not in (run / "report.html").read_text(encoding="utf-8")
     shutil.move(tmp_path / "elsewhere", made)
@@ -278,12 +278,12 @@ def test_views_of_a_bank(made, data, tmp_path):
     (tmp_path / "views.npz").unlink()
     assert call("views", made, data / "x.npz", *out).refused("is of other rows")
     assert call("views", made, data / "given.npz", "--n", 2, *out).refused("has 1")
-    assert call("views", made, data / "given.npz", "--seed", 1, *out).refused("--seed is given for a view cache")
+    assert call("views", made, data / "given.npz", "--seed", 1, *out).refused("--seed has no effect for a view cache")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_banks_that_do_not_fit_the_data(made, data, tmp_path):
     result = call("fit", data / "x.npz", "--method", "genview", "--view-cache", made, "--out", tmp_path / "run")
-    assert result.refused("views of 30 rows, and 40 are given") and not (tmp_path / "run").exists()
+    assert result.refused("views of 30 rows, but X has 40") and not (tmp_path / "run").exists()
     result = call("fit", data / "x.npz", "--view-cache", made, "--out", tmp_path / "run")
     assert result.refused("has no option 'view_cache'")

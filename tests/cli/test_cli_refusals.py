@@ -116,7 +116,7 @@ OPTIONS = [
     (("--framework", "byl"), "framework is 'byl'", "'byol', 'dino'"),
     (("--views", "nois"), "unknown view maker 'nois'", "identity, mixup"),
     (("--views", "noise+"), "unknown view maker ''"),
-    (("--preset", "nature"), "unknown preset 'nature'", "known are paper"),
+    (("--preset", "nature"), "unknown preset 'nature'", "expected paper"),
     (("--epochs", "-3"), "epochs is '-3'", "greater than or equal to 1 or 'auto'"),
     (("--epochs", "1.5"), "epochs is '1.5'", "integer"),
     (("--epochs", "0"), "epochs is '0'"),
@@ -134,7 +134,7 @@ OPTIONS = [
     (("--checkpoint-every", "-1"), "checkpoint_every is -1.0"),
     (("--impute", "mean"), "impute is 'mean'", "'none' or 'median'"),
     (("--set", "depth=3"), "no option 'depth'", "framework", "n_components", "random_state"),
-    (("--set", "depth"), "--set 'depth' has no value", "KEY=VALUE"),
+    (("--set", "depth"), "--set is 'depth'", "KEY=VALUE"),
     (("--set", "hidden=big"), "hidden is 'big'"),
     (("--set", "kernel=rbf"), "kernel is 'rbf'", "'cauchy' or 'cosine'"),
     (("--set", "corruption_rate=2"), "corruption_rate is '2'", "less than or equal to 1"),
@@ -153,12 +153,12 @@ def test_options_that_cannot_be(tmp_path, options, parts):
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
-        ("epochs = ", ("no valid TOML",)),
+        ("epochs = ", ("not valid TOML",)),
         ("[parameters]\ndepth = 3\n", ("no option 'depth'",)),
         ("epochs = [1]\n", ("epochs is [1]",)),
         ("method = 'simclr'\n", ("unknown method 'simclr'",)),
         ("method = ['pinda']\n", ("unknown method", "['pinda']")),
-        ("epochs = 1\n\xff", ("no valid TOML",)),
+        ("epochs = 1\n\xff", ("not valid TOML",)),
     ],
 )
 def test_configuration_files_that_cannot_be(tmp_path, content, parts):
@@ -280,7 +280,7 @@ def test_a_disk_that_fills_up_after_a_checkpoint_keeps_it(tmp_path, data, runs, 
     command = ("fit", data / "x.npy", "--out", tmp_path / "run", "--epochs", 2)
     with monkeypatch.context() as patch:
         patch.setattr("viewsmith.training.run.RunFolder.write_model", full)
-        assert call(*command).refused("no space left", "what was there before is intact")
+        assert call(*command).refused("no space left", "existing files are unchanged")
     assert call(*command).refused("add --resume")
     good(*command, "--resume")
     name = "model.safetensors"
@@ -341,10 +341,10 @@ def test_what_cannot_be_evaluated(data, runs):
     assert call("evaluate", runs / "given", data / "given.npz", "--label", "kind").refused("is not a table")
 
 
-# ---- our own faults -------------------------------------------------------------------------------------------------
+# ---- internal errors ------------------------------------------------------------------------------------------------
 
 
-def test_a_fault_of_ours_is_one_line_and_exit_code_1(data, runs, monkeypatch):
+def test_an_internal_error_is_one_line_and_exit_code_1(data, runs, monkeypatch):
     def fault(*_):
         raise RuntimeError("one\ntwo")
 
@@ -352,7 +352,7 @@ def test_a_fault_of_ours_is_one_line_and_exit_code_1(data, runs, monkeypatch):
     command = ("evaluate", runs / "given", data / "given.npz")
     result = call(*command)
     assert (result.code, result.out) == (1, "")
-    assert result.err == "error: RuntimeError: one two; a fault of viewsmith: report it with the output of --debug\n"
+    assert result.err == "error: RuntimeError: one two; a bug in viewsmith: report it with the output of --debug\n"
     shown = call(*command, "--debug").err
     assert shown.startswith("Traceback") and shown.endswith(result.err)
 

@@ -252,13 +252,13 @@ def test_report_on_too_few_rows_and_before_the_end(tmp_path, data, runs, table):
     assert "warning: no maps and galleries: " in good("report", run, "--data", tmp_path / "one.csv").err
     (run / "model.safetensors").unlink()
     (run / "summary.json").unlink()
-    assert "the training has not ended yet" in good("report", run).err
+    assert "the training has not finished" in good("report", run).err
     assert "t-SNE" not in (run / "report.html").read_text()
 
 
 def test_report_of_a_model_saved_from_python(tmp_path, table):
     PiNDA(epochs=1, random_state=0).fit(table[list("abcd")]).save(tmp_path / "run")
-    assert "names no data; give --data" in good("report", tmp_path / "run").err
+    assert "has no path of its data; give --data" in good("report", tmp_path / "run").err
 
 
 # ---- methods --------------------------------------------------------------------------------------------------------

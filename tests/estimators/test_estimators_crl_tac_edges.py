@@ -82,17 +82,17 @@ def test_what_cannot_be_learned_from_is_refused(x, options, said):
         (
             "vectors",
             {"crop_size": 9},
-            "crop_size is of the crops of images, and has no effect with vectors: leave it out",
+            "crop_size is an option of the crops of images without effect for vectors: leave it out",
         ),
-        ("images", {"masks": 9}, "masks is of the masks of vectors, and has no effect with images"),
-        ("dna", {"mask_fraction": 0.2}, "mask_fraction is of the masks of vectors, and has no effect with dna"),
+        ("images", {"masks": 9}, "masks is an option of the masks of vectors without effect for images"),
+        ("dna", {"mask_fraction": 0.2}, "mask_fraction is an option of the masks of vectors without effect for dna"),
         (
             "vectors",
             {"window_fraction": 0.2},
-            "window_fraction is of the windows of DNA, and has no effect with vectors",
+            "window_fraction is an option of the windows of DNA without effect for vectors",
         ),
-        ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "has no effect with a family of your own"),
-        ("vectors", {"temperature": 0.2}, "crl-tac has beta, one over a temperature"),
+        ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "without effect for a custom family"),
+        ("vectors", {"temperature": 0.2}, "crl-tac has no temperature: give its inverse as beta"),
         (
             "images",
             {"nonempty": lambda views: views.any_of()},
@@ -101,7 +101,7 @@ def test_what_cannot_be_learned_from_is_refused(x, options, said):
         (
             "images",
             {"crop_size": 6, "crop_stride": 2},
-            "6 x 6 pixels, and the encoder cnn takes 8 x 8 pixels or more: take",
+            "6 x 6 pixels, but the encoder cnn needs at least 8 x 8 pixels: take",
         ),
         ("images", {"encoder": "crl-cnn", "crop_size": 9}, "take larger crops (crop_size), or another encoder"),
         ("images", {"family": Crops(40, 40)}, "have 28 x 32 pixels, but the crops were made for 40 x 40"),
@@ -115,9 +115,7 @@ def test_options_that_would_have_no_effect_or_fail_are_refused(domain, options, 
 
 def test_small_images_are_told_what_helps():
     said = refusal(CRLTAC(**TINY).fit, np.zeros((4, 8, 8), np.uint8))
-    assert said.endswith(
-        "take larger crops (crop_size), enlarge the images, or take rows as vectors (--domain vectors)"
-    )
+    assert said.endswith("take larger crops (crop_size), enlarge the images, or use rows as vectors (--domain vectors)")
 
 
 def test_a_number_of_views_that_is_none_and_a_function_that_fails_are_refused():
@@ -140,7 +138,7 @@ def test_blocks_of_vectors_are_smaller_the_more_masks_there_are(monkeypatch):
 
 
 @pytest.mark.parametrize(("view", "domain"), [("crops", "images"), ("windows", "dna")])
-def test_an_encoder_of_the_users_own_must_take_the_views(view, domain):
+def test_a_custom_encoder_must_accept_the_views(view, domain):
     x = DATA[domain]()
     whole = (28, 32) if domain == "images" else (4, 41)
     own = nn.Sequential(nn.Flatten(), nn.Linear(whole[0] * whole[1], 5))

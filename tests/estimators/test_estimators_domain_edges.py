@@ -43,8 +43,9 @@ DATA = {"images": images, "dna": dna}
 
 
 @pytest.mark.parametrize(("size", "encoder", "parts"), [
-    (4, "auto", "4 x 4 pixels, and the encoder cnn takes 8 x 8"), (7, "resnet18", "the encoder resnet18 takes 8 x 8"),
-    (12, "crl-cnn", "12 x 12 pixels, and the encoder crl-cnn takes 20 x 20"),
+    (4, "auto", "4 x 4 pixels, but the encoder cnn needs at least 8 x 8"),
+    (7, "resnet18", "the encoder resnet18 needs at least 8 x 8"),
+    (12, "crl-cnn", "12 x 12 pixels, but the encoder crl-cnn needs at least 20 x 20"),
 ])  # fmt: skip
 def test_images_too_small_for_an_encoder(size, encoder, parts, tmp_path):
     x = images(4, size, size, 3)
@@ -58,14 +59,15 @@ def test_images_too_small_for_an_encoder(size, encoder, parts, tmp_path):
 def test_images_too_small_for_a_generator():
     own = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
     x = images(4, 6, 6, 3)
-    assert "the generator resnet18 takes 8 x 8" in refusal(PiNDA(encoder=own, generator="resnet18").fit, x)
+    assert "the generator resnet18 needs at least 8 x 8" in refusal(PiNDA(encoder=own, generator="resnet18").fit, x)
     assert PiNDA(encoder=own, generator="unet", epochs=1, random_state=0).fit(x).transform(x).shape == (4, 12)
 
 
 def test_small_crops_have_to_fit_the_encoder_too(tmp_path):
     options = {"framework": "swav", "view_maker": "multicrop", "epochs": 1}
     said = refusal(Contrastive(**options, encoder="crl-cnn").fit, images(4, 24, 24, 3), run=tmp_path / "run")
-    assert "small crops of multicrop have 12 x 12 pixels" in said and "crl-cnn takes 20 x 20" in said
+    assert "the small crops of multicrop of images of 24 x 24 pixels have 12 x 12 pixels" in said
+    assert "the encoder crl-cnn needs at least 20 x 20" in said
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 4))
     said = refusal(Contrastive(**options, encoder=own).fit, images(), run=tmp_path / "run")
     assert "fails on samples of shape (3, 8, 8)" in said
@@ -103,7 +105,7 @@ def test_a_refusal_names_the_option_as_the_user_knows_it(domain, option, given, 
 def test_weights_to_start_from_that_are_none(tmp_path):
     (tmp_path / "junk.safetensors").write_bytes(b"junk")
     torch.save({"a": torch.zeros(1)}, tmp_path / "w.pt")
-    for name, part in (("absent.safetensors", "no weights at"), ("junk.safetensors", "no safetensors file"),
+    for name, part in (("absent.safetensors", "no weights at"), ("junk.safetensors", "not a safetensors file"),
                        ("w.pt", "pickled weights are never read"), ("", "no weights at")):  # fmt: skip
         said = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / name)).fit, images())
         assert part in said and str(tmp_path / name) in said and "encoder_weights" in said and "train again" not in said
@@ -300,7 +302,7 @@ def two(in_pair, tmp_path):
 
 def test_one_row_for_each_process_is_refused(two):
     for said in two(images(3), framework="moco"):
-        assert "a batch of 3 rows over 2 processes" in said and "fewer processes" in said
+        assert "a batch of 3 rows has less than 2 for each of 2 processes" in said and "fewer processes" in said
 
 
 def test_processes_choose_one_strength(two):

@@ -139,13 +139,13 @@ def test_rows_of_zeros_are_legal(wine):
         ({"memory": "bank", "negatives": 179}, "negatives is 179, expected at most the 178 features"),
         ({"memory": "bank", "memory_size": 9}, "a bank has one for each of the 178 rows"),
         ({"memory_size": 60}, "memory_size is 60, expected at least the 64 rows of a batch"),
-        ({"positives": "memory"}, "positives is 'memory', which only a bank has"),
-        ({"split": "color"}, "takes images of three colors apart"),
+        ({"positives": "memory"}, "positives is 'memory', which needs a memory bank"),
+        ({"split": "color"}, "needs images with three color channels"),
         ({"framework": "simclr", "n_views": 3}, "n_views 3 is for the framework 'oucl', not 'simclr'"),
         ({"framework": "byol", "encoders": "per-view"}, "encoders 'per-view' is for the framework 'oucl'"),
         ({"temperature": 0.1, "beta": 8.0}, "temperature is 0.1 and beta 8.0, but for the framework 'oucl'"),
         ({"kernel": "cauchy"}, "kernel is 'cauchy', an option that the framework 'oucl' does not have"),
-        ({"representation_noise": 0.1}, "take meta='first-order', or leave it out"),
+        ({"representation_noise": 0.1}, "set meta='first-order', or leave it out"),
     ],
 )
 def test_what_cannot_be_is_one_line(wine, options, expected):

@@ -1,4 +1,4 @@
-"""CRL-TAC with transformations of the user's own: a list of functions, or a Family."""
+"""CRL-TAC with custom transformations: a list of functions, or a Family."""
 
 import functools
 import warnings
@@ -145,7 +145,7 @@ def test_resume_takes_the_same_configuration(tmp_path):
         assert "another configuration" in said and "family is 'family:2 functions' there" in said
 
 
-def test_an_encoder_of_the_users_own_takes_the_views(tmp_path):
+def test_a_custom_encoder_accepts_the_views(tmp_path):
     encoder = nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5))
     own = {"encoder": encoder, "family": [lambda x: x[:, :4], lambda x: x[:, 4:8]]}
     model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")
@@ -174,7 +174,7 @@ def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
     x = images()
     family = [same, mirrored, functools.partial(torch.roll, shifts=2, dims=-1), nn.ReLU()]
     model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
-    with pytest.warns(UserWarning, match=r"viewsmith.report\('.*run', X, family=family\) draws them"):
+    with pytest.warns(UserWarning, match=r"viewsmith.report\('.*run', X, family=family\)"):
         viewsmith.report(tmp_path / "run", x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -203,7 +203,7 @@ def test_a_report_of_a_family_without_names_and_one_with(tmp_path):
 def test_views_unlike_samples_have_no_units_and_no_pictures(tmp_path):
     own = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
     model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")
-    assert "views of the family have shape (4,) and samples (9,)" in refusal(model.views, vectors())
+    assert "views of the custom family have shape (4,), unlike samples (9,)" in refusal(model.views, vectors())
     html = viewsmith.report(tmp_path / "run", vectors(), **own).read_text()
     assert ">0 left<" in html and "six views of each" not in html
 
@@ -219,14 +219,12 @@ def run(tmp_path_factory):
 
 
 def test_loading_needs_the_family_and_the_same_number_of_functions(run, tmp_path):
-    assert "the user's own (2 functions): give it, as in viewsmith.load(run, family=family)" in refusal(
-        viewsmith.load, run
-    )
+    assert "is custom (2 functions): give it, as in viewsmith.load(run, family=family)" in refusal(viewsmith.load, run)
     said = refusal(viewsmith.load, run, family=[same, mirrored, torch.neg])
-    assert "the family has 3 transformations, and the model was trained with 2" in said
+    assert "the family has 3 transformations, but the model was trained with 2" in said
     assert "leave encoder out" in refusal(viewsmith.load, run, encoder=nn.Identity(), family=[same, mirrored])
     CRLTAC(**TINY).fit(vectors(), run=tmp_path / "auto")
-    assert "is 'auto', which loads by itself" in refusal(viewsmith.load, tmp_path / "auto", family=[same, mirrored])
+    assert "is 'auto', which is not custom" in refusal(viewsmith.load, tmp_path / "auto", family=[same, mirrored])
     PiNDA(epochs=1, batch_size=8).fit(vectors(), run=tmp_path / "pinda")
     assert "leave family out" in refusal(viewsmith.load, tmp_path / "pinda", family=[same, mirrored])
 
@@ -236,14 +234,14 @@ def test_commands_say_that_they_cannot_make_the_family(run, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["embed", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "h.npz")])
     said = capsys.readouterr().err
-    assert "a family of the user's own" in said and f"viewsmith.load({str(run)!r}, family=family)" in said
-    with pytest.warns(UserWarning, match="no maps and galleries: the family is a family of the user's own"):
+    assert "is custom, which commands cannot load" in said and f"viewsmith.load({str(run)!r}, family=family)" in said
+    with pytest.warns(UserWarning, match="no maps and galleries: the family is custom"):
         report_content(sessions.RunFolder(run), data=str(tmp_path / "x.npy"), pictures=True)
 
 
 def test_other_methods_cannot_take_its_channel(run):
     said = refusal(Contrastive(epochs=1, view_maker=f"channel:{run}").fit, vectors())
-    assert "chooses from functions of the user's own" in said
+    assert "has custom transformations" in said
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------
@@ -286,19 +284,19 @@ class Sizeless(Family):
             "transformation 1 (left) returned views of shape (4,) and transformation 0 (same) of shape (9,)",
         ),
         ([same, lambda x: x / 0], "transformation 1 (<lambda>) returned values that are not finite"),
-        ([same, torch.rand_like], "gives other views when it is asked again"),
-        ([left, right], "the views of the family (4,), which the encoder mlp does not take"),
+        ([same, torch.rand_like], "returns different views of the same samples in a second call"),
+        ([left, right], "the encoder mlp expects samples of shape (9,), but the views of the family have shape (4,)"),
         ([same, 3], "expected string or an instance of Family or callable"),
         ("crops", "family is 'crops', expected 'auto', or in Python a viewsmith.views.Family or a list of functions"),
         ("family:Powers", "give it, as in viewsmith.load(run, family=family)"),
         (3, "expected string or an instance of Family or an instance of Sequence"),
         (same, "instance of Family"),
-        (Named("three"), "the family Named has the names 'three', expected 3 texts, or None"),
-        (Named(["one", "two"]), "the family Named has the names ['one', 'two'], expected 3 texts"),
+        (Named("three"), "the family Named has the names 'three', expected 3 strings or None"),
+        (Named(["one", "two"]), "the family Named has the names ['one', 'two'], expected 3 strings"),
         (Powers(1), "the family Powers has size 1, expected at least 2"),
         (Sizeless(), "the family Sizeless has size None, expected at least 2"),
-        (Wrong(), "the family Wrong gives (16, 1, 9), expected (16, 3, ...)"),
-        (Random(), "the family Random gives other views when it is asked again"),
+        (Wrong(), "the family Wrong returns (16, 1, 9), expected (16, 3, ...)"),
+        (Random(), "the family Random returns different views of the same samples"),
         (Failing(), "the family Failing fails on samples (16, 9): KeyError: 'scale'"),
         (Powers(400), "the family Powers returned values that are not finite"),
     ],
@@ -311,9 +309,9 @@ def test_what_is_no_family_is_refused_before_anything_is_written(family, said, t
 @pytest.mark.parametrize(
     ("family", "said"),
     [
-        ([lambda x: x[..., :6, :6], lambda x: x[..., -6:, -6:]], "the views have 6 x 6 pixels, and the encoder cnn"),
-        ([lambda x: x.flatten(1), lambda x: -x.flatten(1)], "the views of the family (480,), which the encoder cnn"),
-        ([lambda x: x.repeat(1, 3, 1, 1)] * 2, "the views of the family (3, 20, 24), which the encoder cnn does not"),
+        ([lambda x: x[..., :6, :6], lambda x: x[..., -6:, -6:]], "have 6 x 6 pixels, but the encoder cnn needs"),
+        ([lambda x: x.flatten(1), lambda x: -x.flatten(1)], "but the views of the family have shape (480,)"),
+        ([lambda x: x.repeat(1, 3, 1, 1)] * 2, "but the views of the family have shape (3, 20, 24)"),
     ],
 )
 def test_views_of_images_that_the_encoder_does_not_take(family, said):

@@ -30,7 +30,7 @@ def images():
 
 
 def stripes():
-    """A module of the user's own that gives maps."""
+    """A custom module that returns feature maps."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Conv2d(3, 5, 3, 2), nn.BatchNorm2d(5), nn.ReLU())
 
@@ -149,7 +149,7 @@ def test_a_loaded_model_finds_clip_by_its_name(data, clip, tmp_path):
     assert f"no CLIP at '{here}'" in refusal(refused, images(), run=tmp_path / "new")
     assert not (tmp_path / "new").exists()
     save_clip(here, seed=1)  # another one under the same name
-    assert "not those that the model was fitted with" in refusal(loaded.generated_views, images())
+    assert "its weights differ from those in fit" in refusal(loaded.generated_views, images())
     shutil.rmtree(here)
     shutil.move(tmp_path / "away", here)
     assert np.array_equal(loaded.generated_views(images())["quality"], quality)
@@ -173,9 +173,9 @@ def test_a_module_of_the_users(tmp_path):
     assert np.array_equal(loaded.generated_views(images(), 2)["quality"], found["quality"])
     without = viewsmith.load(tmp_path / "run")
     assert np.array_equal(without.transform(images()), model.transform(images()))
-    assert "of the user's own Sequential" in refusal(without.generated_views, images(), 2)
+    assert "from a custom module (Sequential)" in refusal(without.generated_views, images(), 2)
     other = viewsmith.load(tmp_path / "run", features=nn.Sequential(nn.Conv2d(3, 5, 3, 2)))
-    assert "not those that the model was fitted with" in refusal(other.generated_views, images(), 2)
+    assert "its weights differ from those in fit" in refusal(other.generated_views, images(), 2)
     untrained = model.untrained(images())
     assert untrained.method_.quality.maps is model.method_.quality.maps
 
@@ -186,7 +186,7 @@ def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
     bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
     module = stripes()
     GenView(**TINY, view_cache=str(bank.path), features=module).fit(images(), run=tmp_path / "run")
-    with pytest.warns(UserWarning, match="no maps and galleries: .*of the user's own Sequential"):
+    with pytest.warns(UserWarning, match="no maps and galleries: .*from a custom module \\(Sequential"):
         viewsmith.report(tmp_path / "run", images())
     page = viewsmith.report(tmp_path / "run", images(), features=module)
     assert "quality -" in page.read_text() or "quality 0" in page.read_text()
@@ -196,8 +196,8 @@ def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
     ("options", "said"),
     [
         ({"features": "resnet"}, "expected encoder, clip:FOLDER or clip:OWNER/NAME"),
-        ({"features": "clip"}, "features of clip need weights"),
-        ({"features": "clip:"}, "features of clip need weights"),
+        ({"features": "clip"}, "which needs weights: give clip:FOLDER"),
+        ({"features": "clip:"}, "which needs weights: give clip:FOLDER"),
         ({"features": "clip:nowhere"}, "no CLIP at 'nowhere'"),
         ({"features": nn.Flatten()}, "expected maps"),
         ({"features": stripes(), "quality_features": "encoder"}, "cannot use the features of Sequential"),
@@ -217,7 +217,7 @@ def test_vectors_and_dna_have_no_maps(clip, data, tmp_path):
         said = refusal(generate_cache, dataset, tmp_path / "bank", features=f"clip:{clip}")
         assert f"the data are {domain}" in said and not ViewCacheFolder(tmp_path / "bank").path.exists()
     said = refusal(generate_cache, data[0], tmp_path / "bank", generator="unclip:nowhere", features=f"clip:{clip}")
-    assert "'unclip' takes no features" in said
+    assert "'unclip' has no option features" in said
     said = refusal(generate_cache, data[0], tmp_path / "bank", features="clip:nowhere")
     assert "no CLIP at" in said and not (tmp_path / "bank").exists()
     said = refusal(generate_cache, data[0], tmp_path / "bank", run=data[1], features="clip:nowhere")

@@ -144,7 +144,7 @@ def edit(folder, change):
     [
         (lambda config: config.update(method="magic"), "method 'magic'"),
         (lambda config: config.pop("method"), "method None"),
-        (lambda config: config.pop("fitted"), "describes no model"),
+        (lambda config: config.pop("fitted"), "does not describe a model"),
         (lambda config: config["fitted"].pop("seed"), None),
         (lambda config: config["fitted"].pop("row_shape"), "incomplete: it has no 'row_shape'"),
         (lambda config: config["fitted"].pop("epochs"), "incomplete: it has no 'epochs'"),

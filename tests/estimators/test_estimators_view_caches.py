@@ -134,7 +134,7 @@ def test_a_generator_of_the_banks_own(runs, tmp_path):
     bank.block(0).unlink()
     assert torch.equal(generate_cache(dataset, tmp_path / "bank", epochs=2, seed=5).read_views(), views)
     assert (tmp_path / "bank" / "generator" / "model.safetensors").stat().st_mtime_ns == stamp
-    assert "shards need one generator" in refusal(generate_cache, dataset, tmp_path / "other", shard=(1, 2))
+    assert "shards need a trained generator" in refusal(generate_cache, dataset, tmp_path / "other", shard=(1, 2))
     assert not (tmp_path / "other").exists()
 
 
@@ -183,8 +183,8 @@ def test_views_of_an_array(runs, tmp_path):
         ({"generator": "unclip"}, "unclip needs weights"),
         ({"generator": "unclip:nowhere"}, "the data are vectors"),
         ({"generator": "folder"}, "needs a path"),
-        ({"generator": "folder:views", "noise": "random"}, "takes no noise"),
-        ({"guidance": 3.0}, "takes no guidance"),
+        ({"generator": "folder:views", "noise": "random"}, "has no option noise"),
+        ({"guidance": 3.0}, "has no option guidance"),
         ({"noise": "loud"}, "expected adaptive"),
     ],
 )

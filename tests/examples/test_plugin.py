@@ -134,13 +134,13 @@ def test_python_refuses_in_a_line(in_python):
     assert "the framework 'align-uniform' and the view maker 'two words'" in in_python["two parts"]
     assert "viewsmith.load(run, framework=framework)" in in_python["without the objects"]
     assert "the framework 'simclr' has no option 'uniformity'" in in_python["no such option"]
-    assert "the method 'denoising' is for vectors, and the data are images" in in_python["images"]
+    assert "the method 'denoising' is for vectors, but the data are images" in in_python["images"]
 
 
 def test_without_it_a_run_says_what_is_missing(work, commands, in_python, runs):
     found = work("without", runs)
     for name, part in (("run", "view maker 'drift'"), ("denoising", "method 'denoising'")):
-        expected = f"the {part}, which is of the package '{PACKAGE}', which is not installed here: install it"
+        expected = f"the {part}, which is part of the package '{PACKAGE}', which is not installed: install it"
         assert expected in found[name]["load"] and str(runs / name) in found[name]["load"]
         for command in ("embed", "report"):
             result = found[name][command]
@@ -155,7 +155,7 @@ def test_without_it_a_run_says_what_is_missing(work, commands, in_python, runs):
 def test_a_domain_of_ones_own(work, tmp_path):
     found = work("domain", tmp_path)
     assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
-    assert "there are no transformations for spectra" in found["crl-tac"]
+    assert "no transformations are registered for spectra" in found["crl-tac"]
     assert "there is no generator of views for spectra" in found["diffaug"] == found["genview"]
     assert "there is no noise generator for spectra" in found["pinda"]
 
@@ -176,6 +176,6 @@ def test_a_plug_in_that_cannot_be_imported_is_skipped(work, tmp_path):
 
 
 def test_names_may_hold_spaces():
-    with pytest.raises(InputError, match="the view maker 'my own views', which is of the package 'elsewhere'"):
+    with pytest.raises(InputError, match="the view maker 'my own views', which is part of the package 'elsewhere'"):
         check_packages({"view maker my own views": "elsewhere"}, "runs/one")
     check_packages({"noise generator mlp": "viewsmith", "view maker noise": "viewsmith"}, "runs/one")

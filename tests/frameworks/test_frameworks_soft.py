@@ -23,11 +23,11 @@ def scaled(y, distance=100.0):
     return y * (distance / pairs.detach()) ** 0.5
 
 
-def test_losses_of_embedding_and_map_are_added():
+def test_losses_of_projection_and_map_are_added():
     framework, views = build("soft"), pair()
-    y0, _, z, chart = embedded(framework, views)
+    y0, _, z, z_map = embedded(framework, views)
     target = scaled(y0)
-    expected = soft_normalized(*z, target, ids=views.ids) + soft_normalized(*chart, target, ids=views.ids)
+    expected = soft_normalized(*z, target, ids=views.ids) + soft_normalized(*z_map, target, ids=views.ids)
     assert_value_and_gradient(framework, framework(views), list(expected))
 
 
@@ -37,27 +37,27 @@ def test_the_published_loss_with_its_balance(targets):
     loss = SoftLoss(normalize=False, targets=targets, target_distance=None, **options)
     map_loss = SoftLoss(normalize=False, negative_weight=0.4, target_distance=None)
     framework, views = build("soft", loss=loss, map_loss=map_loss), pair()
-    y0, y1, z, chart = embedded(framework, views)
+    y0, y1, z, z_map = embedded(framework, views)
     target = y1 if targets == "views" else None
     weight = default_negative_weight(3, 0.3, B)
     assert weight == pytest.approx(1)  # 5 / (B - 1)
     expected = soft_contrastive(*z, y0, target, negative_weight=weight, ids=views.ids, **options)
     expected = expected + soft_contrastive(
-        *chart, y0, nu=1.0, kernel="paper", negative_weight=0.4, ids=views.ids, floor=1e-5
+        *z_map, y0, nu=1.0, kernel="paper", negative_weight=0.4, ids=views.ids, floor=1e-5
     )
     torch.testing.assert_close(framework(views), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_info_nce_in_place_of_the_soft_loss():
     framework, views = build("soft", loss=InfoNCE("cosine", 0.3), map_loss=InfoNCE()), pair()
-    _, _, z, chart = embedded(framework, views)
+    _, _, z, z_map = embedded(framework, views)
     options = {"negatives": "cross", "ids": views.ids}
     expected = nt_xent(*z, temperature=0.3, **options)
-    expected = expected + nt_xent(*chart, temperature=1.0, kernel="cauchy", **options)
+    expected = expected + nt_xent(*z_map, temperature=1.0, kernel="cauchy", **options)
     torch.testing.assert_close(framework(views), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_without_a_second_embedding_the_head_is_the_map():
+def test_without_a_map_head_the_head_is_the_map():
     torch.manual_seed(0)
     framework, views = SoftContrastive(*networks()).double(), pair()
     y0, y1 = framework.encoder(views.first), framework.encoder(views.second)
@@ -66,23 +66,23 @@ def test_without_a_second_embedding_the_head_is_the_map():
     assert framework.map_network is framework.head
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_the_share_of_the_maps_gradient_that_reaches_the_encoder(share):
-    framework, views = build("soft", map_gradient=share), pair()
-    encoder, chart = list(framework.encoder.parameters()), list(framework.map_head.parameters())
-    found = torch.autograd.grad(framework(views).mean(), [*encoder, *chart])
-    y0, _, z, charted = embedded(framework, views)
+@pytest.mark.parametrize("fraction", [0.0, 0.25, 1.0])
+def test_the_fraction_of_the_maps_gradient_that_reaches_the_encoder(fraction):
+    framework, views = build("soft", map_gradient=fraction), pair()
+    encoder, map_head = list(framework.encoder.parameters()), list(framework.map_head.parameters())
+    found = torch.autograd.grad(framework(views).mean(), [*encoder, *map_head])
+    y0, _, z, z_map = embedded(framework, views)
     target = scaled(y0.detach())
     of_z = torch.autograd.grad(soft_normalized(*z, target, ids=views.ids).mean(), encoder, retain_graph=True)
-    of_map = torch.autograd.grad(soft_normalized(*charted, target, ids=views.ids).mean(), [*encoder, *chart])
+    of_map = torch.autograd.grad(soft_normalized(*z_map, target, ids=views.ids).mean(), [*encoder, *map_head])
     for number, gradient in enumerate(found):
         inside = number < len(encoder)
-        expected = of_z[number] + share * of_map[number] if inside else of_map[number]
+        expected = of_z[number] + fraction * of_map[number] if inside else of_map[number]
         torch.testing.assert_close(gradient, expected, rtol=1e-8, atol=1e-12)
         assert of_map[number].abs().max() > 0
 
 
-def test_a_share_outside_its_range_is_refused():
+def test_a_map_gradient_outside_its_range_is_refused():
     with pytest.raises(InputError, match=r"map_gradient is 1.5, expected 0 \(none\) to 1"):
         SoftContrastive(*networks(), MLP(5, [2]), map_gradient=1.5)
 

@@ -77,12 +77,12 @@ def test_each_value_is_the_contribution_by_raw_moments(weights):
 
 
 def test_by_hand():
-    # Features (1, 0), (-1, 0), (0, 1), (0, -1): variances 2/3, no covariance. The second view is 1 off in one feature.
+    # Features (1, 0), (-1, 0), (0, 1), (0, -1): variances 2/3, no covariance. The second view adds 1 to one feature.
     z0 = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
     z1 = z0 + torch.tensor([1.0, 0], dtype=torch.float64)
     missing = 1 - (2 / 3 + 1e-4) ** 0.5
     assert float(vicreg(z0, z1).mean()) == pytest.approx(25 * 0.5 + 25 * missing)
-    # Twice the same feature: covariance 2/3 on both sides of the diagonal of both views, over 2 features.
+    # The same feature twice: covariance 2/3 above and below the diagonal in both views, divided by 2 features.
     z0 = torch.tensor([[1.0, 1], [-1, -1], [0, 0], [0, 0]], dtype=torch.float64)
     assert float(vicreg(z0, z0).mean()) == pytest.approx(25 * missing + 2 * (2 / 3) ** 2)
 

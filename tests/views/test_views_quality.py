@@ -142,7 +142,7 @@ def whole(n):
     return CropBoxes(torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(n, 1), torch.zeros(n, dtype=torch.bool))
 
 
-def shown(boxes, flip=None):
+def crop_boxes(boxes, flip=None):
     boxes = torch.tensor(boxes)
     return CropBoxes(boxes, torch.zeros(len(boxes), dtype=torch.bool) if flip is None else torch.tensor(flip))
 
@@ -152,7 +152,7 @@ def test_kept_maps_give_the_quality_of_enlarged_quarters():
     index = torch.tensor([3, 0, 7, 5])
     sources = torch.tensor([0, 1, 0, 1]), torch.tensor([1, 0, 0, 1])
     quarters = [[0.0, 0.0, 0.5, 0.5], [0.0, 0.5, 0.5, 0.5], [0.5, 0.0, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]]
-    boxes = shown(quarters), shown(quarters[::-1])
+    boxes = crop_boxes(quarters), crop_boxes(quarters[::-1])
     views = [
         crop(torch.where(source[:, None, None, None] == 1, -x[index], x[index]), each.boxes * 16)
         for source, each in zip(sources, boxes, strict=True)
@@ -165,16 +165,16 @@ def test_kept_maps_give_the_quality_of_enlarged_quarters():
 def test_kept_maps_are_cut_as_the_views_are():
     quality, _ = kept()
     index, nowhere = torch.arange(4), torch.zeros(4, dtype=torch.int64)
-    # The lower right quarter, mirrored, of a map that is laid out by hand.
+    # The lower right quarter of the map, mirrored for two of the rows.
     flip = [False, True, False, True]
     by_hand = quality.cached_maps[0][:4, :, 8:, 8:].float()
     by_hand = torch.where(torch.tensor(flip)[:, None, None, None], by_hand.flip(3), by_hand).flatten(2).mT
     pools = attention_pools(by_hand, foreground_map(by_hand, torch.eye(8)[0]))
-    # Of the whole image, four patches of the kept map make one.
+    # For a crop of the whole image, each patch is the mean of four patches of the kept map.
     mean = nn.functional.avg_pool2d(quality.cached_maps[0][:4].float(), 2).flatten(2).mT
     other = attention_pools(mean, foreground_map(mean, torch.eye(8)[0]))
-    whole = shown([[0.0, 0.0, 1.0, 1.0]] * 4)
-    found = quality.from_cached_maps(index, (nowhere, nowhere), (shown([[0.5, 0.5, 0.5, 0.5]] * 4, flip), whole))
+    whole = crop_boxes([[0.0, 0.0, 1.0, 1.0]] * 4)
+    found = quality.from_cached_maps(index, (nowhere, nowhere), (crop_boxes([[0.5, 0.5, 0.5, 0.5]] * 4, flip), whole))
     torch.testing.assert_close(found, pair_quality(pools, other))
 
 

@@ -17,7 +17,7 @@ from viewsmith.cli.report import report
 from viewsmith.cli.use import embed, evaluate, export, views
 
 app = typer.Typer(
-    help="Contrastive representations whose views are learned or generated.",
+    help="Contrastive learning with learned and generated views.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -27,12 +27,12 @@ for command in (fit, embed, evaluate, views, generate, export, report, methods):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command and exit: 0 success, 2 bad input or usage, 1 failure of ours, 130 interrupted."""
+    """Run a command and exit: 0 success, 2 bad input or usage, 1 internal error, 130 interrupted."""
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     warnings.showwarning = show_warning
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("ignore", FutureWarning)
-    # scikit-learn compares the names of a DataFrame; here `load_for` has put the columns in order.
+    # scikit-learn warns about missing feature names; `load_for` has already put the columns in order.
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     try:
         code = app(args=arguments, prog_name="viewsmith", standalone_mode=False)

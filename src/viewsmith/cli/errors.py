@@ -1,4 +1,4 @@
-"""What commands say when something goes wrong: one line, and the exit code that belongs to it."""
+"""Error messages of commands, one line each, and exit codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130, "interrupted"
     if isinstance(error, BrokenPipeError):
-        # The reader has gone (`| head`); Python would complain once more when it flushes at exit.
+        # The reader has closed the pipe (`| head`); without this, Python reports it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1, ""
     if isinstance(error, typer.TyperException):
@@ -36,24 +36,24 @@ def explain(error: BaseException) -> tuple[int, str]:
         return 1, text
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         what = error.filename or "a file"
-        return 2, f"no space left to write {what}: what was there before is intact; free some space"
+        return 2, f"no space left to write {what}: existing files are unchanged; free some space"
     if isinstance(error, OSError) and error.filename is not None:
         return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
     if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
-        return 2, f"not enough memory ({text}): take a smaller batch_size, hidden or n_components, or fewer rows"
+        return 2, f"not enough memory ({text}): use a smaller batch_size, hidden or n_components, or fewer rows"
     if isinstance(error, ValueError) and type(error) is ValueError and from_scikit_learn(error):
         return 2, text
     return (
         1,
-        f"{type(error).__name__}: {text or 'no message'}; a fault of viewsmith: report it with the output of --debug",
+        f"{type(error).__name__}: {text or 'no message'}; a bug in viewsmith: report it with the output of --debug",
     )
 
 
 def usage(error: typer.TyperException) -> str:
-    """What is wrong with the arguments themselves, and whose help to read."""
+    """Message of a usage error: what is wrong, and which help to read."""
     text = error.format_message()
     cause: Any = error.__cause__
-    if hasattr(cause, "errors"):  # typer leaves out what was given
+    if hasattr(cause, "errors"):  # typer's message does not have the given value
         detail = cause.errors()[0]
         option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
         text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
@@ -64,19 +64,19 @@ def usage(error: typer.TyperException) -> str:
 
 
 def cut(message: str, limit: int = 600) -> str:
-    """A message that quotes something endless (every column of a table) without its middle."""
+    """Remove the middle of a very long message (such as one with every column of a table)."""
     return message if len(message) <= limit else f"{message[: limit - 200]} ... {message[-200:]}"
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name `path`, and not a temporary beside it, in what the system says when it cannot be written."""
+    """Name `path`, not a temporary file beside it, in system errors while it is written."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        # safetensors gives the system's error as text alone, numpy a write cut short without saying why.
+        # safetensors reports the system error only as text; numpy reports an incomplete write without a reason.
         found = re.search(r"\(os error (\d+)\)", str(error))
         code = int(found[1]) if found else getattr(error, "errno", None)
         if type(error) is OSError and code is None:
@@ -87,7 +87,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def from_scikit_learn(error: BaseException) -> bool:
-    """Whether scikit-learn's input checks raised it: those messages are written for users."""
+    """Whether scikit-learn's input validation raised the error: its messages are for users."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename.replace(os.sep, "/").endswith("sklearn/utils/validation.py")
 

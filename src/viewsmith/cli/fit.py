@@ -35,7 +35,7 @@ def fit(
     encoder: Annotated[str | None, typer.Option(help="[encoder]")] = None,
     views: Annotated[str | None, typer.Option(help="[view maker] (joined by +)")] = None,
     epochs: Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop training at this age.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes of training.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
     preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same result; default: 0.")] = None,
@@ -43,7 +43,7 @@ def fit(
     precision: Annotated[str | None, typer.Option(help="32 or bf16")] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method or its parts.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
     label: Label = None,
@@ -55,14 +55,14 @@ def fit(
     one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
     impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
-    checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Between checkpoints.")] = None,
+    checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time between checkpoints.")] = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Train on DATA without labels and keep everything in a folder."""
+    """Train on DATA without labels, and save the run in a folder."""
     from viewsmith.core import distributed
     from viewsmith.data import load_dataset
-    from viewsmith.workflows.runs import already_finished, data_record, process_group, withdrawn_on_error
+    from viewsmith.workflows.runs import already_finished, data_record, process_group, removed_on_error
 
     flags = {
         "view_cache": view_cache,
@@ -98,14 +98,14 @@ def fit(
     if already_finished(model, out, record, resume=resume):
         typer.echo(str(out))
         return
-    with process_group(), withdrawn_on_error(out), writing(out):
+    with process_group(), removed_on_error(out), writing(out):
         y = dataset.fit_labels(transductive) if model.reads_labels() else None
         model.fit(dataset.fit_rows(transductive), y, run=out, resume=resume, context=record)
         write_run_report(out)
-        speaks = distributed.rank() == 0
-    if model.status_ != "finished" and speaks:
+        is_first = distributed.rank() == 0
+    if model.status_ != "finished" and is_first:
         typer.echo(f"{model.status_}: resume with `viewsmith fit ... --out {out} --resume`", err=True)
-    if speaks:
+    if is_first:
         typer.echo(str(out))
     if model.status_ == "interrupted":
         raise typer.Exit(130)

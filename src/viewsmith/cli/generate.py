@@ -15,24 +15,29 @@ from viewsmith.core.errors import InputError
 def generate(
     context: typer.Context,
     data: Annotated[
-        list[str], typer.Argument(metavar="DATA", help="As of fit; with --merge: the folders that shards wrote.")
+        list[str], typer.Argument(metavar="DATA", help="As for fit; with --merge: the folders that shards wrote.")
     ],
-    out: Annotated[Path, typer.Option(metavar="CACHE", help="Folder for the views; a stopped job is resumed.")],
+    out: Annotated[Path, typer.Option(metavar="CACHE", help="Folder for the view cache; a stopped job is resumed.")],
     merge: Annotated[
-        bool, typer.Option("--merge", help="Join view caches of one job instead, made by its shards.")
+        bool, typer.Option("--merge", help="Merge the view caches that the shards of one job wrote.")
     ] = False,
     generator: Annotated[
         str, typer.Option(help="diffusion; unclip:FOLDER or unclip:OWNER/NAME (extra unclip); folder:PATH")
     ] = "diffusion",
     run: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="A diffaug run whose generator to use; default: train one.")
+        Path | None, typer.Option(metavar="RUN", help="A diffaug run with the generator to use; default: train one.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same views.")] = 0,
-    views_per_sample: Annotated[int | None, typer.Option(metavar="K", min=1, help="Default: 1.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Of the sampler; default: 20 (unclip), the run's.")] = None,
-    guidance: Annotated[float | None, typer.Option(help="Of unclip; default: 10.")] = None,
+    views_per_sample: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="Views of each sample; default: 1.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of the sampler; default: 20 (unclip), those of the run.")
+    ] = None,
+    guidance: Annotated[float | None, typer.Option(help="Guidance of unclip; default: 10.")] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Of unclip: ddim, ddpm, dpm, pndm or euler; default: the checkpoint's.")
+        str | None,
+        typer.Option(help="Sampler of unclip: ddim, ddpm, dpm, pndm or euler; default: that of the weights."),
     ] = None,
     noise: Annotated[
         str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
@@ -42,33 +47,31 @@ def generate(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Samples in a block; default: 16 (unclip), 256.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Of the training of a generator.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of the encoder, if a generator is trained.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     label: Label = None,
     labels: Labels = None,
     image_size: ImageSize = None,
     domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
-    transductive: Annotated[bool, typer.Option("--transductive", help="Views of all rows.")] = False,
+    transductive: Annotated[bool, typer.Option("--transductive", help="Generate views of all rows.")] = False,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Generate views of DATA once, for `fit --method genview`; a job that was stopped is resumed."""
+    """Generate views of DATA for `fit --method genview`; a stopped job is resumed."""
     from viewsmith.data import load_dataset
     from viewsmith.training.generation import parse_shard
     from viewsmith.workflows.generate import generate_cache, merge_caches
 
     if merge:
-        check_only(context, "beside --merge", ("merge", "data", "out", "debug"))
+        check_only(context, "with --merge", ("merge", "data", "out", "debug"))
         with writing(out):
             cache = merge_caches([Path(folder) for folder in data], out)
         if missing := cache.missing():
-            typer.echo(f"{len(missing)} of {len(cache.numbers())} blocks are not there yet", err=True)
+            typer.echo(f"{len(missing)} of {len(cache.numbers())} blocks are missing", err=True)
         typer.echo(str(out))
         return
     if len(data) > 1:
-        raise InputError(
-            f"{len(data)} names of data are given, expected one; to join the view caches of shards add --merge"
-        )
+        raise InputError(f"got {len(data)} data sets, expected one: to merge the view caches of shards, add --merge")
     part = parse_shard(shard)
     set_threads(threads)
     dataset = load_dataset(data[0], label=label, labels=labels, domain=domain, image_size=image_size)

@@ -1,4 +1,4 @@
-"""The command methods: what is registered, plug-ins included."""
+"""The command methods: list everything that is registered, plug-ins included."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from viewsmith.cli.options import Debug
 
-#: Kinds of parts by domain, with how they are named on the command line.
+#: Kinds of parts that depend on the domain, with the option that names them on the command line.
 BY_DOMAIN = {
     "view maker": "--views, joined by +",
     "encoder": "--encoder",

@@ -1,4 +1,4 @@
-"""Options that several commands have, and from options, files and presets to the estimator to fit."""
+"""Options of several commands, and the estimator from options, files and presets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Features = Annotated[
     str | None,
     typer.Option(
         metavar="NETWORK",
-        help="What sees foreground and quality of images: encoder (the default), or CLIP's network of images, "
+        help="Network for foreground and quality of images: encoder (the default), or the image network of CLIP, "
         "clip:FOLDER or clip:OWNER/NAME (extra unclip).",
     ),
 ]
@@ -44,7 +44,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 class ListingCommand(TyperCommand):
-    """A command whose help names what is registered, in place of ``[KIND]``; looked up only when help is printed."""
+    """A command whose help lists registered names in place of ``[KIND]``; they are looked up when help is printed."""
 
     def get_help(self, ctx: Any) -> str:
         import viewsmith.estimators  # noqa: F401, it registers parts
@@ -66,10 +66,10 @@ def make_estimator(
     given: dict[str, Any],
     domain: str | None = None,
 ) -> ViewsmithEstimator:
-    """The estimator to fit. What is nearer to the command wins: preset, then file, then --set, then flags.
+    """The estimator to fit. Later sources take precedence: preset, file, --set, flags.
 
-    Options that the method does not have itself are those of the framework, view makers and encoder that are chosen.
-    Before the data are read, `domain` is None: names are checked, and the values of presets and parts come later.
+    Options that the method does not have are options of the chosen framework, view makers and encoder. Before the data
+    are read, `domain` is None: then names are checked, but not values of presets and parts.
     """
     from viewsmith import estimators as _  # noqa: F401, it registers methods
     from viewsmith.core.registry import find
@@ -79,26 +79,26 @@ def make_estimator(
     content = _config_file(config) if config else {}
     named = content.pop("method", None)
     if method is not None and named not in (None, method):
-        raise InputError(f"{config} is of the method {named!r}, and --method is {method!r}: leave --method out")
+        raise InputError(f"{config} is for the method {named!r}, but --method is {method!r}: leave --method out")
     method = method or named or "contrastive"
     cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
         parameters |= _preset(cls, preset, domain)
     parameters |= content | _assignments(pairs) | given
-    with contextlib.suppress(ValueError):  # a text from --set; fit says what it expected
+    with contextlib.suppress(ValueError):  # a string from --set; fit validates it
         parameters["random_state"] = int(str(parameters["random_state"]))
     return check_options(cls, *route_options(cls, parameters, domain))
 
 
 def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None:
-    """Raise InputError if others than the allowed options were given, which would do nothing."""
+    """Raise InputError if an option was given that is not allowed, because it would have no effect."""
     for option in context.params:
         source = context.get_parameter_source(option)
         if option in allowed or source is None or source.name == "DEFAULT":
             continue
         flag = option.rstrip("_").replace("_", "-")
-        raise InputError(f"--{flag} is given {why}, which takes no such option: leave it out")
+        raise InputError(f"--{flag} has no effect {why}: leave it out")
 
 
 def names(text: str) -> list[str]:
@@ -107,7 +107,7 @@ def names(text: str) -> list[str]:
 
 
 def set_threads(threads: int | None) -> None:
-    """Let torch compute on so many threads; None: on as many as it does."""
+    """Set the number of CPU threads of torch; None: leave it unchanged."""
     if threads is not None:
         import torch
 
@@ -115,22 +115,22 @@ def set_threads(threads: int | None) -> None:
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:
-    """Options of a preset: those named NAME are for vectors, those named NAME-DOMAIN for another domain."""
+    """Options of a preset: NAME for vectors, NAME-DOMAIN for other domains."""
     from viewsmith.domains import domain_of
 
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:
-        raise InputError(f"unknown preset {name!r}: known are {', '.join(known)}")
+        raise InputError(f"unknown preset {name!r}: expected {' or '.join(known)}")
     if domain is None:
         return {}
-    own = name + domain_of(domain).preset_suffix
-    if own not in cls.presets:
-        raise InputError(f"the preset {name!r} of {cls.name} has nothing for {domain}: leave --preset out")
-    return cls.presets[own]
+    full_name = name + domain_of(domain).preset_suffix
+    if full_name not in cls.presets:
+        raise InputError(f"{cls.name} has no preset {name!r} for {domain}: leave --preset out")
+    return cls.presets[full_name]
 
 
 def _config_file(path: Path) -> dict[str, Any]:
-    """Options of a TOML file and perhaps a method: flat, or the config.toml of a run."""
+    """Options of a TOML file, and its method if it has one: a flat file, or the config.toml of a run."""
     import tomllib
 
     try:
@@ -138,7 +138,7 @@ def _config_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise InputError(f"no configuration file at {path}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no valid TOML: {error}") from error
+        raise InputError(f"{path} is not valid TOML ({error}): correct the file") from error
     if isinstance(content.get("parameters"), dict):
         return content["parameters"] | ({"method": content["method"]} if "method" in content else {})
     return content
@@ -149,6 +149,6 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise InputError(f"--set {pair!r} has no value: expected KEY=VALUE")
+            raise InputError(f"--set is {pair!r}, expected KEY=VALUE: add a value")
         values[key.strip().replace("-", "_")] = value.strip()
     return values

@@ -18,7 +18,7 @@ def report(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write RUN/report.html: curves, diagnostics, comparison, maps."""
+    """Write RUN/report.html with curves, diagnostics, comparison and maps."""
     set_threads(threads)
     typer.echo(str(write_run_report(run, data=data, label=label, labels=labels, pictures=True)))
 
@@ -31,14 +31,14 @@ def write_run_report(
     labels: Path | None = None,
     pictures: bool = False,
 ) -> Path:
-    """Write the report of a run, in the first of several processes; returns its path."""
+    """Write the report of a run, in the first process only; returns its path."""
     from viewsmith.core import distributed
     from viewsmith.reports import write_report
     from viewsmith.training.run import RunFolder
     from viewsmith.workflows.report import report_content
 
     folder = RunFolder(run)
-    folder.require()
+    folder.check_exists()
     if distributed.rank() == 0:
         write_report(folder.report, report_content(folder, data=data, label=label, labels=labels, pictures=pictures))
     return folder.report

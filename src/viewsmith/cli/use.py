@@ -15,7 +15,9 @@ from viewsmith.core.errors import InputError
 def embed(
     run: Run,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", help=".npz .npy .csv .parquet, or .h5ad of an .h5ad")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="A .npz, .npy, .csv or .parquet file; .h5ad for .h5ad data.")
+    ],
     output: Annotated[
         str, typer.Option(help="representation, projection, (diffaug) map or (metaug) view-1")
     ] = "representation",
@@ -40,7 +42,7 @@ def evaluate(
     run: Run,
     data: Data,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    umap: Annotated[bool, typer.Option("--umap", help="Compare with UMAP too (extra viz).")] = False,
+    umap: Annotated[bool, typer.Option("--umap", help="Also compare with UMAP (extra viz).")] = False,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
     label: Label = None,
     labels: Labels = None,
@@ -70,7 +72,9 @@ def views(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
     data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE.npz")],
-    n: Annotated[int | None, typer.Option("--n", min=1, help="Of each row; default: 4, of a view cache all.")] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", min=1, help="Views of each row; default: 4, or all of a view cache.")
+    ] = None,
     split: Annotated[str, typer.Option(help="train or test")] = "train",
     seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
     label: Label = None,
@@ -79,10 +83,10 @@ def views(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write augmented views of DATA, in its own units; of PiNDA also sigma and a draw of the noise for each sample.
+    """Write augmented views of DATA, in the units of DATA.
 
-    Of MetAug: augmented features, and as `features` the projections they were made from. Of GenView and of view caches
-    also the samples, and noise level and quality of each view.
+    PiNDA adds sigma and a draw of the noise for each sample. MetAug writes augmented features, and as `features` the
+    projections they were made from. GenView and view caches add samples, and noise level and quality of each view.
     """
     import numpy as np
 
@@ -94,7 +98,7 @@ def views(
     if out.suffix.lower() != ".npz":
         raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
     if not out.parent.is_dir():
-        raise InputError(f"the folder {out.parent} does not exist: make it first")
+        raise InputError(f"the folder {out.parent} does not exist: create it first")
     set_threads(threads)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (cache := ViewCacheFolder(run)).exists():
@@ -117,12 +121,12 @@ def export(
     ] = "safetensors",
     debug: Debug = False,
 ) -> None:
-    """Write the encoder of RUN in a form that others can load."""
+    """Write the encoder of RUN in a format that other libraries can load."""
     from viewsmith.workflows.export import export_encoder
     from viewsmith.workflows.runs import load_run
 
     if not out.parent.is_dir():
-        raise InputError(f"the folder {out.parent} does not exist: make it first")
+        raise InputError(f"the folder {out.parent} does not exist: create it first")
     model = load_run(run)
     with writing(out):
         hint = export_encoder(model, out, format_)

@@ -149,8 +149,8 @@ class Domain:
         """Two samples to trace an encoder with, and the input layer to trace before it (None for scaled samples)."""
         raise NotImplementedError
 
-    def in_given_form(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
-        """Views (n, K, ...) in the form of the samples, whose shape as given by the user is `given`."""
+    def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
+        """Views (n, K, ...) in the form of the user's array of samples, whose shape is `given`."""
         return views
 
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:

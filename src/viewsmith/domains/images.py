@@ -181,7 +181,7 @@ class Images(Domain):
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
         return torch.zeros(2, *row_shape, dtype=torch.uint8), layer
 
-    def in_given_form(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
+    def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
         # Gray images may be given with or without a channel dimension; crops are smaller than their image.
         return views.reshape(*views.shape[:4], *given[3:])
 

@@ -1,4 +1,4 @@
-"""The scikit-learn face of the methods."""
+"""The methods as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def estimators() -> dict[str, type[ViewsmithEstimator]]:
-    """The estimators of all registered methods by the names of the methods, those of plug-ins too."""
+    """Estimator class of every registered method, plug-ins included, by method name."""
     return {entry.name: entry.build for entry in entries("method")}  # type: ignore[misc]
 
 
@@ -48,24 +48,26 @@ def load(
     family: FamilyOption | None = None,
     features: nn.Module | None = None,
 ) -> ViewsmithEstimator:
-    """The fitted model of a run folder. Nothing in it is executed or unpickled.
+    """Load the fitted model of a run folder. Nothing in the folder is executed or unpickled.
 
     Parameters
     ----------
     path : path
+        Run folder.
     encoder, framework, view_maker : torch.nn.Module, optional
-        For a model with such a part of the user's own: a module of the same structure, which takes its weights.
+        For a model that was fitted with a custom module as this part: a module of the same structure, for the saved
+        weights.
     family : Family or list of callable, optional
-        For a model of CRL-TAC whose transformations were the user's own: the same ones.
+        For a CRL-TAC model that was fitted with custom transformations: the same transformations.
     features : torch.nn.Module, optional
-        For a model of GenView whose features were of the user's own network: the same one, with its weights. Without
-        it the model does all but see quality and adaptive noise.
+        For a GenView model that was fitted with a custom feature extractor: the same network, with its weights.
+        Without it the model cannot compute quality and adaptive noise.
 
     Raises
     ------
     InputError
-        There is no run, or it is damaged; what the user gave to fit is missing, or was not given then; a plug-in that
-        it needs is not installed.
+        There is no run, or it is damaged; a custom part is missing, or is given for a model without it; a plug-in that
+        the model needs is not installed.
     """
     folder = RunFolder(path)
     config = folder.read_config()
@@ -74,21 +76,23 @@ def load(
     if entry is None and "package" in config:
         check_package("method", method, str(config["package"]), folder.path)
     if entry is None or "parameters" not in config or "fitted" not in config:
-        raise InputError(f"{folder.config} describes no model of this version (method {config.get('method')!r})")
-    given: dict[str, Any] = {
+        raise InputError(
+            f"{folder.config} does not describe a model of this version (method {config.get('method')!r}): train again"
+        )
+    parts: dict[str, Any] = {
         "encoder": encoder,
         "framework": framework,
         "view_maker": view_maker,
         "family": family,
         "features": features,
     }
-    own = {name: part for name, part in given.items() if part is not None}
-    for name in own:
+    custom = {name: part for name, part in parts.items() if part is not None}
+    for name in custom:
         known = str(config["parameters"].get(name))
         if not known.startswith((MODULE, CUSTOM)):
-            raise InputError(f"the {name} of {folder.path} is {known!r}, which loads by itself: leave {name} out")
+            raise InputError(f"the {name} of {folder.path} is {known!r}, which is not custom: leave {name} out")
     cls: type[ViewsmithEstimator] = entry.build  # type: ignore[assignment]
     try:
-        return cls._load(folder, config, own)
+        return cls._load(folder, config, custom)
     except KeyError as error:
         raise InputError(f"{folder.config} is incomplete: it has no {error}; restore it or train again") from error

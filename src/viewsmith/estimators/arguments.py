@@ -23,116 +23,120 @@ Portion = Annotated[float, Field(gt=0, le=1)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Widths = tuple[Count, ...]
 Auto = Literal["auto"]
-Jitter = Annotated[float, Field(ge=0, le=5)]  # the recipes' hue of 0.1 may become half a turn
+Jitter = Annotated[float, Field(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
 
 SHARED_DOC = """\
     domain : {"auto", {domains}}
-        What the samples are; "auto" looks at them.
+        Type of the samples; "auto" detects it.
     framework : str or viewsmith.frameworks.Framework
-        Self-supervised objective: {frameworks}; or a framework object of your own, which is copied and, where it has no
-        encoder yet, connected to the estimator's.
+        Self-supervised objective: {frameworks}; or a custom framework object, which is copied and, if it has no encoder
+        yet, connected to the estimator's encoder.
     framework_options : dict or None
         Further options of the framework by name; `viewsmith methods` lists them.
     view_maker : str or viewsmith.views.ViewMaker
-        View makers joined by "+". {view makers}. Or channel:RUN, views drawn from the augmentation channel of a run of
-        crl-tac; or a view maker of your own, which is copied. "auto": {default views}.
+        Names joined by "+". {view makers}. Or channel:RUN, views drawn from the augmentation channel of a crl-tac run;
+        or a custom view maker, which is copied. "auto": {default views}.
     view_options : dict or None
         Further options of the view makers by name.
     kernel : {"auto", "cauchy", "cosine"}
-        SimCLR's similarity of projections: 1 / (1 + d^2) as they are, or exp(cosine / temperature). "auto": cauchy on
-        vectors and with neighbors.
+        Similarity of projections in SimCLR: cauchy is 1 / (1 + d^2), without normalization; cosine is
+        exp(cosine / temperature). "auto": cauchy for vectors and with neighbor views, cosine otherwise.
     temperature : float or None
         None: the framework's default; 1 with the Cauchy kernel.
     momentum : float or "auto"
-        Of the slowly moving copy (moco, moco-v3, byol, dino).
+        Momentum of the momentum encoder (moco, moco-v3, byol, dino).
     queue_size : int or "auto"
-        Earlier keys as negatives (moco). "auto": half of the rows, at most 65,536.
+        Number of earlier keys used as negatives (moco). "auto": half of the rows, at most 65,536.
     prototypes : int or "auto"
         Number of prototypes (swav) or outputs (dino).
     encoder : str or torch.nn.Module
-        {encoders}. Or a module of your own from scaled samples to rows; it is copied. "auto": {default encoders}.
+        {encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied. "auto":
+        {default encoders}.
     encoder_options : dict or None
         Further options of the encoder by name.
     encoder_weights : str or None
-        A safetensors file with weights to start from: the published HyenaDNA's for hyena, torchvision's names for
+        Safetensors file with initial weights: those of the published HyenaDNA for hyena, with torchvision's names for
         ResNets.
     n_components : int or "auto"
-        Width of the representation, where the encoder leaves it open (mlp, cnn: 256, crl-cnn: 200).
+        Width of the representation, if the encoder does not fix it ("auto": 256 for mlp and cnn, 200 for crl-cnn).
     stem : {"auto", "small", "standard"}
-        First layers of a ResNet: 3x3 without max-pooling, or 7x7 with it; "auto": small up to 64 pixels.
+        First layers of a ResNet: small is a 3x3 convolution without max-pooling, standard a 7x7 convolution with
+        max-pooling. "auto": small for images of up to 64 pixels.
     hidden : tuple of int
         Widths of the hidden layers of the mlp encoder.
     norm : {"batch", "none"}
-        BatchNorm and ReLU after every layer of the mlp, the representation included; or ReLU between plain layers.
+        batch: BatchNorm and ReLU after every layer of the mlp encoder, the representation included; none: ReLU between
+        layers.
     projector_dims : tuple of int or "auto"
-        Widths of the projection head; the last is the projection's. "auto": the framework's.
+        Widths of the projection head; the last is the width of the projection. "auto": the framework's default.
     predictor_dims : tuple of int or "auto"
-        Widths of the predictor. "auto": the framework's.
+        Widths of the predictor. "auto": the framework's default.
     representation_noise : float
-        Strength of noise on the representation before the head (SimCL); 0: none.
+        Strength of the noise that is added to the representation before the head (SimCL); 0: no noise.
     input_components : int, "auto" or None
-        Principal axes before the encoder of vectors. "auto": 50 for more than 200 features with neighbor views.
+        Number of principal components of vectors that are the encoder's input; None: the features are the input.
+        "auto": 50 for more than 200 features with neighbor views, None otherwise.
     n_neighbors : int
-        Edges of each row in the neighbor graph.
+        Number of neighbors of each row in the neighbor graph.
     neighbor_space : {"input", "encoder"}
-        Where neighbors are sought: principal axes or words of the input, or, sought anew at each quarter of the
-        training, the representation.
+        Space in which neighbors are searched. input: principal components, for DNA k-mer frequencies; encoder: the
+        representation, searched again after each quarter of the training.
     noise_strength : float or "auto"
-        Standard deviation of noise views in scaled units; "auto" chooses from 0.25, 0.5, 1 and 2 without labels.
+        Standard deviation of noise views in scaled units; "auto" chooses among 0.25, 0.5, 1 and 2 without labels.
     noise_distribution : {"gaussian", "uniform"}
     corruption_rate : float
         Fraction of the features that corruption and conditional corruption replace.
     mixup_minimum, neighbor_mix_minimum : float
-        Smallest fraction of the sample in a mixture.
+        Smallest weight of the sample in a mixture.
     adversarial_strength : float
-        Step of adversarial views in scaled units.
+        Step size of adversarial views in scaled units.
     crop_minimum : float or "auto"
-        Smallest area of a crop, as a fraction of the image; "auto": the recipe's.
+        Smallest area of a crop, as a fraction of the image; "auto": the value of the recipe.
     flip : float
-        Fraction of the views of images that are mirrored.
+        Probability that a view of an image is mirrored.
     color_strength : float
-        Factor on the recipe's color jitter, at most 5; 0: none.
+        Factor on the recipe's color jitter, at most 5; 0: no jitter.
     local_crops : int
-        Small crops of each image (multicrop).
+        Number of small crops of each image (multicrop).
     max_edits : int
-        Most edits of one sequence (dna).
+        Largest number of edits of one sequence (dna).
     mutation_rate : float
         Fraction of the letters that mutation changes, at most 0.75.
     scaling : {"auto", "standard", "global", "none"}
         Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero.
     impute : {"none", "median"}
-        What to do with missing values: refuse, or take the median of the training rows.
+        Missing values: none raises an error, median replaces them with the median of the training rows.
     epochs : int or "auto"
-        "auto": as many as take 2,000 steps (images and DNA: 1,500; more on a GPU).
+        "auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU).
     batch_size : int
-        At least 2: the other rows of a batch are the negatives.
+        Rows in a training step, at least 2: the other rows of a batch are the negatives.
     optimizer : {"adamw", "adam", "sgd"}
     learning_rate : float or "auto"
     weight_decay, warmup : float
-        `warmup` is the fraction of the steps in which the rate rises.
+        `warmup` is the fraction of the steps in which the learning rate increases.
     schedule : {"cosine", "constant"}
     gradient_clip : float or None
-        Largest norm of the gradient.
+        Largest norm of the gradient; None: no clipping.
     precision : {"32", "bf16"}
     device : {"auto", "cpu", "cuda"} or "cuda:N"
     minutes : float or None
-        Stop training at this age.
+        Stop after this many minutes of training; None: no limit.
     checkpoint_every : float
-        Seconds between checkpoints of a training with a run folder.
+        Seconds between checkpoints, if there is a run folder.
     verbose : bool
         Show progress on stderr when it is a terminal.
     random_state : int, RandomState or None
-        Same seed, same machine, same number of threads: same result.
+        Seed. The same seed, machine and number of threads give the same result.
 """
 
 
 ATTRIBUTES_DOC = """\
     fitted_ : dict
-        What fit resolved from the data.
+        Settings that fit resolved from the data.
     metrics_ : list of dict
-        Loss and label-free diagnostics through training.
+        Loss and label-free diagnostics during training.
     summary_ : dict
-        How long the training took, on what, and how it ended.
+        Status, duration, hardware and versions of the training.
     status_ : str
         "finished", "interrupted" or "time limit".
     warnings_ : list of str
@@ -140,9 +144,9 @@ ATTRIBUTES_DOC = """\
 
 
 def with_shared(doc: str) -> str:
-    """A class's documentation with the entries that all share in place of its lines "[shared]" and "[attributes]".
+    """Replace the lines "[shared]" and "[attributes]" of a class's documentation by the shared entries.
 
-    An entry that the class has of its own takes the place of the shared one.
+    A shared entry is left out if the class documents the same name.
     """
     for marker, shared in (("[shared]", _filled(SHARED_DOC)), ("[attributes]", ATTRIBUTES_DOC)):
         entries = re.split(r"^(?=    \S)", shared, flags=re.MULTILINE)
@@ -152,7 +156,7 @@ def with_shared(doc: str) -> str:
 
 
 def _filled(doc: str) -> str:
-    """The documentation with the names that are built in, from the registry."""
+    """Fill in the names of the registered parts."""
     domains = [domain_of(name) for name in registered("domain")]
     lists = {
         "domains": ", ".join(f'"{domain.name}"' for domain in domains),
@@ -174,7 +178,7 @@ def _filled(doc: str) -> str:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Arguments:
-    """The constructor's arguments, documented in `SHARED_DOC`: stored untouched, checked by fit."""
+    """The constructor's arguments, documented in `SHARED_DOC`: stored unchanged, validated in `fit`."""
 
     domain: str = "auto"
     framework: str | nn.Module = "simclr"

@@ -1,4 +1,4 @@
-"""What all estimators share: scikit-learn's verbs around a method, its input and the engine."""
+"""Base class of the estimators: scikit-learn's methods for a contrastive method, its input and the training engine."""
 
 from __future__ import annotations
 
@@ -47,31 +47,31 @@ from viewsmith.training.run import RunFolder
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """fit, transform, views, save. Subclasses add their own arguments and build their method in `_build`."""
+    """fit, transform, views, save. Subclasses add arguments and build their method in `_build`."""
 
-    name: ClassVar[str]  # as on the command line
-    presets: ClassVar[dict[str, dict[str, Any]]] = {}  # by name, for vectors, or name-domain
-    frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method takes; "*": all general ones
+    name: ClassVar[str]  # on the command line
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}  # "NAME" for vectors, "NAME-DOMAIN" for other domains
+    frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method accepts; "*": all general ones
     resolved_type: ClassVar[type[Resolved]] = Resolved
-    strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels when it is "auto"
-    trial_options: ClassVar[dict[str, Any]] = {}  # what else the short trainings of that choice change
+    strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels if it is "auto"
+    trial_options: ClassVar[dict[str, Any]] = {}  # changed arguments in the short trainings of that choice
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_shared(cls.__doc__ or "")
 
-    # ---- to be written by subclasses ------------------------------------------------------------------------------
+    # ---- implemented by subclasses --------------------------------------------------------------------------------
 
     def _build(self, plan: Plan[Any, Any]) -> Method:
-        """The method with fresh weights."""
+        """Build the method with fresh weights."""
         raise NotImplementedError
 
     def reads_labels(self) -> bool:
-        """Whether fit needs labels: with one ablation of DiffAug alone."""
+        """Whether fit needs labels: only in one ablation of DiffAug."""
         return False
 
     def _adapt(self, options: Any, domain: Domain, row_shape: tuple[int, ...]) -> Any:
-        """The arguments with what follows from the domain and the shape of a sample, before rows are scaled."""
+        """Adapt the arguments to the domain and the shape of a sample, before rows are scaled."""
         if options.view_maker != "auto":
             for entry in view_entries(options.view_maker, domain):
                 if adapt := entry.trait("adapt"):
@@ -79,7 +79,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return options
 
     def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
-        """The settings of this method that "auto" leaves to the data, and what `_build` needs once."""
+        """Settings of this method with "auto" resolved, and what only a new model needs in `_build`."""
         return self.resolved_type(**shared), None
 
     # ---- scikit-learn ---------------------------------------------------------------------------------------------
@@ -101,30 +101,27 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resume: bool = False,
         context: dict[str, Any] | None = None,
     ) -> Self:
-        """Learn a representation of the rows of `X`; labels are never used.
+        """Learn representations of the rows of `X` without labels.
 
         Parameters
         ----------
         X : array-like, n samples
-            At least two. Vectors: array, DataFrame, tensor or sparse matrix (n, d), finite (missing values need
-            ``impute="median"``). Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: texts, or ASCII letters, uint8
-            (n, L), 0 after the end of a shorter sequence.
-        y : ignored, but by DiffAug with ``condition="labels"``
+            At least two. Vectors: array, DataFrame, tensor or sparse matrix (n, d) of finite values (missing values
+            need ``impute="median"``). Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: strings, or ASCII letters as
+            uint8 (n, L), with 0 after the end of shorter sequences.
+        y : array-like, optional
+            Ignored, except by DiffAug with ``condition="labels"``.
         run : path, optional
-            Folder that keeps the run: configuration, metrics, checkpoints while training, weights, summary.
+            Folder in which the run is saved: configuration, metrics, checkpoints during training, weights, summary.
         resume : bool
-            Resume the run in that folder; with nothing there, start.
+            Resume the run in that folder; start a new run if the folder has none.
         context : dict, optional
-            Where the data come from, kept with the run; see `viewsmith.workflows.runs.data_record`.
-
-        Returns
-        -------
-        self
+            Origin of the data, saved with the run; see `viewsmith.workflows.runs.data_record`.
 
         Raises
         ------
         InputError
-            Bad data or options, a folder that holds something else, a damaged checkpoint.
+            Invalid data or options, a folder with other content, a damaged checkpoint.
         TrainingError
             The loss became infinite or NaN.
         """
@@ -152,7 +149,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         self.scaler_: Any = data.layer
         self.method_, self.context_ = build_fresh(self._build, plan, data.x), context
         self.initial_ = self.weights()
-        # Train. With several processes all read the folder and the first one writes it.
+        # Train. With several processes, all read the folder and the first one writes to it.
         first = distributed.rank() == 0
         resumes = folder.open_for(self.configuration(), resume=resume) if folder and first else False
         resumes = distributed.broadcast_flag(resumes, device)
@@ -168,33 +165,33 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self
 
     def transform(self, X: Any, *, output: str = "representation") -> np.ndarray:
-        """Representations of samples, float32 (n, n_components), or another output by name (`outputs_`).
+        """Compute representations of samples, float32 (n, n_components), or another output by name (`outputs_`).
 
-        A sample's result does not depend on the samples given with it.
+        The result for a sample does not depend on the other samples.
         """
         check_is_fitted(self)
         if output not in self.outputs_:
             raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
-        rows = self.known_rows(X)
+        rows = self.checked_rows(X)
         with torch.no_grad():
             parts = [
                 self.method_.represent(self.scale_rows(block), output).float()[:count].cpu().numpy()
-                for block, count in blocks(torch.from_numpy(rows), self._views_a_row)
+                for block, count in blocks(torch.from_numpy(rows), self._views_per_sample)
             ]
         return np.concatenate(parts)
 
     def scaled(self, X: Any) -> np.ndarray:
-        """Samples as the model scales them, float32: vectors (n, d), images (n, C, H, W), DNA (n, 4, L)."""
+        """Scale samples as the model does, float32: vectors (n, d), images (n, C, H, W), DNA (n, 4, L)."""
         check_is_fitted(self)
-        return self.scale_rows(self.known_rows(X)).cpu().numpy()
+        return self.scale_rows(self.checked_rows(X)).cpu().numpy()
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
-        """What a user would take without a model, float32 (n, d) by name; the best of them is compared with."""
+        """Features without a model, float32 (n, d) by name; evaluations compare with the best of them."""
         check_is_fitted(self)
-        return self.domain_.raw_features(self.known_rows(X), self.scaler_)
+        return self.domain_.raw_features(self.checked_rows(X), self.scaler_)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Augmented views of samples, (n, n_views, ...), in the units and dtype of the data.
+        """Draw augmented views of samples, (n, n_views, ...), in the units and dtype of the data.
 
         Parameters
         ----------
@@ -203,46 +200,46 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         random_state : int, optional
             Default: the seed of the fit, so that repeated calls give the same views.
         pool : array-like, optional
-            Samples that view makers take other rows from (neighbors, corruption, mixup); default: `X` itself.
+            Samples from which view makers draw other rows (neighbors, corruption, mixup); default: `X`.
         """
         check_is_fitted(self)
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
 
             def view(part: slice, generator: torch.Generator) -> Tensor:
-                own = None if index is None else index[part]
-                return self.method_.view(x[part], index=own, generator=generator)
+                positions = None if index is None else index[part]
+                return self.method_.view(x[part], index=positions, generator=generator)
 
             return self._drawn(X, x, view, n_views, seed)
 
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
     ) -> dict[str, np.ndarray]:
-        """``views`` of samples (4 unless told otherwise), and what else the method knows of each."""
+        """``views`` of samples (default: 4 of each), and what else the method provides for each sample, by name."""
         return {"views": self.views(X, n_views or 4, random_state=random_state, pool=pool)}
 
     def figures(self, dataset: Dataset) -> Figures:
-        """What a report shows of the model and data: maps and galleries; subclasses add their own.
+        """Figures of the model and the data for a report: maps and galleries; subclasses add more.
 
         Parameters
         ----------
         dataset : Dataset
-            Test rows are shown where there are some.
+            The figures use its test rows, or its training rows if it has no test rows.
         """
         return shared_figures(self, self.views, dataset)
 
     @property
     def outputs_(self) -> tuple[str, ...]:
-        """Names that ``transform(output=...)`` takes."""
+        """Values of ``output`` that `transform` accepts."""
         return ("representation", "projection")
 
     @property
     def fitted_(self) -> dict[str, Any]:
-        """What fit resolved from the data, plain values by name."""
+        """Settings that fit resolved from the data, plain values by name."""
         return self.resolved_.as_dict()
 
     @property
     def domain_(self) -> Domain:
-        """What the samples are."""
+        """Domain of the samples."""
         return domain_of(self.resolved_.domain)
 
     @property
@@ -250,14 +247,14 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.resolved_.n_components
 
     @property
-    def _views_a_row(self) -> int:
-        """Views that a row of `transform` is taken over."""
+    def _views_per_sample(self) -> int:
+        """Number of views that `transform` computes for each sample."""
         return 1
 
     # ---- saving ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as a run folder; an existing model there is replaced only if it is of this configuration."""
+        """Write the model as a run folder; a model in the folder is replaced only if it has the same configuration."""
         check_is_fitted(self)
         folder = RunFolder(path)
         folder.open_for(self.configuration(), resume=True)
@@ -267,9 +264,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         folder.write_metrics(self.metrics_)
 
     @classmethod
-    def _load(cls, folder: RunFolder, config: dict[str, Any], own: dict[str, Any]) -> Self:
-        """The model of a run; `own` are the parts that no text describes, by argument."""
-        options = check_options(cls, {**config["parameters"], **own})
+    def _load(cls, folder: RunFolder, config: dict[str, Any], custom: dict[str, Any]) -> Self:
+        """Load the model of a run; `custom` has its custom parts by argument name."""
+        options = check_options(cls, {**config["parameters"], **custom})
         resolved = cls.resolved_type.from_dict(config["fitted"])
         check_packages(resolved.packages, folder.path)
         estimator = cls(**vars(options))
@@ -290,18 +287,18 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return estimator
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        """All that rebuilds the model, as plain values; before fit what is known by then, with the record of `data`."""
+        """Plain values that rebuild the model; before fit only its arguments, with `data` as the record of the data."""
         parameters = self.get_params(deep=False)
         if not hasattr(self, "resolved_"):
             return configuration(self.name, parameters, self.random_state, data, None)
         return configuration(self.name, parameters, self.resolved_.seed, self.context_.get("data"), self.resolved_)
 
     def weights(self) -> dict[str, Tensor]:
-        """Weights of input layer and method, on the CPU."""
+        """Weights of the input layer and the method, on the CPU."""
         return copied_weights(self._modules())
 
     def untrained(self, X: Any) -> Self:
-        """A copy with the weights from before training and BatchNorm statistics from one pass over the rows of `X`."""
+        """A copy with the initial weights, and BatchNorm statistics from one pass over the rows of `X`."""
         check_is_fitted(self)
         other = copy.copy(self)
         other.scaler_, other.method_ = copy.deepcopy(self.scaler_), copy.deepcopy(self.method_)
@@ -309,36 +306,36 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         refresh_batch_norm(other.method_, other.samples(X))
         return other
 
-    # ---- between what users hold and what methods take --------------------------------------------------------------
+    # ---- from user data to scaled samples ---------------------------------------------------------------------------
 
-    def known_rows(self, X: Any) -> np.ndarray:
-        """Rows of samples like those that the model was fitted on, checked."""
+    def checked_rows(self, X: Any) -> np.ndarray:
+        """Check that samples have the form of the training samples, and return their rows."""
         return self._read(X, self.domain_, self.resolved_.row_shape)
 
     def samples(self, X: Any) -> Rows:
-        """What the user gave as scaled samples on the model's device; images and DNA are scaled when taken."""
-        raw = torch.from_numpy(self.known_rows(X)).to(next(self.scaler_.buffers()).device)
+        """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
+        raw = torch.from_numpy(self.checked_rows(X)).to(next(self.scaler_.buffers()).device)
         with torch.no_grad():
             return self.domain_.scaled(raw, self.scaler_)
 
     def scale_rows(self, rows: np.ndarray | Tensor) -> Tensor:
-        """Rows as scaled samples, all at once."""
+        """Scale all rows at once."""
         with torch.no_grad():
             return self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
 
     def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> np.ndarray:
-        """Rows of what the user gave; `row_shape` None: to be fitted."""
+        """Read and check rows of user data; `row_shape` is None in fit."""
         rows = domain.read(X, row_shape=row_shape, impute=self.impute, estimator=self)
         if row_shape is None:
             if len(rows) < 2:
-                raise InputError(f"the data hold {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
+                raise InputError(f"the data have {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
             if not domain.named_features:
                 self.n_features_in_ = int(np.prod(rows.shape[1:]))
                 self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
         return rows
 
     def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> Plan[Any, Any]:
-        """All that the model is built from."""
+        """Everything that the model is built from."""
         shared = resolve_shared(options, data, self.frameworks)
         resolved, inputs = self._resolve(options, shared, data)
         named = hasattr(self, "feature_names_in_")
@@ -347,7 +344,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return Plan(options, self._with_strength(options, resolved, data), inputs, fresh=True)
 
     def _with_strength(self, options: Any, resolved: Resolved, data: TrainingData) -> Resolved:
-        """With the strengths of noise; one that is "auto" and is used is chosen without labels."""
+        """`resolved` with the noise strengths; if the strength is "auto" and used, it is chosen without labels."""
         option = self.strength_option
         chosen = {n: getattr(options, n) for n in sorted({"noise_strength", option})}
         automatic = chosen[option] == "auto"
@@ -362,7 +359,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def _prepared(
         self, X: Any, n_views: int, random_state: int | None, pool: Any
     ) -> Iterator[tuple[Rows, Tensor | None, int]]:
-        """Scaled samples, their positions in the pool and the seed, while the method has the rows of the pool."""
+        """Scaled samples, their positions in the pool and the seed, while the method is prepared with the pool."""
         if not isinstance(n_views, numbers.Integral) or n_views < 1:
             raise InputError(f"n_views is {n_views!r}, expected a whole number of at least 1")
         x = self.samples(X)
@@ -371,7 +368,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         try:
             if self.method_.needs_pool:
                 if len(others) < 2:
-                    raise InputError("views take other rows: expected at least two rows, got one; give pool=rows")
+                    raise InputError(
+                        "views of this model need other rows: expected at least two rows, got one; give pool=rows"
+                    )
                 with torch.no_grad():
                     self.method_.prepare(others, seed)
             yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
@@ -379,13 +378,13 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             self.method_.release()
 
     def _drawn(self, X: Any, x: Rows, view: Draw, n_views: int, seed: int) -> np.ndarray:
-        """Views of X, scaled x, in the units of the data, (n, n_views, ...)."""
+        """Views of X (scaled: x) in the units of the data, (n, n_views, ...)."""
 
         def inverse(part: slice, generator: torch.Generator) -> Tensor:
             made: Tensor = self.scaler_.inverse(view(part, generator))
             return made
 
-        return self.domain_.in_given_form(draw_views(inverse, x, n_views, seed), np.shape(X))
+        return self.domain_.in_input_format(draw_views(inverse, x, n_views, seed), np.shape(X))
 
     def _modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_})

@@ -16,16 +16,16 @@ from viewsmith.methods.contrastive import ContrastiveMethod
 @register(
     "method",
     "contrastive",
-    help="learns nothing: fixed views, by default the neighbor recipe, SimCLR's crops and colors, DNA edits",
+    help="fixed views: by default nearest neighbors (vectors), SimCLR's crops and colors (images) or edits (dna)",
     source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class Contrastive(ViewsmithEstimator):
     """Contrastive representations of vectors, images and DNA with fixed views.
 
-    On vectors the default is the neighbor recipe: a sample and one of its nearest rows attract, under the
-    heavy-tailed Cauchy kernel. On images it is SimCLR's crops and colors, on DNA a recipe of edits. The representation
-    is read before the projection.
+    The default views are, for vectors, nearest neighbors: a sample and one of its nearest rows are positives, under
+    the heavy-tailed Cauchy kernel; for images, SimCLR's crops and color jitter; for DNA, a recipe of edits. The
+    representation is the output of the encoder, before the projection head.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ from viewsmith.views.learned.transforms import crop_grid
 Draws = Annotated[int, Field(ge=2)]
 Part = Annotated[float, Field(gt=0, lt=1)]
 Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
-#: Of the encoder "crl-cnn" on a CPU, where "auto" asks for epochs: ten minutes on two cores (docs, CRL-TAC).
+#: Training steps of "auto" epochs for the encoder "crl-cnn" on a CPU: ten minutes on two cores (docs, CRL-TAC).
 STEPS = 2800
 Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
 
@@ -59,80 +59,84 @@ Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
 @register(
     "method",
     "crl-tac",
-    help="learns a distribution over transformations (crops, feature subsets, windows), given the sample",
+    help="learns a distribution over transformations (crops, feature subsets, windows) for each sample",
     source="CRL-TAC: Koyama et al. 2021, Contrastive representation learning with trainable augmentation channel",
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class CRLTAC(ViewsmithEstimator):
     """Representations learned together with a distribution P(T|x) over transformations of each sample.
 
-    The transformations are a finite family: crops on a grid of images, subsets of the features of vectors, windows of
-    sequences. A channel learns which of them say most about each sample, and the representation is the expectation
-    over it of what the encoder makes of them. The defaults are measured (docs, CRL-TAC): on a CPU "auto" epochs of
-    "crl-cnn" are about 2,800 steps. ``CRLTAC(**CRLTAC.presets["paper-images"])`` has the published settings.
+    The transformations are a finite family: crops of images on a grid, subsets of the features of vectors, windows of
+    sequences. An augmentation channel learns which transformations are most informative about each sample, and the
+    representation is the expectation of the encoder's output over them. The defaults are measured (docs, CRL-TAC); for
+    the encoder "crl-cnn" on a CPU, "auto" epochs are about 2,800 steps. ``CRLTAC(**CRLTAC.presets["paper-images"])``
+    has the published settings.
 
     Parameters
     ----------
     framework : {"info-max"}
-        The objective is CRL-TAC's own; see `viewsmith.losses.info_max`.
+        The objective of CRL-TAC; see `viewsmith.losses.info_max`.
     view_maker : {"auto"}
         Views are drawn from the channel.
     family : {"auto"}, Family or list of callable
-        The transformations. "auto": crops, feature subsets or windows, by the settings below. In Python also your own:
-        at least two functions of scaled samples (B, ...), each giving a view of each of them, all of one shape; or a
-        `viewsmith.views.Family`. It is copied, and `viewsmith.load` takes it again.
+        The transformations. "auto": crops, feature subsets or windows, with the options below. In Python also custom
+        ones: at least two functions from scaled samples (B, ...) to a view of each sample, all views of one shape; or a
+        `viewsmith.views.Family`. It is copied; `viewsmith.load` needs it again.
     channel : {"learned", "uniform"}
         uniform: P(T|x) stays uniform (SimCLR with such views, for comparison).
     crop_size, crop_stride : int or "auto"
-        Side of the crops of images and distance of their corners, in pixels. "auto": 20 and 4, as published; for
-        sides of less than 24 pixels five sevenths and an eighth of the shorter one.
+        Side of the crops of images and distance between their corners, in pixels. "auto": 20 and 4, as published; for
+        images whose shorter side has less than 24 pixels, 5/7 and 1/8 of that side.
     crop_scales : tuple of float
-        Sizes at which images are cut: 0.5 for half of the height and width.
+        Scales of the images that crops are taken from: 0.5 halves height and width.
     crop_flips : bool
-        Cut mirror images, too.
+        Also take crops of the mirrored images.
     masks : int
-        Number of feature subsets of vectors.
+        Number of feature subsets (vectors).
     mask_fraction : float
-        Fraction of the features in each, more than 0 and less than 1.
+        Fraction of the features in each subset, more than 0 and less than 1.
     windows : int
-        Number of windows of sequences.
+        Number of windows (sequences).
     window_fraction : float
-        Length of each, as a fraction of its sequence, more than 0 and less than 1.
+        Length of each window, as a fraction of the sequence, more than 0 and less than 1.
     beta, channel_beta : float
-        Concentration of P(Z|T(x)), one over a temperature, in the encoder's step and in the channel's. Published: 0.5
-        in both; the encoder's default is larger for the sake of the head (docs, CRL-TAC).
+        Concentration of P(Z|T(x)), the inverse of a temperature, in the encoder step and in the channel step.
+        Published: 0.5 in both; the default in the encoder step is larger, which gives better projections (docs,
+        CRL-TAC).
     draws : int
-        Transformations drawn of each sample in a step.
+        Number of transformations drawn for each sample in a sampled step.
     encoder_step, channel_step : {"exact", "sampled"}
-        Whether a step of the encoder, or of the channel, takes all transformations, or `draws` of them.
+        Whether an encoder step, or a channel step, uses all transformations or draws `draws` of them.
     channel_rows : int
-        Samples of a batch that an exact channel step looks at.
+        Number of samples of a batch that an exact channel step uses.
     distinct : bool
-        In exact steps, positives are pairs of different transformations.
+        In exact steps, only pairs of different transformations are positives.
     importance_weights : {"plain", "normalized"}
-        Of transformations drawn in a channel step.
+        Weights of the transformations drawn in a sampled channel step.
     entropy_weight : float
         Weight of the entropy of P(T|x).
     effective_target : float, "auto" or None
-        Effective number of transformations of each sample, exp of the entropy, that the channel must not fall below.
-        "auto": 8, or nine tenths of all where they are fewer than nine. None: no such limit.
+        Soft lower limit of the effective number of transformations of a sample, the exponential of the entropy of
+        P(T|x). "auto": 8, or 9/10 of the number of transformations if there are fewer than nine. None: no limit.
     centered : bool or "auto"
-        Take the projection of an empty view from every projection; "auto": where the encoder has biases or norms.
-        Without it, or a network without biases, the channel does not leave the uniform distribution.
+        Subtract the projection of an empty view from every projection; "auto": for every encoder but "crl-cnn". The
+        channel leaves the uniform distribution only with centered projections or networks without biases.
     channel_learning_rate : float
-        Rate of the channel's own optimizer. The encoder's, `learning_rate`, is 0.0005 for "crl-cnn" and for DNA
-        unless given.
+        Learning rate of the channel. That of the encoder, `learning_rate`, is 0.0005 by default for "crl-cnn" and for
+        DNA.
     inference : {"expectation", "top", "uniform"}
-        What the representation is taken over: P(T|x), the most probable transformations alike, or all alike.
+        Average that gives the representation: over P(T|x), over the most probable transformations with equal weights,
+        or over all transformations with equal weights.
     inference_count : int or None
-        How many are the most probable (8 for None); for the expectation, how many are drawn (None: all are used).
+        Number of most probable transformations (None: 8); for the expectation, number of drawn ones (None: all are
+        used).
     nonempty : {"auto"}, callable or None
-        Which views show something, so that the metrics have the mass of P(T|x) on them (`nonempty_mass`). "auto": of
-        images that are not scaled, as is the default here, those that are not all black. In Python also a function from
-        scaled views (n, ...) to bool (n,).
+        Which views are not empty: the metrics then include the probability of non-empty views (`nonempty_mass`).
+        "auto": views that are not all black, for images without scaling (the default here). In Python also a function
+        from scaled views (n, ...) to bool (n,).
     projector_dims : tuple of int or "auto"
-        Widths of the head, behind a ReLU; the last is the projection's. "auto": 128 with "crl-cnn", else 200 and 50,
-        as published.
+        Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn",
+        otherwise 200 and 50, as published.
     [shared]
 
     Attributes
@@ -183,7 +187,7 @@ class CRLTAC(ViewsmithEstimator):
     nonempty: str | Predicate | None = "auto"
 
     def _adapt(self, options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> CRLTAC:
-        """The arguments with this method's own defaults; options without effect here are refused."""
+        """Fill in the defaults of this method; raise InputError for options without effect."""
         if options.view_maker != "auto":
             raise InputError(f"view_maker is {options.view_maker!r}, expected 'auto': views are drawn from the channel")
         if isinstance(options.nonempty, str) and options.nonempty != "auto":
@@ -198,7 +202,7 @@ class CRLTAC(ViewsmithEstimator):
             if grid == (CropCNN.crop, CropCNN.stride):
                 changes["encoder"] = encoder = "crl-cnn"
         if options.learning_rate == "auto":
-            # A larger one costs the head most of what it says of classes.
+            # With a larger rate, projections lose most of their information about classes.
             rate = (
                 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", domain.name))).trait("learning_rate")
             )
@@ -209,37 +213,37 @@ class CRLTAC(ViewsmithEstimator):
 
     def _resolve(self, options: CRLTAC, shared: dict[str, Any], data: TrainingData) -> tuple[CRLTACResolved, None]:
         domain, row_shape, device = data.domain, data.row_shape, data.device
-        own = shared["encoder"] == "crl-cnn"
+        crop_cnn = shared["encoder"] == "crl-cnn"
         custom, family_options = None, {}
         if is_custom(options.family):
             custom = inspect_family(options, shared, data)
         else:
             family_options = family_options_of(options, domain, row_shape)
             check_crop(family_options, shared["encoder"], data)
-        if options.epochs == "auto" and own and device.type == "cpu":
+        if options.epochs == "auto" and crop_cnn and device.type == "cpu":
             shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
         family = make_family(domain, row_shape, data.seed, family_options, options.family, custom).to(device)
         two = data.x[:2].to(device)
-        # Both refuse what does not answer as it should.
+        # Test custom parts: both calls raise InputError for unexpected outputs.
         if callable(options.nonempty):
             AugmentationChannel(family).probability_of(two, options.nonempty)
         if isinstance(options.encoder, nn.Module):
             first = torch.zeros(len(two), 1, dtype=torch.int64, device=device)
             probe(options.encoder, shared["encoder"], family.take(two, first)[:, 0])
-        dims = ((128,) if own else (200, 50)) if options.projector_dims == "auto" else options.projector_dims
+        dims = ((128,) if crop_cnn else (200, 50)) if options.projector_dims == "auto" else options.projector_dims
         resolved = CRLTACResolved(
             **shared,
             projector_dims=dims,
             family_options=family_options,
             custom_family=custom,
-            centered=not own if options.centered == "auto" else options.centered,
+            centered=not crop_cnn if options.centered == "auto" else options.centered,
             effective_target=target_of(options, family),
         )
         return resolved, None
 
     def _build(self, plan: Plan[CRLTAC, CRLTACResolved]) -> Method:
         options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
-        # Without biases an empty crop says nothing: the other way to that is `centered`.
+        # Empty views have the projection 0, either without biases or by `centered`.
         head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
         encoder = make_encoder(plan, bias=resolved.centered)
         family = make_family(
@@ -271,7 +275,7 @@ class CRLTAC(ViewsmithEstimator):
 
     @property
     def views_like_samples(self) -> bool:
-        """Whether views have the features or channels of samples: those of functions of the user's own may not."""
+        """Whether views have as many features or channels as samples; with custom functions they may not."""
         known = self._resolved.custom_family
         return known is None or like_samples(known["sample"], known["view"])
 
@@ -280,40 +284,41 @@ class CRLTAC(ViewsmithEstimator):
         shapes = self._resolved.custom_family
         if not self.views_like_samples and shapes is not None:
             raise InputError(
-                f"views of the family have shape {tuple(shapes['view'])} and samples {tuple(shapes['sample'])}, so "
-                "that they have no units of the data: take method_.channel.family.all_views(torch.tensor(scaled(X)))"
+                f"views of the custom family have shape {tuple(shapes['view'])}, unlike samples "
+                f"{tuple(shapes['sample'])}, and cannot be converted to the units of the data: use "
+                "method_.channel.family.all_views(torch.tensor(scaled(X)))"
             )
         return super().views(X, n_views, random_state=random_state, pool=pool)
 
     @property
-    def _views_a_row(self) -> int:
-        # Of images and DNA the blocks are small, and the views of an image may come from one pass.
+    def _views_per_sample(self) -> int:
+        # Blocks of images and DNA are small, and all views of an image may come from one pass.
         return self._channel.family.size if self.domain_.picture == "curve" else 1
 
     def distribution(self, X: Any) -> np.ndarray:
-        """P(T|x), float32 (n, M): the probability of each transformation of each sample.
+        """Compute P(T|x), float32 (n, M): the probability of each transformation for each sample.
 
-        Functions are numbered as they were given, crops row by row, at each scale as they are and then mirrored;
-        `method_.channel.family` has the transformations themselves.
+        Custom functions are in the given order; crops are ordered by scale, unmirrored before mirrored, row by row.
+        `method_.channel.family` has the transformations.
         """
         check_is_fitted(self)
         with torch.no_grad():
             return apply_in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
 
     def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:
-        """Probability that a view of each sample shows something, float32 (n,).
+        """Probability that a view of each sample is not empty, float32 (n,).
 
         Parameters
         ----------
         X : array-like, n samples
         nonempty : callable, optional
-            From scaled views (n, ...) to bool (n,); default: what the model was made with.
+            From scaled views (n, ...) to bool (n,), True for views that are not empty; default: the model's option.
         """
         check_is_fitted(self)
         nonempty = nonempty or self._method.nonempty
         if nonempty is None:
             raise InputError(
-                "the model does not know which views show something: give nonempty, a function from views (n, ...) to "
+                "the model has no function that tells which views are not empty: give nonempty, from views (n, ...) to "
                 "bool (n,)"
             )
         return self._channel.probability_of(self.samples(X), nonempty).cpu().numpy()
@@ -328,7 +333,7 @@ class CRLTAC(ViewsmithEstimator):
     configuration.__doc__ = ViewsmithEstimator.configuration.__doc__
 
     def figures(self, dataset: Dataset) -> Figures:
-        """Those of all methods, and where P(T|x) lies."""
+        """Figures of all methods, and of P(T|x)."""
         found = shared_figures(self, self.views if self.views_like_samples else None, dataset)
         return found.add(channel_figures(self, figure_rows(dataset)[0], gallery_samples(dataset)))
 
@@ -350,10 +355,10 @@ class CRLTAC(ViewsmithEstimator):
 @register(
     "framework",
     "info-max",
-    help="information that the projection of a view has of its sample (crl-tac)",
+    help="mutual information between a sample and the projection of its view (crl-tac)",
     source="Koyama et al. 2021",
     general=False,
     options={"projector_dims": tuple[int, ...]},
 )
 def _info_max() -> None:
-    raise InputError("the framework 'info-max' is a part of the method crl-tac")
+    raise InputError("the framework 'info-max' is part of the method crl-tac and not built by itself: use CRLTAC")

@@ -1,4 +1,4 @@
-"""The stages of `fit` between reading and building: seed, device, scaling; and the training with what is said of it."""
+"""Steps of `fit`: seed, device, scaling, and training with its metrics, warnings and summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from viewsmith.training.run import RunFolder, environment
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a training went.
+    """Result of a training.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def scale(domain: Domain, rows: np.ndarray, scaling: str, device: torch.device, seed: int, labels: Any) -> TrainingData:
-    """Rows with the input layer fitted on them."""
+    """Fit the input layer to the rows and scale them."""
     layer, raw = domain.input_layer(rows.shape[1:]), torch.from_numpy(rows)
     used, stats = domain.fit_input(layer, raw, scaling)
     return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels)
@@ -63,7 +63,7 @@ def train(
     resume: bool,
     split: dict[str, Any] | None,
 ) -> Outcome:
-    """Train a method on scaled rows and keep what happened in the run folder, where there is one."""
+    """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one."""
     began = datetime.now(UTC)
     history = History(folder.metrics if folder else None)
     callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history)]
@@ -82,7 +82,7 @@ def train(
         interruptible=folder is not None,
     )
     started = time.perf_counter()
-    data.layer.to(data.device)  # which scales batches of images and DNA
+    data.layer.to(data.device)  # it scales batches of images and DNA
     status = trainer.fit(data.x, resume=resume)
     method.release()
     found = method.warnings(history.rows)
@@ -95,7 +95,7 @@ def train(
             UserWarning,
             stacklevel=3,
         )
-    told = collapse_warnings(history.rows, len(data.x)) + found
+    all_warnings = collapse_warnings(history.rows, len(data.x)) + found
     summary = {
         "method": name,
         "status": status,
@@ -107,15 +107,15 @@ def train(
         "seconds": {"training": round(trainer.age, 3), "this session": round(time.perf_counter() - started, 3)},
         "device": str(data.device),
         "processes": distributed.world_size(),
-        "warnings": told,
+        "warnings": all_warnings,
         **environment(),
         **({} if split is None else {"split": split}),
     }
-    return Outcome(status, history.rows, told, summary)
+    return Outcome(status, history.rows, all_warnings, summary)
 
 
 def find_seed(random_state: Any) -> int:
-    """A seed from what scikit-learn takes for `random_state`."""
+    """A seed from scikit-learn's `random_state`."""
     expected = "expected a non-negative integer, a RandomState or None"
     if isinstance(random_state, int):
         if random_state < 0:
@@ -128,7 +128,7 @@ def find_seed(random_state: Any) -> int:
 
 
 def find_device(name: str) -> torch.device:
-    """The device of a name; "auto" is the GPU where there is one."""
+    """The device with this name; "auto" is the GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
@@ -139,23 +139,24 @@ def find_device(name: str) -> torch.device:
 
 
 def check_rows_per_process(n_rows: int, batch_size: int) -> None:
-    """Refuse processes that would get less than two rows of a batch: BatchNorm has no statistics of one.
+    """Check that each process gets at least two rows of a batch: BatchNorm has no statistics of one row.
 
     Raises
     ------
     InputError
+        A process would get less than two rows.
     """
     world, batch = distributed.world_size(), min(batch_size, n_rows)
     if world > 1 and batch // world < 2:
         raise InputError(
-            f"a batch of {batch} rows over {world} processes leaves less than 2 to each: raise batch_size, give more "
-            "rows, or start fewer processes"
+            f"a batch of {batch} rows has less than 2 for each of {world} processes: raise batch_size, give more rows, "
+            "or start fewer processes"
         )
 
 
 @torch.no_grad()
 def refresh_batch_norm(method: Method, x: Rows) -> None:
-    """BatchNorm statistics as the plain average over one pass of scaled rows."""
+    """Set the BatchNorm statistics to their plain average over one pass of scaled rows."""
     norms = [m for m in method.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if not norms:
         return

@@ -1,4 +1,4 @@
-"""GenView: generated views with noise that each sample can bear, and pairs weighted by their quality."""
+"""GenView: generated views with noise adapted to each sample, and pairs weighted by their quality."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
 
 @dataclass(frozen=True, kw_only=True)
 class GenViewResolved(Resolved, GeneratorSettings):
-    """With the generator's settings, and shape and digest of a feature extractor where there is one."""
+    """Resolved settings, with those of the generator, and shape and digest of a separate feature extractor."""
 
     feature_shape: tuple[int, int, int] | None = None
     feature_weights: str | None = None
@@ -52,7 +52,7 @@ class GenViewResolved(Resolved, GeneratorSettings):
 
 @dataclass(frozen=True)
 class GenViewInputs:
-    """The feature extractor as it was found, and the views of a view cache, scaled: each list entry one of each row."""
+    """The separate feature extractor, and the scaled views of a view cache: a list entry has one view of every row."""
 
     maps: FrozenMaps | None
     views: list[Rows]
@@ -61,7 +61,7 @@ class GenViewInputs:
 @register(
     "method",
     "genview",
-    help="learns a diffusion model with noise adapted to each sample, or takes a view cache; weighs pairs by quality",
+    help="learns a diffusion model with noise adapted to each sample, or reads a view cache; weights pairs by quality",
     source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
     "self-supervised learning (arXiv 2403.12003)",
 )
@@ -69,41 +69,41 @@ class GenViewInputs:
 class GenView(ViewsmithEstimator):
     """Representations from pairs of a sample and a generated view of it, each pair weighted by its quality.
 
-    Views come from a view cache that `viewsmith generate` made (by Stable unCLIP, by the library's own diffusion model,
-    or from precomputed views). Without one a generator is trained in between: the encoder learns from fixed views for a
-    fraction of the epochs, a diffusion model learns to make samples from its representation, and then the encoder
-    continues. The noise is adapted to each sample. Any framework and any domain.
+    Views come from a view cache that `viewsmith generate` made (with Stable unCLIP, with the library's diffusion model,
+    or from precomputed views). Without a view cache, a generator is trained: first, the encoder learns from fixed views
+    for a fraction of the epochs; then a diffusion model learns to generate samples from its representation; then the
+    training of the encoder continues. The noise is adapted to each sample. Every framework and domain is supported.
 
     Parameters
     ----------
     view_cache : str or None
-        Folder of a view cache of the rows that fit is given.
+        Folder of a view cache of the training rows; None: train a generator.
     alpha : float
-        Probability that one of the two sources of a pair is generated; 0: the framework alone.
+        Probability that one of the two sources of a pair is a generated view; 0: no generated views.
     quality : bool
-        Weigh pairs by their quality: the foregrounds of the two views should agree and their backgrounds differ, seen
-        by a copy of the encoder from after `first_fraction` of the epochs. Vectors and DNA have no background: there
-        quality is the similarity of the two views.
+        Weight pairs by their quality: it is high if the foregrounds of the two views agree and their backgrounds
+        differ, in the features of a copy of the encoder that is made after `first_fraction` of the epochs. Vectors and
+        DNA have no background: their quality is the similarity of the two views.
     quality_features : {"views", "encoder", "cached"}
-        What quality is seen in. "views": a frozen copy of the encoder looks at every view, as published. "encoder":
-        the maps that the encoder makes of the views anyway as it trains. "cached": the copy looks at every image once,
-        and what a view shows is cut from its map, blind to the view's colors. What each costs and how well they agree:
-        docs, GenView. Vectors and DNA: always views.
+        Features from which quality is computed. "views": a frozen copy of the encoder processes every view, as
+        published. "encoder": the feature maps of the views that the encoder computes in training. "cached": the copy
+        processes every image once, and a view gets the part of the feature map that it covers, whatever its colors.
+        Costs and agreement: docs, GenView. Vectors and DNA: always views.
     features : str or torch.nn.Module
-        Of images: the network that sees foreground and quality. "encoder": a copy of the encoder, from after
-        `first_fraction` of the epochs. Or a network of its own, frozen and never saved: CLIP's of images through
-        transformers (extra `unclip`), "clip:FOLDER" or "clip:OWNER/NAME" on the hub, which is fetched; or a module of
-        yours from scaled images (B, C, H, W) to maps (B, D, h, w). With it pairs are weighed from the first step on.
+        For images, the network whose features give foreground and quality. "encoder": a copy of the encoder, made after
+        `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to
+        download it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from
+        scaled images (B, C, H, W) to feature maps (B, D, h, w). With it, pairs are weighted from the first step.
     gamma : float
-        Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
+        Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1.
     noise : str
-        Without a view cache: adaptive, random or constant:L with L from 0 to 400, as of `viewsmith generate`.
+        Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`.
     first_fraction : float
-        Fraction of the epochs before the encoder is copied, for quality and, without a view cache, for the generator.
+        Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator.
     cached_views : int
-        Without a view cache: views of each sample.
+        Without a view cache: number of generated views of each sample.
     generator_epochs : int or "auto"
-        Without a view cache; "auto": a fraction of the encoder's, by domain.
+        Without a view cache; "auto": a fraction of the encoder's epochs that depends on the domain.
     generator_learning_rate : float or "auto"
     sampler_steps : int or "auto"
     [shared]
@@ -111,7 +111,7 @@ class GenView(ViewsmithEstimator):
     Attributes
     ----------
     metrics_ : list of dict
-        Loss, quality and label-free diagnostics through training.
+        Loss, quality and label-free diagnostics during training.
     [attributes]
 
     Examples
@@ -152,47 +152,47 @@ class GenView(ViewsmithEstimator):
     def generated_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None
     ) -> dict[str, np.ndarray] | None:
-        """Generated views, each with the noise its sample can bear, and their quality.
+        """Generated views with their noise levels and quality.
 
         Parameters
         ----------
         X : array-like, n samples
         n_views : int, optional
-            Of a view cache as many as it has, else 4.
+            Default: all views of a view cache, or 4 from a generator.
         random_state : int, optional
             Default: the seed of the fit.
 
         Returns
         -------
         dict or None
-            ``views`` (n, n_views, ...) in the units of the data; ``level``, int (n, n_views), from 0 to 400, -1:
-            unknown; ``quality`` (n, n_views), q of sample and view, seen by the copy of the encoder (NaN: there is
-            none). None: there is no generator, and no view cache of these rows.
+            ``views`` (n, n_views, ...) in the units of the data; ``level``, int (n, n_views): noise levels from 0 to
+            400, or -1 if unknown; ``quality`` (n, n_views): quality of sample and view, or NaN if the model computes
+            none. None if there is neither a generator nor a view cache of these rows.
 
         Raises
         ------
         InputError
-            The view cache has fewer views; levels of a single row are asked for.
+            The view cache has fewer views; `X` is a single row, to which no level can be adapted.
         """
         check_is_fitted(self)
         x = self.samples(X)
         seed = self.resolved_.seed if random_state is None else random_state
         if self.options_.view_cache is not None:
             cache = ViewCacheFolder(self.options_.view_cache)
-            if not cache.exists() or cache.read_record()["data"]["fingerprint"] != fingerprint(self.known_rows(X)):
+            if not cache.exists() or cache.read_record()["data"]["fingerprint"] != fingerprint(self.checked_rows(X)):
                 return None
             views, level = cache.read_first(n_views)
-            views = views.reshape(*views.shape[:2], *self.known_rows(X).shape[1:])
+            views = views.reshape(*views.shape[:2], *self.checked_rows(X).shape[1:])
         elif self.generates:
-            views, level = self._made(X, x, n_views or 4, seed)
+            views, level = self._generate(X, x, n_views or 4, seed)
         else:
             return None
         return {"views": views, "level": level, "quality": self._quality_of(x, views)}
 
-    def _made(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Views of scaled rows by the generator, and their levels, (n, n_views) both."""
+    def _generate(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Generate views of scaled rows; returns views (n, n_views, ...) and their levels (n, n_views)."""
         if len(x) < 2:
-            raise InputError("one row has no others to tell by what noise it can bear: expected at least two")
+            raise InputError("got one row, expected at least two: noise is adapted to a row by comparison with others")
         generated: Any = self.method_.generated
         strength = generated.strengths(generated.encoder, x, seed).to(x.device)
         views = self._drawn(
@@ -201,15 +201,15 @@ class GenView(ViewsmithEstimator):
         return views, np.repeat(strength_to_level(strength).cpu().numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
-        """q of scaled rows and their views, (n, K, ...) in the units of the data; float32 (n, K)."""
-        seen: Any = self.method_.quality
+        """Quality of scaled rows and their views (n, K, ...), in the units of the data; float32 (n, K)."""
+        quality: Any = self.method_.quality
         q = np.full(views.shape[:2], np.nan, dtype=np.float32)
-        if seen is None or not seen.ready:
+        if quality is None or not quality.ready:
             return q
         for number in range(views.shape[1]):
-            shown = self.samples(views[:, number])
+            scaled = self.samples(views[:, number])
             blocks = (slice(start, start + 256) for start in range(0, len(x), 256))
-            q[:, number] = torch.cat([seen(x[block], shown[block]).cpu() for block in blocks]).numpy()
+            q[:, number] = torch.cat([quality(x[block], scaled[block]).cpu() for block in blocks]).numpy()
         return q
 
     def _resolve(
@@ -255,17 +255,17 @@ class GenView(ViewsmithEstimator):
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
     ) -> dict[str, np.ndarray]:
-        """Generated views of training rows, with ``samples``, ``level`` and ``quality``; else fixed ``views``."""
+        """Generated ``views`` with ``samples``, ``level`` and ``quality``, or fixed ``views`` if there are none."""
         generated = None if pool is not None else self.generated_views(X, n_views, random_state=random_state)
         if generated is not None:
             return {"samples": np.asarray(X)} | generated
         if pool is None and self.options_.view_cache is not None:
-            line = f"no view cache of these rows at {self.options_.view_cache}: fixed views are made"
+            line = f"no view cache of these rows at {self.options_.view_cache}: using fixed views"
             warnings.warn(line, UserWarning, stacklevel=3)
         return super().described_views(X, n_views, random_state=random_state, pool=pool)
 
     def figures(self, dataset: Dataset) -> Figures:
-        """Those of all methods, and views of the view cache by noise level."""
+        """Figures of all methods, and views of the view cache by noise level."""
         found = super().figures(dataset)
         if self.options_.view_cache is not None:
             transductive = bool(self.context_.get("data", {}).get("transductive"))
@@ -276,29 +276,29 @@ class GenView(ViewsmithEstimator):
         return found
 
     def _quality_of_one(self, rows: np.ndarray, views: np.ndarray) -> np.ndarray:
-        """q of rows and one view of each, (n,); NaN where nothing tells it."""
+        """Quality of rows and one view of each, (n,); NaN if the model computes none."""
         return self._quality_of(self.samples(rows), views[:, None])[:, 0]
 
 
 def _cached_views(path: str, data: TrainingData) -> list[Rows]:
-    """The views of a view cache of these rows, scaled.
+    """Read the views of a view cache of these rows, and scale them.
 
     Raises
     ------
     InputError
-        There is none, it is not complete, or of other rows.
+        There is no view cache, it is not complete, or it is of other rows.
     """
     cache = ViewCacheFolder(path)
     record = cache.read_record()
     if record["rows"] != len(data.rows):
         raise InputError(
-            f"the view cache {path} has views of {record['rows']} rows, and {len(data.rows)} are given: fit the rows "
-            "it was made of, or generate a view cache of these"
+            f"the view cache {path} has views of {record['rows']} rows, but X has {len(data.rows)}: fit the rows it "
+            "was made from, or generate a view cache of these rows"
         )
     if record["data"]["fingerprint"] != fingerprint(data.rows):
         raise InputError(
-            f"the view cache {path} is of other rows, or of these in another order: fit the rows it was made of, or "
-            "generate a view cache of these"
+            f"the view cache {path} is of other rows, or of these rows in another order: fit the rows it was made "
+            "from, or generate a view cache of these rows"
         )
     views = cache.read_views()
     with torch.no_grad():
@@ -307,7 +307,7 @@ def _cached_views(path: str, data: TrainingData) -> list[Rows]:
 
 
 def _extractor(plan: Plan[GenView, GenViewResolved]) -> FrozenMaps | None:
-    """The network that sees foreground and quality; in a model that is loaded it is found when somebody asks."""
+    """The separate network for foreground and quality, or None; a loaded model finds it when it is first used."""
     options, resolved = plan.options, plan.resolved
     if not uses_extractor(options.features, resolved.domain):
         return None
@@ -320,14 +320,14 @@ def _extractor(plan: Plan[GenView, GenViewResolved]) -> FrozenMaps | None:
 
 
 def _scaling(stats: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """How images are scaled: what is taken from pixels, and what they are divided by, (C,) both."""
+    """Scaling of images: the offset subtracted from pixels and the divisor, both (C,)."""
     return torch.tensor(stats["pixel_mean"]), torch.tensor(stats["pixel_scale"])
 
 
 def _generated(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
-    """The domain's diffusion model, with a strength adapted to each row."""
+    """The diffusion model of the domain, with a strength adapted to each row."""
     options, resolved, n = plan.options, plan.resolved, plan.resolved.n_components
-    # The strength is of samples whose level nobody asked for.
+    # This strength is for samples without a noise level.
     generator = make_generator(plan, encoder, resolved, condition=n, strength=0.5)
     return GeneratedViews(
         generator,

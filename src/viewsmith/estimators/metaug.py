@@ -1,4 +1,4 @@
-"""MetAug: features augmented by generators that learn through the encoder's next step."""
+"""MetAug: features augmented by generators that are trained through the encoder's next step."""
 
 from __future__ import annotations
 
@@ -43,80 +43,79 @@ AtLeastTwo = Annotated[int, Field(ge=2)]
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetAug(ViewsmithEstimator):
-    """Representations that learn from augmented features, made in the projection space by generators that learn, too.
+    """Representations trained with augmented features, which learned generators make from projections.
 
-    Views of a sample are contrasted with a memory of earlier features under one unified loss (OUCL), with and without
-    the generators' features; the generators learn by how much they help the encoder's next step. They are an addition
-    to other frameworks, too: ``MetAug(framework="simclr")``. "MetAug (only OUCL)" is ``meta="none"``, "MetAug (only
-    MAG)" is ``united=False``; ``MetAug(**MetAug.presets["paper-images"])`` is the published form, ``presets["paper"]``
-    its settings for vectors. The defaults are measured (docs, MetAug).
+    Views of a sample are contrasted with a memory of earlier features in one unified loss (OUCL), with and without
+    augmented features; the generators are trained to improve the encoder's next step. They can be combined with other
+    frameworks: ``MetAug(framework="simclr")``. The paper's "MetAug (only OUCL)" is ``meta="none"``, its "MetAug (only
+    MAG)" is ``united=False``; ``MetAug(**MetAug.presets["paper-images"])`` has the published settings,
+    ``presets["paper"]`` those for vectors. The defaults are measured (docs, MetAug).
 
     Parameters
     ----------
     framework : str or viewsmith.frameworks.Framework
-        What trains the encoder besides augmented features: oucl, MetAug's own, or any other framework.
+        Objective of the encoder besides the augmented features: oucl, MetAug's unified loss, or another framework.
     n_views : int
-        Views of each sample, 2 or more (oucl).
+        Number of views of each sample, at least 2 (oucl).
     encoders : {"shared", "per-view"}
-        One encoder for all views, or one each (oucl); the representation is then all of theirs side by side.
+        One encoder for all views, or one for each (oucl), whose representations are then concatenated.
     split : {"none", "color"}
-        "color": the views are RGB, L and ab of one augmented image, with an encoder each (oucl).
+        "color": the views are RGB, L and ab of one augmented image, with one encoder each (oucl).
     meta : {"second-order", "first-order", "frozen", "none"}
-        How generators learn: through the encoder's step, with its outcome taken as given, not at all; or there are
-        none.
+        Training of the generators: through the encoder's step; without the gradient through that step; not at all; or
+        no generators.
     feature_weight : float
-        delta, weight of the losses with augmented features.
+        delta, the weight of the losses with augmented features.
     inner_rate : float
-        ell, rate of the encoder's step that generators look through.
+        ell, the learning rate of the encoder's step in the objective of the generators.
     margin : {"large", "medium", "small"}
-        Margins that keep augmented features from being copies.
+        Size of the margins that keep augmented features from being copies of the features.
     margin_weight : float
-        alpha over delta: weight of those margins among the generators' objectives; 0: none.
+        alpha / delta, the weight of the margins in the objective of the generators; 0: no margins.
     margin_scope : {"batch", "sample"}
-        Whose pairs make the margins.
+        Whether margins are computed from the pairs of the batch or of each sample.
     feature_hidden : tuple of int
         Widths of a generator's hidden layers.
     residual : bool
-        Generators add to an projection; otherwise they replace it, as published.
+        Generators add to a projection; otherwise they replace it, as published.
     feature_learning_rate : float or "auto"
-        "auto": that of the encoder.
+        "auto": the learning rate of the encoder.
     feature_every : int
         Steps from one update of the generators to the next.
     united : bool
         All pairs of views share one loss; otherwise each has its own (the standard contrast).
     form : {"linear", "circle", "squared"}
-        What stands in the exponent of the loss; see `viewsmith.losses.Logits`.
+        Form of the exponent of the loss; see `viewsmith.losses.Logits`.
     beta : float or "auto"
-        Its sharpness; of the linear form 2 over the temperature. "auto": that, where oucl is given a temperature, or
-        16.
+        Sharpness of the loss; 2 / temperature in the linear form. "auto": 2 / temperature if oucl is given a
+        temperature, otherwise 16.
     loss_margin : float
         lambda of the linear form.
     gamma : float
-        Of the other forms.
+        Margin of the circle and squared forms.
     detach_weights : bool
-        No gradient through the circle's weights.
+        No gradient through the weights of the circle form.
     attenuation : float
-        phi_dec, by which the circle's weights are divided.
+        phi_dec, the divisor of the weights of the circle form.
     memory : {"queue", "bank"}
-        Negatives are the newest features, or drawn from running averages of all training rows.
+        Negatives are the most recent features, or are drawn from running averages of the features of all training rows.
     memory_size : int or "auto"
-        Features of each view in a queue; "auto": 256, at least a batch. A bank has a place for each row.
+        Features of each view in a queue; "auto": 256, but at least a batch. A bank has one feature for each row.
     negatives : int or "auto"
-        Features of each view drawn at a step; "auto": 256 of a queue, 1,024 of a
-        bank, at most all.
+        Features of each view drawn in a step; "auto": 256 of a queue, 1,024 of a bank, but at most all.
     negative_draws : {"batch", "sample"}
-        One draw for the batch, or one for each sample, as published.
+        One draw of negatives for the batch, or one for each sample, as published.
     positives : {"views", "memory"}
-        The other views' projections, or, of a bank, earlier ones without gradient, as published.
+        The projections of the other views, or earlier projections from a bank without gradient, as published.
     memory_momentum : float
-        Of a bank's averages.
+        Momentum of the running averages of a bank.
     [shared]
 
     Attributes
     ----------
     metrics_ : list of dict
-        Loss and label-free diagnostics through training; ``feature_cosine`` is how close augmented features are to
-        their projections.
+        Loss and label-free diagnostics during training; ``feature_cosine`` is the cosine similarity of augmented
+        features and projections.
     [attributes]
 
     Examples
@@ -189,7 +188,7 @@ class MetAug(ViewsmithEstimator):
 
     @property
     def outputs_(self) -> tuple[str, ...]:
-        """Names that ``transform(output=...)`` takes; with an encoder a view, ``view-1`` and so on."""
+        """Values of ``output`` that `transform` accepts; with one encoder per view also ``view-1`` and so on."""
         single = [f"view-{view + 1}" for view in range(self._encoders)] if self._encoders > 1 else []
         return ("representation", "projection", *single)
 
@@ -202,26 +201,26 @@ class MetAug(ViewsmithEstimator):
         return self._encoders * super()._n_features_out
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Augmented features of samples, float32 (n, n_views, M d): of each of M views' projections, side by side.
+        """Draw augmented features of samples, float32 (n, n_views, M d): those of M views, concatenated.
 
-        Rows of length 1 for each view. They are no samples: units and width are those of projections. Arguments are
-        those of the other estimators.
+        The features of each view have length 1. They are projections, not samples. Arguments are those of the other
+        estimators.
         """
         return self.feature_views(X, n_views, random_state=random_state, pool=pool)["augmented"]
 
     def input_views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """The views of samples, (n, n_views, ...), in the units and dtype of the data, before they are embedded."""
+        """Draw views of samples before the encoder, (n, n_views, ...), in the units and dtype of the data."""
         return super().views(X, n_views, random_state=random_state, pool=pool)
 
     def feature_views(
         self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None
     ) -> dict[str, np.ndarray]:
-        """Augmented features and what they were made from.
+        """Draw augmented features, with the features they were made from.
 
         Returns
         -------
         dict
-            ``features``, directions of the projections of M views, and ``augmented``; both float32 (n, n_views, M d).
+            ``features``, normalized projections of M views, and ``augmented``; both float32 (n, n_views, M d).
 
         Raises
         ------
@@ -233,8 +232,8 @@ class MetAug(ViewsmithEstimator):
 
             def pair(part: slice, generator: torch.Generator) -> Tensor:
                 assert isinstance(self.method_, MetAugMethod)
-                own = None if index is None else index[part]
-                made = self.method_.feature_views(x[part], index=own, generator=generator)
+                positions = None if index is None else index[part]
+                made = self.method_.feature_views(x[part], index=positions, generator=generator)
                 return torch.stack(made).permute(2, 0, 1, 3).flatten(2)  # (rows, 2, M d)
 
             both = draw_views(pair, x, n_views, seed)
@@ -243,12 +242,12 @@ class MetAug(ViewsmithEstimator):
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
     ) -> dict[str, np.ndarray]:
-        """Augmented features as ``views`` (4 unless told otherwise), and the ``features`` they were made from."""
+        """Augmented features as ``views`` (default: 4 of each sample), and ``features`` they were made from."""
         made = self.feature_views(X, n_views or 4, random_state=random_state, pool=pool)
         return {"views": made["augmented"], "features": made["features"]}
 
     def figures(self, dataset: Dataset) -> Figures:
-        """Those of all methods, with the views that are embedded, and how similar features are."""
+        """Figures of all methods, with views before the encoder, and the similarity of features."""
         found = shared_figures(self, self.input_views, dataset)  # augmented features cannot be drawn
         if self.options_.meta != "none":
             x = figure_rows(dataset)[0]

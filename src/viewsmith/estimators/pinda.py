@@ -30,7 +30,7 @@ from viewsmith.views.learned.pi_noise import PiNoise
 
 @dataclass(frozen=True, kw_only=True)
 class PiNDAResolved(Resolved):
-    """With the network of the noise generator and the noise level."""
+    """Resolved settings, with the network of the noise generator and the noise level."""
 
     generator: str
     generator_options: dict[str, Any]
@@ -40,41 +40,41 @@ class PiNDAResolved(Resolved):
 @register(
     "method",
     "pinda",
-    help="learns the noise of every feature, pixel or base of every sample",
+    help="learns the standard deviation of noise for every feature, pixel or base of every sample",
     source="PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating positive-incentive noise "
     "(arXiv 2408.09929)",
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class PiNDA(ViewsmithEstimator):
-    """Representations learned together with the noise that augments them (pi-noise), alone or on fixed views.
+    """Representations learned together with the noise that augments samples (pi-noise), alone or on fixed views.
 
     A generator predicts the standard deviation of Gaussian (or uniform) noise for every feature, pixel or base of every
-    sample and is trained with the encoder on the contrastive loss. The defaults keep the noise level at `strength` and
-    hold the noise on all features by a log barrier; ``PiNDA(**PiNDA.presets["paper"])`` is the published form for
-    vectors, ``presets["paper-images"]`` that for images.
+    sample and is trained with the encoder on the contrastive loss. The defaults keep the noise level at `strength`, and
+    a log barrier keeps noise on all features. ``PiNDA(**PiNDA.presets["paper"])`` has the published settings for
+    vectors, ``presets["paper-images"]`` those for images.
 
     Parameters
     ----------
     strength : float or "auto"
-        Noise level in scaled units: kept on average when `level` is "fixed", else where training starts. "auto"
-        chooses from 0.25, 0.5, 1 and 2 without labels.
+        Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto"
+        chooses among 0.25, 0.5, 1 and 2 without labels.
     level : {"fixed", "free"}
-        Whether only the shape of the noise is learned, or its level too (as published).
+        fixed: only how the noise is distributed over features is learned; free, as published: also its level.
     distribution : {"gaussian", "uniform"}
     learn_mean : bool
-        Learn a shift mu too; the authors recommend mu = 0.
+        Also learn the mean mu of the noise; the authors recommend mu = 0.
     two_sided : bool
-        Noise on both views of a pair, or on one.
+        Noise on both views of a pair instead of one.
     penalty : {"log_barrier", "inverse_norm", "none"}
-        Against collapse: on noise leaving features, or (published) on small noise.
+        Penalty against collapse: log_barrier on features without noise, inverse_norm (published) on small noise.
     penalty_weight : float
     objective : {"cooperative", "adversarial"}
-        The generator lowers the loss (published), or raises it.
+        The generator decreases the loss (published), or increases it.
     random_fraction : float
         Fraction of the noise power spread evenly over all features, with a fixed level.
     generator : {"auto", "mlp", "low-resolution", "unet", "resnet18", "shared", "sequence"}
-        Network of the generator. Vectors: mlp. Images: low-resolution (a small map, enlarged), unet, resnet18 (its
-        trunk, as published), shared (a light head on the encoder's own first stage). DNA: sequence, shared.
+        Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 (without
+        its classifier, as published), shared (a small head on the first stage of the encoder). DNA: sequence, shared.
         "auto": mlp, low-resolution, sequence.
     generator_hidden : tuple of int
         Widths of the mlp generator's hidden layers.
@@ -109,7 +109,7 @@ class PiNDA(ViewsmithEstimator):
     random_fraction: Fraction = 0.0
     generator: str = "auto"
     generator_hidden: Widths = (64,)
-    # Of the two strengths only the learned noise's is searched for.
+    # "auto" is for the strength of the learned noise only.
     noise_strength: Positive = 1.0
 
     def _resolve(self, options: PiNDA, shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
@@ -136,12 +136,12 @@ class PiNDA(ViewsmithEstimator):
         )
 
     def noise_profile(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation over the samples of `X` of the learned noise per feature.
+        """Mean and standard deviation, over the samples of `X`, of the learned noise of each feature.
 
         Returns
         -------
         mean, spread : ndarray, shape of a scaled sample: (d,), (C, H, W) or (4, L)
-            Of sigma(x), in the units of each feature (of pixels / 255 for images).
+            Of sigma(x), in the units of each feature (images: pixels / 255).
         """
         check_is_fitted(self)
         noise = self._method.noise
@@ -151,13 +151,13 @@ class PiNDA(ViewsmithEstimator):
         return sigma.mean(0).cpu().numpy(), sigma.std(0, correction=0).cpu().numpy()
 
     def noise_parts(self, X: Any, *, random_state: int | None = None) -> dict[str, np.ndarray]:
-        """For each sample the predicted standard deviation, a draw of the noise, and the sample with it.
+        """Predicted standard deviation, a draw of the noise, and the sample with this noise, for each sample.
 
         Returns
         -------
         dict
             ``sigma`` and ``noise`` in scaled units, float32 of the shape of a scaled sample; ``view`` in the units and
-            dtype of the data: the first of `views`.
+            dtype of the data, the first view of `views`.
         """
         check_is_fitted(self)
         x = self.samples(X)
@@ -171,19 +171,19 @@ class PiNDA(ViewsmithEstimator):
                 for name, part in parts.items():
                     made[name].append(part.cpu().numpy())
         joined = {name: np.concatenate(part) for name, part in made.items()}
-        joined["view"] = self.domain_.in_given_form(joined["view"][:, None], np.shape(X))[:, 0]
+        joined["view"] = self.domain_.in_input_format(joined["view"][:, None], np.shape(X))[:, 0]
         return joined
 
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
     ) -> dict[str, np.ndarray]:
-        """``views`` of samples (4 unless told otherwise), and ``sigma`` and ``noise`` of each sample."""
+        """``views`` of samples (default: 4 of each), and ``sigma`` and ``noise`` of each sample."""
         found = super().described_views(X, n_views, random_state=random_state, pool=pool)
         noise = self.noise_parts(X, random_state=random_state)
         return found | {"sigma": noise["sigma"], "noise": noise["noise"]}
 
     def figures(self, dataset: Dataset) -> Figures:
-        """Those of all methods, and the learned noise."""
+        """Figures of all methods, and of the learned noise."""
         found = super().figures(dataset)
         if self.domain_.picture == "curve":
             mean, _ = self.noise_profile(dataset.x_train)
@@ -200,7 +200,7 @@ class PiNDA(ViewsmithEstimator):
 
 
 def make_noise(plan: Plan[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:
-    """The generator of noise with its network."""
+    """The noise generator with its network."""
     options, resolved, channels = plan.options, plan.resolved, channels_in(plan)
     outputs = channels * (2 if options.learn_mean else 1)
     context = NoiseContext(resolved.row_shape, channels, outputs, encoder)

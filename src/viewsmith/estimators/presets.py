@@ -1,4 +1,4 @@
-"""The published settings of every method: presets by name, for vectors, or NAME-DOMAIN for another domain."""
+"""The published settings of the methods: presets NAME for vectors, and NAME-DOMAIN for other domains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONTRASTIVE: dict[str, dict[str, Any]] = {
 }
 
 PINDA: dict[str, dict[str, Any]] = {
-    # Section 4.2, Algorithm 1 and appendix B; the penalty is published for images alone, its weight nowhere.
+    # Section 4.2, Algorithm 1 and appendix B; the penalty is published for images only, without its weight.
     "paper": {
         "view_maker": "identity",
         "kernel": "cosine",
@@ -73,7 +73,7 @@ PINDA: dict[str, dict[str, Any]] = {
     },
 }
 
-#: What the published settings of all domains share (appendices D and E).
+#: Published settings that are the same for all domains (appendices D and E).
 _DIFFAUG: dict[str, Any] = {
     "projector_dims": None,
     "kernel": "paper",
@@ -97,7 +97,7 @@ _DIFFAUG: dict[str, Any] = {
 }
 
 DIFFAUG: dict[str, dict[str, Any]] = {
-    # Appendix E.2 and table 11; epochs of section 3.2. K of the neighbors: the authors' program.
+    # Appendix E.2 and table 11; epochs of section 3.2. The number of neighbors is that of the authors' program.
     "paper": {
         **_DIFFAUG,
         "view_maker": "neighbor-mix",
@@ -127,7 +127,7 @@ DIFFAUG: dict[str, dict[str, Any]] = {
 }
 
 CRL_TAC: dict[str, dict[str, Any]] = {
-    # Sections 3, 5.2 and 5.3; optimizer, rate, batch and epochs are not given there.
+    # Sections 3, 5.2 and 5.3, which do not give optimizer, learning rates, batch size and epochs.
     "paper-images": {
         "encoder": "crl-cnn",
         "projector_dims": (200, 50),
@@ -147,7 +147,7 @@ CRL_TAC: dict[str, dict[str, Any]] = {
     },
 }
 
-# Section 4.1, appendices A.4 and B and, where they are silent, the authors' program.
+# Section 4.1, appendices A.4 and B; settings that are missing there are those of the authors' program.
 _METAUG: dict[str, Any] = {
     "projector_dims": (128,),
     "inner_rate": 1e-3,
@@ -167,8 +167,8 @@ _METAUG: dict[str, Any] = {
 }
 
 METAUG: dict[str, dict[str, Any]] = {
-    # delta is the weight of a sum of terms in the paper and of their mean here (4 for images, 3 for vectors), alpha
-    # 1e-13 of all.
+    # In the paper delta is the weight of a sum of terms (4 for images, 3 for vectors), here of their mean. alpha is
+    # 1e-13 for both.
     "paper": {
         **_METAUG,
         "encoders": "per-view",
@@ -189,7 +189,7 @@ METAUG: dict[str, dict[str, Any]] = {
 }
 
 GENVIEW: dict[str, dict[str, Any]] = {
-    # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; give the view cache.
+    # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; `view_cache` has to be given.
     "paper-images": {
         "framework": "moco",
         "view_maker": "moco",

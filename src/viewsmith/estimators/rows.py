@@ -1,4 +1,4 @@
-"""Between rows of an estimator and views: digests of rows, and draws block by block."""
+"""Fingerprints of rows, and views drawn block by block."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, block_size
 
-#: What is made of some of the rows with a random stream.
+#: From a slice of the rows and a random stream to views of these rows.
 Draw = Callable[[slice, torch.Generator], Tensor]
 
 
 def fingerprint(x: np.ndarray) -> str:
-    """Short name of an array's content."""
+    """Short digest of the content of an array."""
     return hashlib.sha256(np.ascontiguousarray(x).data).hexdigest()[:16]
 
 
 @torch.no_grad()
 def draw_views(draw: Draw, x: Rows, n_views: int, seed: int) -> np.ndarray:
-    """What `draw` makes of scaled rows, block by block, with a random stream for each view: (n, n_views, ...)."""
+    """Draw views of scaled rows block by block, with one random stream for each view: (n, n_views, ...)."""
     size, made = block_size(x[:1]), []
     parts = [slice(start, start + size) for start in range(0, len(x), size)]
     for number in range(n_views):

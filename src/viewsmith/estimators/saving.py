@@ -1,4 +1,4 @@
-"""Between a fitted model and its run folder: the configuration and the weights."""
+"""Configuration and weights of a model, for its run folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from viewsmith.core.version import __version__
 from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.build.resolve import text_of
 
-# What changes where and how long a run is made, not what it is: a resumed run may change these.
+# Options of where and how long to train: a resumed run may change them.
 NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
 
 
 def configuration(
     name: str, parameters: Mapping[str, Any], seed: Any, data: Any, resolved: Resolved | None
 ) -> dict[str, Any]:
-    """All that rebuilds the model: method, parameters, where the data came from, what fit resolved."""
+    """Everything that rebuilds the model: method, parameters, origin of the data, resolved settings."""
     kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
     kept = {k: text_of(v) if isinstance(v, nn.Module) else v for k, v in kept.items()}
     config: dict[str, Any] = {"viewsmith": __version__, "method": name}
@@ -42,17 +42,17 @@ def copied_weights(modules: nn.Module) -> dict[str, Tensor]:
 def check_packages(packages: Mapping[str, str], where: object) -> None:
     """Raise InputError if a part of a model, ``KIND NAME``, comes from a package that is not installed."""
     for part, package in packages.items():
-        # Kinds and names may hold spaces; no kind is the beginning of another.
+        # Kinds and names may contain spaces; no kind is a prefix of another.
         kind: Kind = next(k for k in typing.get_args(Kind) if part.startswith(f"{k} "))
         check_package(kind, part.removeprefix(f"{kind} "), package, where)
 
 
 def check_package(kind: Kind, name: str, package: str, where: object) -> None:
-    """Raise InputError if there is no such part: which package has to be installed."""
+    """Raise InputError, with the package to install, if a part is not registered."""
     if get(kind, name) is not None:
         return
     if package == "__main__":
         missing = "was registered by a script or notebook: run that part of it first"
     else:
-        missing = f"is of the package {package!r}, which is not installed here: install it first"
+        missing = f"is part of the package {package!r}, which is not installed: install it first"
     raise InputError(f"the model of {where} uses the {kind} {name!r}, which {missing}")

@@ -118,8 +118,8 @@ class SoftContrastive(Framework):
         losses = _pair_losses(self.loss, self.head(y), labels, pair.ids)
         if self.map_head is None:
             return losses
-        shown = y if self.map_gradient == 1 else y.detach() + self.map_gradient * (y - y.detach())
-        return losses + _pair_losses(self.map_loss, self.map_head(shown), labels, pair.ids)
+        map_input = y if self.map_gradient == 1 else y.detach() + self.map_gradient * (y - y.detach())
+        return losses + _pair_losses(self.map_loss, self.map_head(map_input), labels, pair.ids)
 
     @property
     def map_network(self) -> nn.Module:

@@ -19,7 +19,7 @@ Kernel = Literal["cosine", "cauchy"]
 MAX_INVERSE_TEMPERATURE_FLOAT32, MAX_INVERSE_TEMPERATURE_FLOAT64 = 75, 650
 
 # Number of similarities from which the chunked form is faster: a batch of 256 with negatives="all", of 512 with "cross"
-# (benchmarks/nt_xent.py).
+# (benchmarks/speed/nt_xent.py).
 CHUNKED_FROM = 1 << 18
 
 

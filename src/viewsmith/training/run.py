@@ -38,11 +38,11 @@ class RunFolder:
         self.checkpoint = CheckpointFolder(self.path / "checkpoint")
 
     def exists(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether the folder has a run."""
         return self.config.exists()
 
-    def require(self) -> None:
-        """Raise InputError unless a run is here."""
+    def check_exists(self) -> None:
+        """Raise InputError if the folder has no run."""
         if not self.exists():
             reason = "has no config.toml" if self.path.is_dir() else "is no folder"
             raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
@@ -85,7 +85,7 @@ class RunFolder:
         """The configuration as written; "none" stands for None."""
         import tomllib
 
-        self.require()
+        self.check_exists()
         try:
             return tomllib.loads(self.config.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -140,7 +140,7 @@ class RunFolder:
         InputError
             There are none, or they are damaged.
         """
-        self.require()
+        self.check_exists()
         if not self.model.exists():
             raise InputError(f"the run {self.path} has no model yet: finish it with `viewsmith fit ... --resume`")
         return load_tensors(self.model), load_tensors(self.initial)

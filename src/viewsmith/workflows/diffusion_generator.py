@@ -1,4 +1,4 @@
-"""The library's own generator as a generator of view caches: the diffusion model of a DiffAug run."""
+"""The diffusion model of a DiffAug run as a generator of view caches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from viewsmith.estimators.build.feature_extractor import (
     ENCODER,
     FeatureExtractor,
     FeaturesOption,
-    described,
+    describe_extractor,
     digest,
     uses_extractor,
 )
@@ -31,33 +31,33 @@ class DiffusionGenerator:
     Parameters
     ----------
     model : DiffAug
-        Fitted, with a generator that learned something.
+        Fitted, with a generator that did not diverge.
     steps : int, optional
-        Of the sampler; by default the run's.
+        Steps of the sampler; default: those of the run.
     features : str or nn.Module
-        Where foreground and quality of images are seen: by the model's encoder, or as of `feature_maps`.
+        Source of foreground and quality of images: the encoder of the model, or as in `feature_maps`.
 
     Raises
     ------
     InputError
-        The model generates nothing; features that it cannot have.
+        The model has no usable generator, or the features are invalid.
     """
 
     def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
         if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
             raise InputError(
-                f"the run is of {type(model).__name__} and has no generator that learned anything: give a run of "
+                f"the run is of {type(model).__name__} and has no generator, or one that diverged: give a run of "
                 "`viewsmith fit --method diffaug`"
             )
         self.model, self.generated = model, model.method_.generated
-        self._seen: ViewQuality | None = None
+        self._quality: ViewQuality | None = None
         if steps is not None:
             self.generated.generator.steps = steps
         self.weights = digest(model.weights())
-        self._given: FeatureExtractor | None = None
+        self._extractor: FeatureExtractor | None = None
         if uses_extractor(features, model.resolved_.domain):
             one = torch.zeros(1, *model.resolved_.row_shape, dtype=torch.uint8)
-            self._given = FeatureExtractor(features, model.scaler_, one, self.device)
+            self._extractor = FeatureExtractor(features, model.scaler_, one, self.device)
 
     @property
     def device(self) -> torch.device:
@@ -72,21 +72,21 @@ class DiffusionGenerator:
             "sampler": core.sampler,
             "steps": core.steps,
             "guidance": core.guidance,
-        } | described(self._given)
+        } | describe_extractor(self._extractor)
 
     def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        if self._given is not None:
-            return self._given.noise_tolerance(rows)
+        if self._extractor is not None:
+            return self._extractor.noise_tolerance(rows)
         return noise_tolerance(self.generated.encoder, self.model.samples(rows.numpy()))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        if self._given is not None:
-            return self._given.quality(rows, views, axis)
+        if self._extractor is not None:
+            return self._extractor.quality(rows, views, axis)
         x = self.model.scale_rows(rows)
-        if self._seen is None:
-            self._seen = ViewQuality(self.generated.encoder, x)
-        self._seen.axis.copy_(axis)
-        return self._seen(x, self.model.scale_rows(views))
+        if self._quality is None:
+            self._quality = ViewQuality(self.generated.encoder, x)
+        self._quality.axis.copy_(axis)
+        return self._quality(x, self.model.scale_rows(views))
 
     @torch.no_grad()
     def generate(

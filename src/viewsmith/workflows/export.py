@@ -1,4 +1,4 @@
-"""An encoder in a form that others can load."""
+"""Export of encoders to formats that other libraries load."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from viewsmith.networks.encoders.resnet import ResNet
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
 SMALL_STEM = (
-    "its first layer is made for small images: before loading, replace model.conv1 by "
+    "its first layer is for small images: before loading, replace model.conv1 by "
     "nn.Conv2d({channels}, 64, 3, 1, 1, bias=False) and model.maxpool by nn.Identity()"
 )
 
 
 def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
-    """Write the encoder of a fitted model; returns a hint on how to load it, in one line.
+    """Write the encoder of a fitted model, and return one line on how to load it.
 
     Parameters
     ----------
@@ -34,15 +34,15 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     out : Path
         File to write.
     form : {"timm", "torchvision", "onnx", "safetensors"}
-        ``safetensors``: weights under the names they have here, and under ``scaler.`` what scales the samples.
-        ``timm``, ``torchvision``: weights as safetensors under the names of these libraries, for encoders that they
-        have (ResNets; timm's own); images have to be scaled as the hint says. ``onnx``: a graph from samples in the
-        units of the data, of DNA from one-hot letters, to representations, for any number of them (extra ``export``).
+        ``safetensors``: weights with the names of viewsmith, and the input scaling as ``scaler.*``. ``timm``,
+        ``torchvision``: weights as safetensors with the names of these libraries, for encoders that they have (ResNets;
+        encoders from timm); the returned line says how to scale images. ``onnx``: a graph from any number of samples,
+        in the units of the data (DNA: one-hot letters), to representations (extra ``export``).
 
     Raises
     ------
     InputError
-        The libraries have no such encoder, the extra is missing, or the graph cannot be made.
+        The library has no such encoder, the extra is missing, or the export to ONNX fails.
     """
     if form not in get_args(Format):
         raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
@@ -53,17 +53,17 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     weights = dict(encoder.state_dict())
     if form == "safetensors":
         save_tensors(out, weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()})
-        return "the names are those of the encoder in viewsmith.networks; scaler.* scales samples before it"
+        return "load into the encoder of viewsmith.networks with the same weight names; scaler.* is the input scaling"
     hint = _published_names(model, encoder, form)
     save_tensors(out, weights)
     return hint
 
 
 def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -> str:
-    """How to load an encoder whose weights have the names of a library; InputError where it has none such."""
+    """How to load an encoder with another library; InputError if the library has no such encoder."""
     name = model.resolved_.encoder
     if isinstance(encoder, ResNet):
-        # Both libraries kept the names of the first implementation, and so does viewsmith.networks.encoders.resnet.
+        # viewsmith.networks.encoders.resnet has the same weight names as both libraries.
         make = f"timm.create_model({name!r}, num_classes=0" if form == "timm" else f"torchvision.models.{name}("
         channels = encoder.conv1.in_channels
         if channels != 3:
@@ -84,7 +84,7 @@ def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -
 
 
 class _Whole(nn.Module):
-    """Samples in the units of the data to representations."""
+    """From samples in the units of the data to representations."""
 
     def __init__(self, scaler: nn.Module, encoder: nn.Module) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
         except Exception as error:
             detail = " ".join(str(error).split())[:200]
             raise InputError(
-                f"the encoder {model.fitted_['encoder']} has no form in ONNX ({detail}): export it as safetensors"
+                f"the encoder {model.fitted_['encoder']} cannot be exported to ONNX ({detail}): use safetensors"
             ) from error
     kind, shape = str(example.dtype).removeprefix("torch."), example.shape[1:]
     return f"input samples: {kind} (n, {', '.join(map(str, shape))}); output representation"

@@ -1,4 +1,4 @@
-"""Filling a view cache for a data set: options, the generator that they name, and a folder without half-done work."""
+"""Generate the view cache of a data set: options, generator, and cleanup after errors."""
 
 from __future__ import annotations
 
@@ -50,38 +50,38 @@ def generate_cache(
     device: str = "auto",
     progress: bool = False,
 ) -> ViewCacheFolder:
-    """Make a view cache of views of a data set, or the rest of one; what the command ``viewsmith generate`` does.
+    """Generate the view cache of a data set, or its missing blocks, as the command ``viewsmith generate`` does.
 
     Parameters
     ----------
     dataset : Dataset
-        Its train rows, or with `transductive` all.
+        Views are generated of its training rows, or of all rows if `transductive`.
     out : Path
         Folder of the view cache.
     generator : str
         ``diffusion``, ``unclip:FOLDER``, ``unclip:OWNER/NAME`` or ``folder:PATH``.
     run : Path, optional
-        A DiffAug run whose generator to use; without it `diffusion` trains one and keeps it in the view cache.
+        A DiffAug run with the generator to use; None: `diffusion` trains one and saves it in the view cache.
     seed : int
     views_per_sample : int, optional
-        1; of a folder, as many as it has.
+        Default: 1; from a folder, as many as it has.
     steps : int, optional
-        Of the sampler.
+        Steps of the sampler.
     guidance : float, optional
     scheduler : str, optional
-        Of unclip.
+        Sampler of unclip.
     noise : str, optional
         ``adaptive`` (the default), ``random`` or ``constant:L``.
     features : str or nn.Module
-        Of diffusion and folder, on images: where foreground and quality are seen, whatever the noise. ``clip:FOLDER``
-        or ``clip:OWNER/NAME``, or a network from scaled images (B, C, H, W) to maps (B, D, h, w). ``encoder``: by the
-        encoder of the run, for adaptive noise alone.
+        For diffusion and folder on images: source of foreground and quality. ``clip:FOLDER``, ``clip:OWNER/NAME`` or a
+        network from scaled images (B, C, H, W) to feature maps (B, D, h, w), for every noise; ``encoder``: the encoder
+        of the run, for adaptive noise only.
     shard : (int, int)
-        i of n.
+        (i, n): generate part i of n.
     batch_size : int, optional
         Samples in a block.
     epochs : int, optional
-        Of the encoder, in the training of a generator.
+        Epochs of the encoder, if a generator is trained.
     transductive : bool
     device : str
     progress : bool
@@ -89,13 +89,13 @@ def generate_cache(
     Raises
     ------
     InputError
-        An option that does not fit, missing weights, another view cache in the folder.
+        Invalid options, missing weights, another view cache in the folder.
     """
     rows = np.ascontiguousarray(dataset.fit_rows(transductive))
     name, _, where = generator.partition(":")
-    own = features if uses_extractor(features, dataset.domain) else None
-    _refuse_options(
-        name, where, run=run, guidance=guidance, scheduler=scheduler, noise=noise, steps=steps, features=own
+    extractor = features if uses_extractor(features, dataset.domain) else None
+    _check_options(
+        name, where, run=run, guidance=guidance, scheduler=scheduler, noise=noise, steps=steps, features=extractor
     )
     context = data_record(dataset, transductive)
     record: dict[str, Any] = {
@@ -106,21 +106,24 @@ def generate_cache(
         "block": batch_size or BLOCKS[name],
     }
     cache = ViewCacheFolder(out)
-    cache.check_record(record)  # before a training that would be for nothing
-    with _withdrawn(cache):
+    cache.check_record(record)  # before any training
+    with _removed_on_error(cache):
         made: ViewGenerator
         if name == "folder":
-            made = given = _given(Path(where), rows, dataset, transductive, features, device)
-            if views_per_sample not in (None, given.n_views):
-                raise InputError(f"{where} has {given.n_views} views of each sample, not {views_per_sample}")
-            views_per_sample = given.n_views
+            made = precomputed = _precomputed(Path(where), rows, dataset, transductive, features, device)
+            if views_per_sample not in (None, precomputed.n_views):
+                raise InputError(
+                    f"views_per_sample is {views_per_sample}, but {where} has {precomputed.n_views} views of each "
+                    "sample: leave --views-per-sample out"
+                )
+            views_per_sample = precomputed.n_views
         elif name == "unclip":
             made = _unclip(where, dataset.domain, steps, guidance, scheduler, device)
         elif run is not None:
-            made = DiffusionGenerator(_fitting(run, rows, dataset.domain), steps, features)
+            made = DiffusionGenerator(_load_matching(run, rows, dataset.domain), steps, features)
         else:
-            if own is not None:
-                _images_seen(features, rows, device)  # before a training that would be for nothing
+            if extractor is not None:
+                _image_extractor(features, rows, device)  # test it before any training
             trained = _trained(cache, rows, dataset, context, seed, epochs, shard, device)
             made = DiffusionGenerator(trained, steps, features)
         cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
@@ -129,62 +132,62 @@ def generate_cache(
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
-    """One view cache from the folders that shards of a job wrote; what ``viewsmith generate --merge`` does.
+    """Merge the folders that the shards of a job wrote, as ``viewsmith generate --merge`` does.
 
-    An error leaves no new folder behind, unless there are blocks in it (`viewsmith.data.view_cache.merge_folders`).
+    After an error, a new folder is removed unless it has blocks (`viewsmith.data.view_cache.merge_folders`).
     """
-    with _withdrawn(ViewCacheFolder(out)):
+    with _removed_on_error(ViewCacheFolder(out)):
         return merge_folders(parts, out)
 
 
-def _given(
+def _precomputed(
     path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool, features: FeaturesOption, device: str
 ) -> PrecomputedViews:
-    """Precomputed views, of images by the names of their files."""
+    """Precomputed views; those of images are matched by file names."""
     names = dataset.row_names
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
-    seen = _images_seen(features, rows, device) if uses_extractor(features, dataset.domain) else None
-    return PrecomputedViews(path, rows, names if domain_of(dataset.domain).picture == "pixels" else None, seen)
+    extractor = _image_extractor(features, rows, device) if uses_extractor(features, dataset.domain) else None
+    return PrecomputedViews(path, rows, names if domain_of(dataset.domain).picture == "pixels" else None, extractor)
 
 
-def _images_seen(features: FeaturesOption, rows: np.ndarray, device: str) -> FeatureExtractor:
-    """Features of images that no model scales."""
+def _image_extractor(features: FeaturesOption, rows: np.ndarray, device: str) -> FeatureExtractor:
+    """A feature extractor for images without a model, with its own input scaling."""
     scaler = Pixels(rows.shape[1:])
     scaler.fit(torch.from_numpy(rows), "auto")
     return FeatureExtractor(features, scaler, torch.from_numpy(rows[:1]), find_device(device))
 
 
-def _fitting(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
-    """The model of a run on such rows."""
+def _load_matching(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
+    """Load the model of a run, which must accept these rows."""
     model = load_run(run)
     resolved = model.resolved_
     if resolved.domain != domain or not model.domain_.same_shape(rows.shape[1:], resolved.row_shape):
         raise InputError(
-            f"the run {run} is of {resolved.domain} of shape {tuple(resolved.row_shape)}, and the data "
-            f"are {domain} of shape {rows.shape[1:]}: give a run on such data"
+            f"the run {run} is of {resolved.domain} of shape {tuple(resolved.row_shape)}, but the data "
+            f"are {domain} of shape {rows.shape[1:]}: give a run on data of this shape"
         )
     return model
 
 
-def _refuse_options(name: str, where: str, **given: Any) -> None:
+def _check_options(name: str, where: str, **given: Any) -> None:
     if name not in BLOCKS or (name == "diffusion" and where):
         raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
     if name == "unclip" and not where:
         raise InputError(
-            "unclip needs weights: name a folder, unclip:FOLDER, or a model on the hub to fetch, unclip:OWNER/NAME; "
-            "published: unclip:stabilityai/stable-diffusion-2-1-unclip"
+            "the generator unclip needs weights: give unclip:FOLDER, or unclip:OWNER/NAME to download a model from the "
+            "hub, such as unclip:stabilityai/stable-diffusion-2-1-unclip"
         )
     if name == "folder" and not where:
-        raise InputError("folder needs a path: folder:PATH")
-    own = {
+        raise InputError("the generator folder needs a path: give folder:PATH")
+    accepted = {
         "diffusion": ("run", "noise", "steps", "features"),
-        "unclip": ("guidance", "scheduler", "noise", "steps"),  # it sees by a CLIP of its own
+        "unclip": ("guidance", "scheduler", "noise", "steps"),  # it includes a CLIP network
         "folder": ("features",),
     }[name]
     for option, value in given.items():
-        if value is not None and option not in own:
-            raise InputError(f"the generator {name!r} takes no {option}: leave --{option} out")
+        if value is not None and option not in accepted:
+            raise InputError(f"the generator {name!r} has no option {option}: leave --{option} out")
 
 
 def _unclip(
@@ -193,7 +196,9 @@ def _unclip(
     from viewsmith.views.generated.unclip import GUIDANCE, STEPS, StableUnCLIP
 
     if domain_of(domain).picture != "pixels":
-        raise InputError(f"unclip makes images, and the data are {domain}: take the generator 'diffusion'")
+        raise InputError(
+            f"the generator unclip is for images, but the data are {domain}: use the generator 'diffusion'"
+        )
     return StableUnCLIP.load(
         where,
         device=find_device(device),
@@ -213,13 +218,13 @@ def _trained(
     shard: tuple[int, int],
     device: str,
 ) -> ViewsmithEstimator:
-    """The view cache's own generator: trained now, resumed, or read."""
+    """The generator in the folder of the view cache: loaded, or trained now or from a checkpoint."""
     folder = RunFolder(cache.path / "generator")
     if folder.exists() and folder.read_summary().get("status") == "finished":
         return load_run(folder.path)
     if shard != (1, 1):
         raise InputError(
-            "shards need one generator that is there already: train it with `viewsmith fit DATA --method diffaug "
+            "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug "
             "--set phases=AB --out RUN`, and give --run RUN to every shard"
         )
     model = DiffAug(
@@ -236,8 +241,8 @@ def _trained(
 
 
 @contextlib.contextmanager
-def _withdrawn(cache: ViewCacheFolder) -> Iterator[None]:
-    """Take back a new folder in which an error left nothing of use."""
+def _removed_on_error(cache: ViewCacheFolder) -> Iterator[None]:
+    """Remove a new folder after an error, if there is nothing to reuse in it."""
     absent = not cache.path.exists()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Views that the user has already, in a folder of images or an array, as a generator of view caches."""
+"""Precomputed views, in a folder of images or an array, as a generator of view caches."""
 
 from __future__ import annotations
 
@@ -13,61 +13,61 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.data.folders import SUFFIXES, read_images
 from viewsmith.domains.images import same_shape
-from viewsmith.estimators.build.feature_extractor import FeatureExtractor, described
+from viewsmith.estimators.build.feature_extractor import FeatureExtractor, describe_extractor
 
 
 class PrecomputedViews:
-    """Views that the user has already: a folder of images like the folder of the data, or an array.
+    """Precomputed views: a folder of images like the folder of the data, or an array.
 
     Parameters
     ----------
     path : Path
-        A folder that has, for each image of the data, an image under the same name, whatever its suffix; for several
-        views of each, subfolders 0, 1, ... of that kind. Or an .npz file with ``views``, (n, K, ...), as
-        `viewsmith views` writes it.
+        A folder that has, for each image of the data, an image with the same name and any suffix; for several views of
+        each image, one such subfolder for each view: 0, 1, ... Or an .npz file with ``views`` (n, K, ...), as written
+        by `viewsmith views`.
     rows : ndarray, shape (n, ...)
         The samples.
     names : list of str, optional
-        Their file names.
-    given : FeatureExtractor, optional
-        Finds fractions of foreground and quality; without it they are unknown.
+        File names of the samples.
+    extractor : FeatureExtractor, optional
+        Computes foreground fractions and quality; without it they are unknown.
 
     Raises
     ------
     InputError
-        Views are missing, or are not like the samples.
+        Views are missing, or their shape or dtype is not that of the samples.
     """
 
     device = torch.device("cpu")
 
     def __init__(
-        self, path: Path, rows: np.ndarray, names: list[str] | None, given: FeatureExtractor | None = None
+        self, path: Path, rows: np.ndarray, names: list[str] | None, extractor: FeatureExtractor | None = None
     ) -> None:
-        self.path, self.like, self.given = path, rows[:1], given
+        self.path, self.like, self.extractor = path, rows[:1], extractor
         self.views: np.ndarray | None = None
         self.files: list[list[Path]] = []
         if path.is_dir():
             if names is None:
-                raise InputError(f"{path} is a folder, and the data are none of images: give an .npz file with views")
-            sides = sorted((each for each in path.iterdir() if each.name.isdigit()), key=lambda each: int(each.name))
-            self.files = [[_image(side, name) for name in names] for side in (sides or [path])]
+                raise InputError(f"{path} is a folder, but the data are not images: give an .npz file with views")
+            folders = sorted((each for each in path.iterdir() if each.name.isdigit()), key=lambda each: int(each.name))
+            self.files = [[_image(folder, name) for name in names] for folder in (folders or [path])]
             self.n_views = len(self.files)
         else:
             self.views = _array(path, rows)
             self.n_views = self.views.shape[1]
 
     def describe(self) -> dict[str, Any]:
-        return {"name": "folder", "version": "1", "path": str(self.path)} | described(self.given)
+        return {"name": "folder", "version": "1", "path": str(self.path)} | describe_extractor(self.extractor)
 
     def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        if self.given is None:
-            raise InputError("views that are there already have no noise level: leave the noise out, or give features")
-        return self.given.noise_tolerance(rows)
+        if self.extractor is None:
+            raise InputError("precomputed views have no noise level: leave the noise out, or give features")
+        return self.extractor.noise_tolerance(rows)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        if self.given is None:
-            raise InputError("views that are there already have no axis to tell quality by: give features")
-        return self.given.quality(rows, views, axis)
+        if self.extractor is None:
+            raise InputError("precomputed views have no foreground axis to compute quality from: give features")
+        return self.extractor.quality(rows, views, axis)
 
     def generate(
         self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
@@ -106,5 +106,5 @@ def _array(path: Path, rows: np.ndarray) -> np.ndarray:
         expected = f"({len(rows)}, K, {', '.join(map(str, rows.shape[1:]))})"
         raise InputError(f"the views of {path} have shape {views.shape}, expected {expected} for these data")
     if views.dtype != rows.dtype:
-        raise InputError(f"the views of {path} are {views.dtype}, expected {rows.dtype} as the data")
+        raise InputError(f"the views of {path} are {views.dtype}, expected {rows.dtype} as in the data")
     return views.reshape(*views.shape[:2], *rows.shape[1:])

@@ -1,4 +1,4 @@
-"""The report of a run: from its folder, and from its data where pictures are asked for."""
+"""The report of a run, from its folder and, for figures of data, from its data."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def report_content(
     label: str | None = None,
     labels: Path | None = None,
     pictures: bool = False,
-    own: Mapping[str, Any] = MappingProxyType({}),
+    custom: Mapping[str, Any] = MappingProxyType({}),
 ) -> ReportContent:
-    """Everything a report shows of a run; maps, profiles and galleries need its data and are made on request.
+    """Content of the report of a run; maps, profiles and galleries need its data and are made if `pictures`.
 
-    See `report`; `own` are the parts of the model that no text describes, by argument of `viewsmith.load`.
+    For the parameters see `report`; `custom` has the custom parts of the model, by argument of `viewsmith.load`.
     """
     with rebuilding(folder.path):
         config, summary = folder.read_config(), folder.read_summary()
@@ -49,20 +49,20 @@ def report_content(
             "evaluation": folder.read_evaluation(),
         }
     if pictures and not folder.model.exists():
-        warnings.warn("no maps and galleries: the training has not ended yet", UserWarning, stacklevel=2)
-    elif pictures and not own and (missing := custom_part(config)):
+        warnings.warn("no maps and galleries: the training has not finished", UserWarning, stacklevel=2)
+    elif pictures and not custom and (missing := custom_part(config)):
         line = (
-            f"no maps and galleries: the {missing[0]} is {missing[1]} of the user's own; in Python, "
-            f"viewsmith.report({str(folder.path)!r}, X, {missing[0]}={missing[1].split()[-1]}) draws them"
+            f"no maps and galleries: the {missing[0]} is custom, which commands cannot load; use Python, "
+            f"viewsmith.report({str(folder.path)!r}, X, {missing[0]}={missing[1]})"
         )
         warnings.warn(line, UserWarning, stacklevel=2)
     elif pictures:
-        model = load_run(folder.path, own)
+        model = load_run(folder.path, custom)
         try:
             if data is None and source is None:
-                raise InputError("the run names no data; give --data")
-            given = data is not None and not isinstance(data, str | Path)
-            rows = _arrays(model, data, y) if given else load_for(model, str(data or source), label, labels)
+                raise InputError("the run has no path of its data; give --data")
+            is_array = data is not None and not isinstance(data, str | Path)
+            rows = _arrays(model, data, y) if is_array else load_for(model, str(data or source), label, labels)
             content |= model.figures(rows).by_kind()
         except InputError as error:
             warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
@@ -82,48 +82,48 @@ def report(
     family: FamilyOption | None = None,
     features: nn.Module | None = None,
 ) -> Path:
-    """Write ``report.html`` of a run, as the command does, also of models with parts that commands cannot make.
+    """Write ``report.html`` of a run, as the command does, also for models with custom parts.
 
     Parameters
     ----------
     run : path
     data : str, path or array-like, optional
-        What maps and views are drawn from; default: the data that the run names.
+        Data for maps and views; default: the data of the run.
     y : array-like, optional
-        Labels of an array, the colors of maps.
+        Labels of an array, for the colors of maps.
     label, labels : str, path, optional
-        Of a file, see `viewsmith.data.load_dataset`.
+        Labels of a file, see `viewsmith.data.load_dataset`.
     encoder, framework, view_maker, family, features : optional
         As in `viewsmith.load`.
 
     Returns
     -------
     Path
-        Of the report.
+        Path of the report.
 
     Raises
     ------
     InputError
-        There is no run, or it is damaged, or not of such parts.
+        There is no run, it is damaged, or the custom parts are not those of the run.
     """
-    given = {
+    parts = {
         "encoder": encoder,
         "framework": framework,
         "view_maker": view_maker,
         "family": family,
         "features": features,
     }
-    own = {name: part for name, part in given.items() if part is not None}
+    custom = {name: part for name, part in parts.items() if part is not None}
     folder = RunFolder(run)
-    folder.require()
-    content = report_content(folder, data=data, y=y, label=label, labels=labels, pictures=True, own=own)
+    folder.check_exists()
+    content = report_content(folder, data=data, y=y, label=label, labels=labels, pictures=True, custom=custom)
     write_report(folder.report, content)
     return folder.report
 
 
 def _arrays(model: ViewsmithEstimator, X: Any, y: Any) -> Dataset:
     """Samples as a data set without a split."""
-    x = model.known_rows(X)
+    x = model.checked_rows(X)
     labels = None if y is None else check_labels(np.asarray(y), len(x), "y")
     rows = np.arange(len(x))
     domain, names = model.resolved_.domain, model.resolved_.feature_names or None

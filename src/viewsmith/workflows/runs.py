@@ -1,4 +1,4 @@
-"""Between a model, its run folder and a data set: what the commands need and scripts may call."""
+"""Models, run folders and data sets: functions for the commands, which scripts may also call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from viewsmith.training.run import RunFolder
 
 @contextlib.contextmanager
 def process_group() -> Iterator[None]:
-    """Join the other processes when started by torchrun; nothing otherwise."""
+    """Join the process group if the process was started by torchrun."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or torch.distributed.is_initialized():
         yield
         return
@@ -43,8 +43,8 @@ def process_group() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def withdrawn_on_error(run: Path) -> Iterator[None]:
-    """Take back a new run that failed before there was a checkpoint to resume from, and the folders made for it."""
+def removed_on_error(run: Path) -> Iterator[None]:
+    """Remove a new run, and the folders made for it, if it fails before its first checkpoint."""
     absent = [path for path in (run, *run.parents) if not path.exists()]
     new = bool(absent) or (run.is_dir() and not any(run.iterdir()))
     try:
@@ -60,65 +60,65 @@ def withdrawn_on_error(run: Path) -> Iterator[None]:
 
 
 def already_finished(model: ViewsmithEstimator, run: Path, context: dict[str, Any], *, resume: bool) -> bool:
-    """Whether a run of just this model and data is complete, so that nothing is left to do.
+    """Whether there is a finished run of this model on these data.
 
     Raises
     ------
     InputError
-        A run on other data or, if it is complete, of another configuration; or `resume` was not asked for.
+        The run is on other data; or it is finished and has another configuration, or `resume` is False.
     """
     folder = RunFolder(run)
     if not folder.exists():
         return False
     with rebuilding(run):
-        there, now = folder.read_config().get("data", {}), context["data"]
-        if there.get("fingerprint") != now["fingerprint"]:
+        saved, given = folder.read_config().get("data", {}), context["data"]
+        if saved.get("fingerprint") != given["fingerprint"]:
             raise InputError(
-                f"{run} holds a run on other rows or columns (of {there.get('source')!r}, now {now['source']!r}): "
+                f"{run} has a run on other rows or columns (of {saved.get('source')!r}, now {given['source']!r}): "
                 "choose another folder, or delete this one"
             )
         if folder.read_summary().get("status") != "finished":
             return False
-        folder.open_for(model.configuration(now), resume=resume)
+        folder.open_for(model.configuration(given), resume=resume)
     try:
         folder.read_weights()
     except InputError:
-        return False  # damaged: the last checkpoint has them, too
+        return False  # damaged: the last checkpoint has the weights, too
     return True
 
 
-def load_run(run: Path, own: Mapping[str, Any] = MappingProxyType({})) -> ViewsmithEstimator:
-    """The model of a run, with the parts of the user's `own`; whatever keeps it from being rebuilt is an InputError."""
+def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> ViewsmithEstimator:
+    """Load the model of a run, with its custom parts; raises InputError for every reason why this fails."""
     from viewsmith.estimators import load
 
     with rebuilding(run):
-        if not own and (missing := custom_part(RunFolder(run).read_config())):
-            name, kind = missing
+        if not custom and (missing := custom_part(RunFolder(run).read_config())):
+            name, variable = missing
             raise InputError(
-                f"the {name} of the run {run} is {kind} of the user's own, which commands cannot make: use Python, "
-                f"viewsmith.load({str(run)!r}, {name}={kind.split()[-1]})"
+                f"the {name} of the run {run} is custom, which commands cannot load: use Python, "
+                f"viewsmith.load({str(run)!r}, {name}={variable})"
             )
-        return load(run, **own)
+        return load(run, **custom)
 
 
 def custom_part(config: dict[str, Any]) -> tuple[str, str] | None:
-    """Argument and kind of a part that Python alone can give."""
+    """Argument of a custom part, which is given only in Python, and a variable name for it in messages."""
     parameters = config.get("parameters", {})
-    kinds = (
-        ("encoder", MODULE, "a module"),
-        ("framework", MODULE, "a framework"),
-        ("view_maker", MODULE, "a view_maker"),
-        ("family", CUSTOM, "a family"),
+    parts = (
+        ("encoder", MODULE, "module"),
+        ("framework", MODULE, "framework"),
+        ("view_maker", MODULE, "view_maker"),
+        ("family", CUSTOM, "family"),
     )
-    for name, prefix, kind in kinds:
+    for name, prefix, variable in parts:
         if str(parameters.get(name)).startswith(prefix):
-            return name, kind
+            return name, variable
     return None
 
 
 @contextlib.contextmanager
 def rebuilding(run: Path) -> Iterator[None]:
-    """Name the run in whatever its files raise when they are not as we wrote them, as an InputError."""
+    """Convert errors of damaged files of a run to an InputError that names the run."""
     try:
         yield
     except (OSError, MemoryError):
@@ -133,7 +133,7 @@ def rebuilding(run: Path) -> Iterator[None]:
 
 
 def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
-    """What a run keeps of its data: the part of the configuration, and the split."""
+    """Record of the data in a run: the part of the configuration, the split and the names of features."""
     split: dict[str, Any] = {"kind": dataset.split, "train": len(dataset.train_index), "transductive": transductive}
     if dataset.test_index is not None:
         split["test"] = len(dataset.test_index)
@@ -141,7 +141,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
         split |= {"train_index": dataset.train_index.tolist(), "test_index": np.asarray(dataset.test_index).tolist()}
     return {
         "data": {
-            # A file name may hold bytes that are no text, and the configuration is text.
+            # A file name may have bytes that are not UTF-8, but the configuration is UTF-8.
             "source": dataset.source.encode("utf-8", "replace").decode("utf-8"),
             "domain": dataset.domain,
             "transductive": transductive,
@@ -154,12 +154,12 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
 
 
 def load_for(model: ViewsmithEstimator, data: str, label: str | None, labels: Path | None = None) -> Dataset:
-    """DATA as the model's training data were read: same columns, same order, same domain."""
+    """Read data as the training data of the model were read: same columns, same order, same domain."""
     return load_dataset(data, label=label, labels=labels, schema=_schema(model))
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
-    """`Dataset.schema` of what the model was fitted on; of a fit in Python what is known, the names of a DataFrame."""
+    """`Dataset.schema` of the training data; after a fit in Python, with the names of a DataFrame only."""
     resolved = model.resolved_
     named = resolved.feature_names if resolved.named else None
     schema = {
@@ -172,7 +172,7 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
         "row_shape": model.domain_.kept_shape(resolved.row_shape),
         "feature_names": named,
     }
-    # Of rows that were given in Python a run keeps a fingerprint alone.
+    # For rows given in Python, a run saves only a fingerprint.
     if "source" not in model.context_.get("data", {}):
         return schema
     try:
@@ -185,7 +185,7 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
 
 
 def split_rows(dataset: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of one side of the split, and their numbers in the array or table they came from."""
+    """Training or test rows, and their numbers in the array or table they came from."""
     if split not in ("train", "test"):
         raise InputError(f"--split is {split!r}, expected train or test")
     if split == "test" and dataset.test_index is None:

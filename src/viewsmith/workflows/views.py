@@ -1,4 +1,4 @@
-"""Views for a file, with what is known of each: the arrays that the command ``viewsmith views`` writes."""
+"""The arrays that the command ``viewsmith views`` writes: views, and further arrays for each sample or view."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ DEFAULTS = 4
 def views_of_model(
     model: ViewsmithEstimator, dataset: Dataset, n: int | None, *, split: str = "train", seed: int | None = None
 ) -> dict[str, Any]:
-    """Views of one side of a data set by a fitted model.
+    """Views of the training or test rows of a data set by a fitted model.
 
     Parameters
     ----------
     model : ViewsmithEstimator
     dataset : Dataset
     n : int, optional
-        Views of each row: 4; of a GenView model with a view cache, as many as that has.
+        Number of views of each row. Default: 4; all views of the view cache for a GenView model with a view cache.
     split : {"train", "test"}
     seed : int, optional
-        Default: the model's.
+        Default: the seed of the model.
 
     Returns
     -------
     dict of str to ndarray
-        ``views`` (n, K, ...) and ``index`` (n,). Of PiNDA also ``sigma`` and ``noise``; of MetAug ``features``; of
-        generated views ``samples`` (n, ...), ``level`` and ``quality``, (n, K) each.
+        ``views`` (n, K, ...) and ``index`` (n,). PiNDA adds ``sigma`` and ``noise``; MetAug ``features``; GenView, for
+        generated views, ``samples`` (n, ...), ``level`` and ``quality``, (n, K) each.
     """
     rows, index = split_rows(dataset, split)
     pool = None if split == "train" else dataset.x_train
@@ -49,11 +49,11 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
     ----------
     cache : ViewCacheFolder
     data : str
-        What it was made of.
+        The data it was made from.
     n : int, optional
-        Views of each sample; default: all.
+        Number of views of each sample; default: all.
     **options
-        Of `viewsmith.data.load_dataset`.
+        Options of `viewsmith.data.load_dataset`.
 
     Returns
     -------
@@ -63,13 +63,15 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
     Raises
     ------
     InputError
-        The view cache is of other data, has fewer views, or lacks blocks.
+        The view cache is of other data, has fewer views, or has missing blocks.
     """
     record = cache.read_record()["data"]
     dataset = load_dataset(data, domain=record["domain"], **options)
     rows = dataset.fit_rows(record["transductive"])
     if fingerprint(np.ascontiguousarray(rows)) != record["fingerprint"]:
-        raise InputError(f"the view cache {cache.path} is of other rows than {data} has: give the data it was made of")
+        raise InputError(
+            f"the view cache {cache.path} is of other rows than those of {data}: give the data it was made from"
+        )
     views, level = cache.read_first(n)
     index = np.arange(len(rows)) if record["transductive"] else split_rows(dataset, "train")[1]
     quality, tolerance = (cache.read(name).numpy() for name in ("quality", "tolerance"))

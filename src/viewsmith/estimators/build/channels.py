@@ -1,4 +1,4 @@
-"""From a plan to an augmentation channel; and a trained channel as a view maker of other methods."""
+"""Augmentation channels built from a plan, and a trained channel as a view maker of other methods."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from viewsmith.views.base import ViewContext
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel
 from viewsmith.views.learned.transforms import Family, TransformsContext
 
-CHANNEL = "channel:"  # before the run of CRL-TAC whose augmentation channel makes the views
+CHANNEL = "channel:"  # prefix of the CRL-TAC run whose augmentation channel draws the views
 
 
 def transforms_of(domain: Domain) -> Entry:
-    """The family of transformations that serves a domain."""
+    """The registered transformations of a domain."""
     found = entries("transforms", domain.name)
     if not found:
-        raise InputError(f"there are no transformations for {domain.name}: give a family of your own")
+        raise InputError(f"no transformations are registered for {domain.name}: give a custom family")
     return found[0]
 
 
@@ -36,7 +36,7 @@ def make_family(
     family: FamilyOption = "auto",
     custom: Mapping[str, Any] | None = None,
 ) -> Family:
-    """The transformations of the domain, or the user's own.
+    """The transformations of the domain, or custom ones.
 
     Parameters
     ----------
@@ -44,15 +44,15 @@ def make_family(
     row_shape : tuple of int
     seed : int
     options : mapping
-        Of the domain's transformations.
+        Options of the domain's transformations.
     family : str, Family or list of callable
     custom : mapping, optional
-        What was found of a family of the user's own, see `inspect_family`.
+        Size and shapes of a custom family, see `inspect_family`.
 
     Raises
     ------
     InputError
-        The samples are too small for more than one; a family of the user's own is missing.
+        The samples are too small for more than one transformation; a custom family is missing.
     """
     if is_custom(family):
         return rebuild_family(family, dict(custom or {}), domain)
@@ -64,7 +64,7 @@ def make_family(
 def make_channel(
     domain: Domain, row_shape: tuple[int, ...], family: Family, *, learned: bool = True
 ) -> AugmentationChannel:
-    """The channel of a family with fresh weights, or the uniform one."""
+    """A channel for a family: learned, with fresh weights, or uniform."""
     if not learned:
         return AugmentationChannel(family)
     network = family.score_network(domain.channels(row_shape), domain.blank(row_shape).ndim - 1)
@@ -75,30 +75,30 @@ def make_channel(
 
 
 def _adapt(options: Arguments, domain: Domain, row_shape: tuple[int, ...]) -> Arguments:
-    """Take the scaling of the run whose channel makes the views.
+    """Use the scaling of the run whose channel draws the views.
 
     Raises
     ------
     InputError
-        The run is not CRL-TAC's, or of other samples, or scaled in another way, or its transformations are functions.
+        The run is not a CRL-TAC run, or has other samples, another scaling or custom transformations.
     """
     run = _run(str(options.view_maker).split("+")[-1])
     known = _specification(run)
     if known["domain"] != domain.name or not domain.same_shape(known["row_shape"], row_shape):
         raise InputError(
-            f"the channel of {run.path} was trained on {known['domain']} of shape {tuple(known['row_shape'])}, and "
-            f"these are {domain.name} of shape {tuple(row_shape)}: give samples like those it was trained on"
+            f"the channel of {run.path} was trained on {known['domain']} of shape {tuple(known['row_shape'])}, but "
+            f"the data are {domain.name} of shape {tuple(row_shape)}: give samples of the same shape"
         )
     if options.scaling not in ("auto", known["scaling"]):
         raise InputError(
-            f"scaling is {options.scaling!r}, and the channel of {run.path} was trained with {known['scaling']!r}: "
+            f"scaling is {options.scaling!r}, but the channel of {run.path} was trained with {known['scaling']!r}: "
             "leave scaling out"
         )
     return dataclasses.replace(options, scaling=known["scaling"])
 
 
 def _facts(options: Arguments, data: Any) -> dict[str, Any]:
-    """What the channel is built from again; kept with the model that it serves."""
+    """Settings of the channel, saved with the model that uses it."""
     return {"channel": _specification(_run(str(options.view_maker).split("+")[-1]))}
 
 
@@ -110,17 +110,17 @@ def _crop_size(row_shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[st
 @register(
     "view maker",
     CHANNEL,
-    help="drawn from the augmentation channel of a run of crl-tac",
+    help="drawn from the augmentation channel of a crl-tac run",
     source="Koyama et al. 2021",
     argument="RUN",
-    argument_help="the folder of a run of crl-tac",
+    argument_help="the folder of a crl-tac run",
     changes_shape=True,
     adapt=_adapt,
     facts=_facts,
     smaller=_crop_size,
 )
 def trained_channel(context: ViewContext) -> AugmentationChannel:
-    """The channel of a run of CRL-TAC, which learns no more; its weights are kept with the model it serves."""
+    """The frozen channel of a CRL-TAC run; its weights are saved with the model that uses it."""
     known = context.facts["channel"]
     domain, row_shape = domain_of(known["domain"]), tuple(known["row_shape"])
     family = make_family(domain, row_shape, known["seed"], known["options"])
@@ -137,16 +137,16 @@ def _run(view_maker: str) -> RunFolder:
 
 
 def _specification(run: RunFolder) -> dict[str, Any]:
-    """What the channel of a run of CRL-TAC is built from."""
+    """Settings from which the channel of a CRL-TAC run is built."""
     config = run.read_config()
     method = config.get("method")
     if method != "crl-tac":
-        raise InputError(f"{run.path} is a run of {method}, which has no channel: give one of crl-tac")
+        raise InputError(f"{run.path} is a run of {method}, which has no augmentation channel: give a crl-tac run")
     parameters, fitted = config.get("parameters", {}), config.get("fitted", {})
     if str(parameters.get("family")).startswith(CUSTOM):
         raise InputError(
-            f"the channel of {run.path} chooses from functions of the user's own, which a run does not keep: give a "
-            "run of crl-tac with the family 'auto'"
+            f"the channel of {run.path} has custom transformations, which are not saved with a run: give a crl-tac run "
+            "with family='auto'"
         )
     known = {"learned": parameters.get("channel", "learned") == "learned", "options": fitted.get("family_options")}
     known |= {name: fitted.get(name) for name in ("domain", "row_shape", "seed", "scaling")}

@@ -1,4 +1,4 @@
-"""From CRL-TAC's arguments to its settings: transformations, limits of the channel, what an empty view is."""
+"""CRL-TAC's settings from its arguments: transformations, limit of the channel, non-empty views."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from viewsmith.views.learned.transforms import Family, crop_grid
 
 @dataclass(frozen=True, kw_only=True)
 class CRLTACResolved(Resolved):
-    """With the transformations, and what keeps the channel going.
+    """Resolved settings, with the transformations and the settings of the channel.
 
     Attributes
     ----------
     projector_dims : tuple of int
         Widths of the head.
     family_options : dict
-        Of the domain's transformations.
+        Options of the domain's transformations.
     custom_family : dict or None
-        What was found of transformations of the user's own, see `inspect_family`.
+        Size and shapes of a custom family, see `inspect_family`.
     centered : bool
     effective_target : float or None
     """
@@ -40,21 +40,23 @@ class CRLTACResolved(Resolved):
 
 
 def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
-    """Refuse options that would have no effect here; `defaults` is the class whose attributes are the defaults."""
+    """Raise InputError for options without effect; `defaults` is the class whose attributes are the defaults."""
     for entry in entries("transforms"):
         for name in [name for name in entry.options if hasattr(defaults, name)]:
             if getattr(options, name) == getattr(defaults, name) or (entry.serves(domain.name) and not custom):
                 continue
-            where = "a family of your own" if custom else domain.name
-            raise InputError(f"{name} is of the {entry.trait('noun')}, and has no effect with {where}: leave it out")
+            where = "a custom family" if custom else domain.name
+            raise InputError(
+                f"{name} is an option of the {entry.trait('noun')} without effect for {where}: leave it out"
+            )
     if options.temperature is not None:
         raise InputError(
-            f"temperature is {options.temperature:g}, and crl-tac has beta, one over a temperature: give that"
+            f"temperature is {options.temperature:g}, but crl-tac has no temperature: give its inverse as beta"
         )
 
 
 def family_options_of(options: Any, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
-    """Options of the domain's transformations, those of crops in pixels."""
+    """Options of the domain's transformations; sizes of crops are in pixels."""
     found = part_options(options, [transforms_of(domain)], None, "family_options", type(options))
     if "crop_size" in found:
         found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
@@ -62,7 +64,7 @@ def family_options_of(options: Any, domain: Domain, row_shape: tuple[int, ...]) 
 
 
 def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData) -> None:
-    """Refuse crops that the encoder cannot take; an encoder of the user's own is tried out."""
+    """Check that the encoder accepts the crops; a custom encoder is tested on samples instead."""
     crop, size = family_options.get("crop_size"), data.row_shape[:2]
     if crop is not None and not encoder.startswith(MODULE):
         entry = find("encoder", encoder, data.domain.name)
@@ -70,25 +72,25 @@ def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData)
 
 
 def target_of(options: Any, family: Family) -> float | None:
-    """The effective number of transformations that the channel must not fall below.
+    """Soft lower limit of the effective number of transformations.
 
     Raises
     ------
     InputError
-        There are fewer.
+        It is larger than the number of transformations.
     """
     target = options.effective_target
     if target == "auto":
         return min(8.0, 0.9 * family.size)
     if target is not None and target > family.size:
         raise InputError(
-            f"effective_target is {target:g}, and the family has {family.size} transformations: take that or less"
+            f"effective_target is {target:g}, expected at most {family.size}, the number of transformations: lower it"
         )
     return None if target is None else float(target)
 
 
 def nonempty_of(options: Any, scaling: str, domain: Domain) -> Predicate | None:
-    """Which views show something: the user's function; of images as they are, whatever is not black; else unknown."""
+    """Which views are not empty: a custom function; not all black, for unscaled images; otherwise unknown (None)."""
     if callable(options.nonempty):
         predicate: Predicate = options.nonempty
         return predicate

@@ -1,4 +1,4 @@
-"""Families of transformations that the user gives to CRL-TAC: inspected once, and described in text."""
+"""Custom transformations for CRL-TAC: inspected in fit, and described by a text in configurations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from viewsmith.estimators.build.sizes import check_crops
 from viewsmith.views.learned.custom_transforms import Functions
 from viewsmith.views.learned.transforms import Family
 
-CUSTOM = "family:"  # before the name of a family of the user's own, in configurations
+CUSTOM = "family:"  # prefix of a custom family in configurations
 
 FamilyOption = str | Family | Sequence[Callable[[Tensor], Tensor]]
 
 
 class CustomOptions(Protocol):
-    """The arguments of CRL-TAC that say whose family and encoder there are."""
+    """The arguments of CRL-TAC that may be custom parts."""
 
     @property
     def family(self) -> FamilyOption: ...
@@ -33,7 +33,7 @@ class CustomOptions(Protocol):
 
 
 def family_text(family: FamilyOption) -> str:
-    """What stands for a family in a configuration."""
+    """The text for a family in a configuration."""
     if isinstance(family, str):
         return family
     if isinstance(family, Family):
@@ -42,18 +42,18 @@ def family_text(family: FamilyOption) -> str:
 
 
 def is_custom(family: FamilyOption) -> bool:
-    """Whether a family was given, and not a text.
+    """Whether the family is custom, not a text.
 
     Raises
     ------
     InputError
-        An unknown text, or that of a family that was given to fit.
+        An unknown text, or that of a custom family, which is missing.
     """
     if not isinstance(family, str):
         return True
     if family.startswith(CUSTOM):
         raise InputError(
-            f"the family of this model is the user's own ({family.removeprefix(CUSTOM)}): give it, as in "
+            f"the family of this model is custom ({family.removeprefix(CUSTOM)}): give it, as in "
             "viewsmith.load(run, family=family)"
         )
     if family != "auto":
@@ -64,14 +64,14 @@ def is_custom(family: FamilyOption) -> bool:
 
 
 def copy_of(family: FamilyOption) -> Family:
-    """The family to train with; weights that it may have do not learn."""
+    """A copy of the family, with frozen weights if it has any."""
     assert not isinstance(family, str)
     made = copy.deepcopy(family) if isinstance(family, Family) else Functions(family)
     return made.requires_grad_(False)
 
 
 def inspect_family(options: CustomOptions, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
-    """Size and shapes of the family that was given, from what it makes of some training samples.
+    """Size and shapes of a custom family, from its views of some training samples.
 
     Parameters
     ----------
@@ -83,17 +83,17 @@ def inspect_family(options: CustomOptions, shared: dict[str, Any], data: Trainin
     Raises
     ------
     InputError
-        It has fewer than two transformations; a transformation fails; views are not one of each sample for each
-        number, not finite, not the same when asked for again, or nothing for the encoder.
+        The family has fewer than two transformations; a transformation fails; the number of views is wrong; views are
+        not finite, differ between two calls, or do not fit the encoder.
     """
     x, device = data.x, data.device
     family = copy_of(options.family).to(device)
     name, size = type(family).__name__, getattr(family, "size", None)
     if not isinstance(size, int) or size < 2:
-        raise InputError(f"the family {name} has size {size}, expected at least 2 transformations to choose from")
+        raise InputError(f"the family {name} has size {size}, expected at least 2 transformations")
     names = getattr(family, "names", None)
     if names is not None and (isinstance(names, str) or [*map(str, names)] != [*names] or len(names) != size):
-        raise InputError(f"the family {name} has the names {names!r}, expected {size} texts, or None")
+        raise InputError(f"the family {name} has the names {names!r}, expected {size} strings or None")
     some = x[: max(2, min(64, block_size(x[:1]) // size))].to(device)
     with torch.no_grad():
         try:
@@ -107,50 +107,52 @@ def inspect_family(options: CustomOptions, shared: dict[str, Any], data: Trainin
             ) from error
     if not isinstance(views, Tensor) or views.shape[:2] != (len(some), size) or views.ndim < 3:
         given = tuple(views.shape) if isinstance(views, Tensor) else type(views).__name__
-        raise InputError(f"the family {name} gives {given}, expected ({len(some)}, {size}, ...): all views of samples")
+        raise InputError(
+            f"the family {name} returns {given}, expected ({len(some)}, {size}, ...): all views of each sample"
+        )
     if not torch.isfinite(views).all():
         raise InputError(f"the family {name} returned values that are not finite for samples of the training set")
     if not torch.allclose(views, again):
         raise InputError(
-            f"the family {name} gives other views when it is asked again: expected the same ones of the same samples; "
-            "draw what is random once"
+            f"the family {name} returns different views of the same samples in a second call: expected the same views; "
+            "draw random parameters only once"
         )
     shapes = tuple(some.shape[1:]), tuple(views.shape[2:])
-    if not isinstance(options.encoder, nn.Module):  # which is tried out with the views of any family
+    if not isinstance(options.encoder, nn.Module):  # custom encoders are tested on the views later
         _check_encoder(shared["encoder"], data.domain, shapes)
     return {"size": size, "sample": list(shapes[0]), "view": list(shapes[1])}
 
 
 def _check_encoder(encoder: str, domain: Domain, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    """Refuse views that the encoder cannot take."""
+    """Check that the encoder accepts the views."""
     if not like_samples(*shapes):
         raise InputError(
-            f"samples have shape {shapes[0]} and the views of the family {shapes[1]}, which the encoder {encoder} does "
-            "not take: keep the number of features or channels, or give an encoder of your own"
+            f"the encoder {encoder} expects samples of shape {shapes[0]}, but the views of the family have shape "
+            f"{shapes[1]}: keep the number of features or channels, or give a custom encoder"
         )
     entry = find("encoder", encoder, domain.name)
     check_crops("views", shapes[1][1:], entry, encoder, domain, shapes[0][1:])
 
 
 def like_samples(sample: Sequence[int], view: Sequence[int]) -> bool:
-    """Whether views have the features or channels of samples; images and sequences may shrink."""
+    """Whether views have as many features or channels as samples; images and sequences may be smaller."""
     return len(view) == len(sample) and view[0] == sample[0]
 
 
 def rebuild_family(family: FamilyOption, known: dict[str, Any], domain: Domain) -> Family:
-    """The family that was given, as it was inspected in fit.
+    """A copy of the custom family, with the shapes that were inspected in fit.
 
     Raises
     ------
     InputError
-        It has another number of transformations.
+        The number of transformations has changed.
     """
     made = copy_of(family)
     if made.size != known["size"]:
         raise InputError(
-            f"the family has {made.size} transformations, and the model was trained with {known['size']}: give the "
+            f"the family has {made.size} transformations, but the model was trained with {known['size']}: give the "
             "family that was given to fit"
         )
-    if None not in domain.kept_shape(known["sample"]):  # samples of a domain may be of any length
+    if None not in domain.kept_shape(known["sample"]):  # some domains have samples of variable length
         made.shapes = tuple(known["sample"]), tuple(known["view"])
     return made

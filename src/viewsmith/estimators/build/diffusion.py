@@ -1,4 +1,4 @@
-"""From a plan to a diffusion model and the views that it makes, for DiffAug and GenView."""
+"""The diffusion models of DiffAug and GenView, built from a plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorSettings:
-    """Settings of a generator that "auto" leaves to the domain."""
+    """Settings of a generator for which "auto" takes the value of the domain."""
 
     generator_epochs: int
     generator_learning_rate: float
@@ -27,7 +27,7 @@ class GeneratorSettings:
 
 
 def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
-    """Those of the domain for names that are "auto", or no option of the method at all.
+    """Settings by name: the value of the domain for "auto" and for names that are not options of the method.
 
     The domain's `generator_epochs` is a fraction of the encoder's epochs.
 
@@ -37,7 +37,7 @@ def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[st
         The domain has no generator.
     """
     if "generator_epochs" not in domain.defaults:
-        raise InputError(f"there is no generator of views for {domain.name}: take another method")
+        raise InputError(f"there is no generator of views for {domain.name}: use another method")
     defaults = dict(domain.defaults)
     defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
     given = {name: getattr(options, name, "auto") for name in names}
@@ -54,7 +54,7 @@ def make_generator(
     denoiser: str = "fast",
     **options: Any,
 ) -> ConditionalDiffusion:
-    """The diffusion model of the domain, told `condition` numbers of a sample."""
+    """The diffusion model of the domain, conditioned on `condition` numbers per sample."""
     domain, resolved = domain_in(plan), plan.resolved
     codes = domain.codes(resolved.row_shape, resolved.stats, encoder)
     return ConditionalDiffusion(

@@ -1,4 +1,4 @@
-"""Whose maps tell foreground and quality of images: the encoder's, CLIP's, or those of a network of the user."""
+"""Networks whose feature maps give foreground and quality of images: the encoder, CLIP, or a custom network."""
 
 from __future__ import annotations
 
@@ -21,39 +21,40 @@ from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.networks.inputs.pixels import Pixels
 from viewsmith.views.generated.noise_level import foreground_fractions_in_maps
 
-ENCODER, CLIP, OWN = "encoder", "clip:", MODULE
+ENCODER, CLIP = "encoder", "clip:"
 
 FeaturesOption = str | nn.Module
 
 
 def uses_extractor(features: FeaturesOption, domain: str) -> bool:
-    """Whether features come from a network of their own, and not from the encoder.
+    """Whether features come from a separate network instead of the encoder.
 
     Raises
     ------
     InputError
-        An unknown text, or the data are none of images.
+        An unknown text, or the data are not images.
     """
     text = features_text(features)
     if text == ENCODER:
         return False
     if text == CLIP.rstrip(":") or text == CLIP:
         raise InputError(
-            "features of clip need weights: name a folder, clip:FOLDER, or a model on the hub to fetch, clip:OWNER/NAME"
+            f"features is {text!r}, which needs weights: give clip:FOLDER, or clip:OWNER/NAME to download a model "
+            "from the hub"
         )
-    if not text.startswith((CLIP, OWN)):
+    if not text.startswith((CLIP, MODULE)):
         raise InputError(
             f"features is {features!r}, expected encoder, clip:FOLDER or clip:OWNER/NAME, or in Python a "
-            "torch.nn.Module that gives maps of images"
+            "torch.nn.Module that returns feature maps of images"
         )
     if domain_of(domain).picture != "pixels":
-        raise InputError(f"features is {text!r}, which sees images, and the data are {domain}: leave features out")
+        raise InputError(f"features is {text!r}, which needs images, but the data are {domain}: leave features out")
     return True
 
 
 def features_text(features: FeaturesOption) -> str:
-    """What stands for them in a configuration."""
-    return f"{OWN}{type(features).__name__}" if isinstance(features, nn.Module) else features
+    """The text for `features` in a configuration."""
+    return f"{MODULE}{type(features).__name__}" if isinstance(features, nn.Module) else features
 
 
 def feature_maps(
@@ -65,7 +66,7 @@ def feature_maps(
     shape: tuple[int, int, int] | None = None,
     weights: str | None = None,
 ) -> FrozenMaps:
-    """The maps of a network of their own.
+    """The feature maps of a separate network.
 
     Parameters
     ----------
@@ -73,59 +74,58 @@ def feature_maps(
         ``clip:FOLDER``, ``clip:OWNER/NAME``, or a network from scaled images (B, C, H, W) to maps (B, D, h, w), which
         is copied.
     center, scale : Tensor, shape (C,)
-        How images are scaled: ``pixel / 255 - center``, divided by the scale.
+        Scaling of images: ``(pixel / 255 - center) / scale``.
     x : Tensor, shape (B, C, H, W), optional
-        To find and try the network at once; without it `shape` has to be known.
+        To load and test the network at once; without it `shape` is needed.
     shape : (int, int, int), optional
     weights : str, optional
-        The `digest` that its weights have to have.
+        Expected `digest` of its weights.
 
     Raises
     ------
     InputError
-        See `viewsmith.networks.feature_maps.FrozenMaps`; or, once it is found, it is another network.
+        See `viewsmith.networks.feature_maps.FrozenMaps`; or the weights differ from the expected ones.
     """
     find = partial(_network, features, center, scale, weights)
-    return FrozenMaps(find, features_text(features).removeprefix(OWN), x=x, shape=shape)
+    return FrozenMaps(find, features_text(features).removeprefix(MODULE), x=x, shape=shape)
 
 
 def _network(features: FeaturesOption, center: Tensor, scale: Tensor, weights: str | None) -> nn.Module:
-    network = _found(features, center, scale)
+    network = _load(features, center, scale)
     if weights is not None and digest(network.state_dict()) != weights:
         raise InputError(
-            f"features is {features_text(features)!r}, and its weights are not those that the model was fitted with: "
-            "give the same network"
+            f"features is {features_text(features)!r}, but its weights differ from those in fit: give the same network"
         )
     return network
 
 
-def _found(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
+def _load(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
     if isinstance(features, nn.Module):
         return copy.deepcopy(features)
-    if features.startswith(OWN):
+    if features.startswith(MODULE):
         raise InputError(
-            f"the features of this model are of the user's own {features.removeprefix(OWN)}: give it, as in "
+            f"the features of this model are from a custom module ({features.removeprefix(MODULE)}): give it, as in "
             "viewsmith.load(run, features=module)"
         )
     return load_clip(features.removeprefix(CLIP), center, scale)
 
 
 class FeatureExtractor:
-    """Fractions of foreground, and quality, of the images of a view cache, whatever generates their views.
+    """Foreground fractions and quality of the images of a view cache, for any generator of views.
 
     Parameters
     ----------
     features : str or nn.Module
-        As of `feature_maps`.
+        As in `feature_maps`.
     scaler : Pixels
     rows : uint8 Tensor, shape (n, H, W) or (n, H, W, C)
-        One is enough.
+        One row is enough.
     device : torch.device
 
     Raises
     ------
     InputError
-        There is no such network, or it gives no maps of these images.
+        There is no such network, or it returns no feature maps of these images.
     """
 
     def __init__(self, features: FeaturesOption, scaler: Pixels, rows: Tensor, device: torch.device) -> None:
@@ -148,13 +148,13 @@ class FeatureExtractor:
         return x
 
 
-def described(given: FeatureExtractor | None) -> dict[str, Any]:
-    """What a generator of views says of them, if it was given any."""
-    return {} if given is None else {"features": given.describe()}
+def describe_extractor(extractor: FeatureExtractor | None) -> dict[str, Any]:
+    """The entry of a feature extractor in the record of a view cache; empty without an extractor."""
+    return {} if extractor is None else {"features": extractor.describe()}
 
 
 def digest(weights: Mapping[str, Any]) -> str:
-    """Short name of the content of weights."""
+    """Short digest of weights."""
     found = hashlib.sha256()
     for name, value in sorted(weights.items()):
         found.update(name.encode() + value.cpu().numpy().tobytes())

@@ -1,4 +1,4 @@
-"""From settings to MetAug's parts: encoders of views, memory, unified contrast and generators of features."""
+"""The parts of MetAug, built from a plan: encoders, memory, unified loss and generators of features."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from viewsmith.networks.per_view import ViewEncoders, ViewHeads
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 
 DEFAULT_BETA = 16.0
-#: Of a queue, whose features are fresh, and published, of a bank.
+#: Default number of negatives; the number for a bank is published, a queue has more recent features.
 DEFAULT_NEGATIVES = {"queue": 256, "bank": 1024}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetAugResolved(Resolved):
-    """With memory, negatives, number of views, and rate and sharpness of the features' loss."""
+    """Resolved settings, with memory, negatives, number of views, learning rate of the generators and sharpness."""
 
     memory_size: int
     negatives: int
@@ -42,12 +42,12 @@ class MetAugResolved(Resolved):
 
 
 def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
-    """MetAug's settings that "auto" leaves to the data.
+    """MetAug's settings with "auto" resolved.
 
     Raises
     ------
     InputError
-        A combination that does not exist, or more negatives than the memory holds.
+        An invalid combination of options, or more negatives than the memory has.
     """
     _check(options, resolved)
     batch = min(options.batch_size, n_rows)
@@ -68,13 +68,13 @@ def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dic
     )
     if negatives > size:
         raise InputError(
-            f"negatives is {negatives}, expected at most the {size} features of each view that the memory holds: ask "
-            "for fewer, or raise memory_size"
+            f"negatives is {negatives}, expected at most the {size} features of each view in the memory: lower it, "
+            "or raise memory_size"
         )
     rate, beta = options.feature_learning_rate, options.beta
     if beta == "auto":
-        own = options.framework == "oucl" and options.temperature is not None
-        beta = 2 / options.temperature if own else DEFAULT_BETA
+        has_temperature = options.framework == "oucl" and options.temperature is not None
+        beta = 2 / options.temperature if has_temperature else DEFAULT_BETA
     return {
         "memory_size": size,
         "negatives": negatives,
@@ -99,18 +99,18 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
         shape = resolved["row_shape"]
         if len(shape) != 3 or shape[2] != 3:
             raise InputError(
-                "split is 'color', which takes images of three colors apart into RGB, L and ab: the data are "
-                f"{resolved['domain']} of shape {tuple(shape)}; take 'none'"
+                "split is 'color', which needs images with three color channels, but the data are "
+                f"{resolved['domain']} of shape {tuple(shape)}: use 'none'"
             )
         if isinstance(options.encoder, nn.Module):
             raise InputError(
                 "split is 'color', whose views have 3, 1 and 2 channels: name an encoder instead of a module"
             )
     if options.positives == "memory" and options.memory != "bank":
-        raise InputError("positives is 'memory', which only a bank has: set memory='bank', or take 'views'")
+        raise InputError("positives is 'memory', which needs a memory bank: set memory='bank', or positives='views'")
     if options.representation_noise and options.meta == "second-order":
         raise InputError(
-            "representation_noise draws anew in every pass, which no second derivative goes through: take "
+            "representation_noise is random in every pass, so that meta='second-order' has no derivative: set "
             "meta='first-order', or leave it out"
         )
 
@@ -135,12 +135,12 @@ def make_metaug_framework(plan: AnyPlan) -> Framework:
 
 
 def has_encoders(options: Any) -> bool:
-    """Whether every view has an encoder of its own."""
+    """Whether every view has a separate encoder."""
     return bool(options.encoders == "per-view" or options.split == "color")
 
 
 def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
-    """Memory and unified loss of projections of a width."""
+    """Memory and unified loss for projections with this width."""
     options, resolved = plan.options, plan.resolved
     memory = FeatureMemory(
         resolved.n_views,
@@ -163,7 +163,7 @@ def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
 
 
 def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
-    """The generators, and what they are contrasted by where the framework does not do it."""
+    """The generators, and their memory and loss if the framework has none."""
     options = plan.options
     if options.meta == "none":
         return None, None
@@ -175,7 +175,7 @@ def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | N
 
 
 def make_feature_optimizer(plan: AnyPlan) -> Optimizer:
-    """The encoder's with a rate of its own; its gradient is not clipped."""
+    """The encoder's optimizer with the learning rate of the generators and without gradient clipping."""
     return replace(make_optimizer(plan), learning_rate=plan.resolved.feature_learning_rate, clip=None)
 
 

@@ -1,4 +1,4 @@
-"""From a plan to modules: encoder, framework, view makers, generator of noise."""
+"""Modules built from a plan: encoder, framework, view makers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def channels_in(plan: AnyPlan) -> int:
 
 
 def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> Method:
-    """The method with initial weights that follow from the seed, and the principal axes of the training rows."""
+    """Build the method with initial weights from the seed, and fit principal axes to the training rows."""
     with torch.random.fork_rng([]):
         torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
         method = build(plan)
@@ -62,20 +62,20 @@ def make_model(plan: AnyPlan) -> tuple[Framework, ViewPair]:
 
 
 def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bias: bool = True) -> nn.Module:
-    """The encoder, its weights fresh or from a file; of the user's module, a copy.
+    """The encoder with fresh weights or weights from a file; a copy of a custom module.
 
     Parameters
     ----------
     plan : Plan
     row_shape : tuple of int, optional
-        Of what it takes, where these are not the samples.
+        Shape of its input, if this is not a sample.
     bias : bool
-        Whether layers without a norm have biases, where the encoder leaves that open.
+        Whether layers without normalization have biases, for encoders with this option.
 
     Raises
     ------
     InputError
-        The file of weights cannot be read or is not of this encoder.
+        The file of weights cannot be read, or does not fit this encoder.
     """
     options, resolved = plan.options, plan.resolved
     if isinstance(options.encoder, nn.Module):
@@ -83,7 +83,7 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     name = resolved.encoder
     if name.startswith(MODULE):
         raise InputError(
-            f"the encoder of this model is the user's own ({name.removeprefix(MODULE)}): give it, as in "
+            f"the encoder of this model is a custom module ({name.removeprefix(MODULE)}): give it, as in "
             "viewsmith.load(run, encoder=module)"
         )
     shape, domain = row_shape or resolved.row_shape, domain_in(plan)
@@ -92,24 +92,24 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     )
     encoder: nn.Module = find("encoder", name, domain.name).build(context, **resolved.encoder_options)
     if plan.fresh and options.encoder_weights is not None:
-        _start_from(options.encoder_weights, encoder, name)
+        _load_initial(options.encoder_weights, encoder, name)
     return encoder
 
 
-def _start_from(file: str, encoder: nn.Module, name: str) -> None:
-    """Take the weights of a safetensors file; an encoder that has a way of its own to read it says how."""
+def _load_initial(file: str, encoder: nn.Module, name: str) -> None:
+    """Load initial weights from a safetensors file, with the method `load_published` of the encoder if it has one."""
     if hasattr(encoder, "load_published"):
         encoder.load_published(file)  # type: ignore[operator]
         return
     path = Path(file)
     if not path.is_file():
-        raise InputError(f"no weights at {path} (encoder_weights): expected weights of the encoder {name}, safetensors")
+        raise InputError(f"no weights at {path} (encoder_weights): expected a safetensors file for the encoder {name}")
     try:
-        # Published ResNets come with their classifier.
+        # Published weights of ResNets include a classifier.
         kept = {key: value for key, value in load_tensors(path).items() if not key.startswith("fc.")}
     except InputError as error:
         raise InputError(
-            f"{path} (encoder_weights) is damaged or no safetensors file: pickled weights are never read, write them "
+            f"{path} (encoder_weights) is damaged or not a safetensors file: pickled weights are never read, save them "
             "with safetensors.torch.save_file(encoder.state_dict(), path)"
         ) from error
     load_weights(encoder, kept, f"{path} (encoder_weights)", f"the encoder {name}")
@@ -119,17 +119,17 @@ def _start_from(file: str, encoder: nn.Module, name: str) -> None:
 
 
 def make_framework(plan: AnyPlan) -> Framework:
-    """The framework around its encoder; of the user's object a copy, connected to the encoder if it has none."""
+    """The framework with its encoder; a copy of a custom object, connected to the encoder if it has none."""
     options, resolved = plan.options, plan.resolved
     given = options.framework
     if isinstance(given, nn.Module):
-        own: Any = copy.deepcopy(given)
-        if getattr(own, "connected", True):
-            return own
+        custom: Any = copy.deepcopy(given)
+        if getattr(custom, "connected", True):
+            return custom
         context = framework_context(plan, make_encoder(plan))
         if isinstance(options.projector_dims, tuple):
             context = dataclasses.replace(context, simclr_dims=options.projector_dims)
-        return own.connect(context)
+        return custom.connect(context)
     check_named(resolved.framework)
     entry = find("framework", resolved.framework)
     build = getattr(entry.build, "build", entry.build)
@@ -138,7 +138,7 @@ def make_framework(plan: AnyPlan) -> Framework:
 
 
 def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
-    """What a framework is built around."""
+    """The encoder and the default widths that a framework is built with."""
     resolved, domain = plan.resolved, domain_in(plan)
     name = resolved.encoder
     published = not name.startswith(MODULE) and find("encoder", name, domain.name).trait("published", False)
@@ -148,7 +148,7 @@ def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
 
 
 def with_noise(plan: AnyPlan, head: Any) -> nn.Module:
-    """The head, with noise on its input during training where asked for."""
+    """The head, with noise on its input during training if the options have it."""
     strength = plan.options.representation_noise
     if not strength:
         return head
@@ -158,7 +158,7 @@ def with_noise(plan: AnyPlan, head: Any) -> nn.Module:
 
 
 def make_head(plan: AnyPlan, dims: tuple[int, ...], **options: Any) -> nn.Module:
-    """A plain head of these widths, with noise on its input where asked for."""
+    """An MLP head with these widths, with noise on its input if the options have it."""
     return with_noise(plan, MLP(plan.resolved.n_components, dims, **options))
 
 
@@ -179,16 +179,16 @@ def make_optimizer(plan: AnyPlan) -> Optimizer:
 
 
 def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
-    """The view makers, in order; of the user's own, a copy."""
+    """The view makers in order; a copy of a custom one."""
     options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
     refreshed = options.neighbor_space == "encoder"
     if isinstance(options.view_maker, nn.Module):
-        own: Any = copy.deepcopy(options.view_maker)
-        return ViewPair([own], refreshed=refreshed)
+        custom: Any = copy.deepcopy(options.view_maker)
+        return ViewPair([custom], refreshed=refreshed)
     if resolved.view_maker.startswith(MODULE):
         raise InputError(
-            f"the view maker of this model is the user's own ({resolved.view_maker.removeprefix(MODULE)}): give it, as "
-            "in viewsmith.load(run, view_maker=views)"
+            f"the view maker of this model is custom ({resolved.view_maker.removeprefix(MODULE)}): give it, as in "
+            "viewsmith.load(run, view_maker=views)"
         )
     given = resolved.view_options
     if "noise_strength" in given:
@@ -206,20 +206,20 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
             facts=resolved.view_facts,
             fresh=plan.fresh,
         )
-        own_options = {option: given[option] for option in entry.options if option in given}
-        makers.append(entry.build(context, **own_options) if _takes_context(entry) else entry.build(**own_options))
+        selected = {option: given[option] for option in entry.options if option in given}
+        makers.append(entry.build(context, **selected) if _takes_context(entry) else entry.build(**selected))
     return ViewPair(makers, refreshed=refreshed)
 
 
 def _takes_context(entry: Any) -> bool:
-    """Whether a view maker is built by a function of a context; a class takes its options alone."""
+    """Whether a view maker is built by a function of a context; a class takes only its options."""
     return not isinstance(entry.build, type)
 
 
 def _space(domain: Domain, row_shape: tuple[int, ...], encoder: nn.Module) -> Any:
-    """Where neighbors are sought: where the encoder of vectors looks first; in principal axes of pixels or words."""
+    """Space of the neighbor search: principal axes of pixels or k-mers; for vectors, those of the encoder, if any."""
     if domain.neighbor_features(domain.blank(row_shape)) is not None:
         return PrincipalSpace(domain.neighbor_features)  # type: ignore[arg-type]
-    # Held as a bound method: the projection belongs to the encoder alone.
+    # A bound method, so that the module is registered only in the encoder.
     first = encoder[0] if isinstance(encoder, nn.Sequential) else None
     return first.forward if isinstance(first, PrincipalAxes) else None

@@ -1,4 +1,4 @@
-"""Constructor arguments as the configuration: checked against their annotations when fit is called."""
+"""Validation of constructor arguments and options of parts against their annotations, when fit is called."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] = ()) -> T:
-    """An object of `cls` with validated and converted arguments. Texts are converted ("3" where a number is due).
+    """An object of `cls` with validated arguments; strings are converted ("3" where a number is expected).
 
-    `further` are names of options that its parts have, which a message may suggest too.
+    `further` are names of options of its parts, which an error message may suggest, too.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
-    """numpy scalars as Python's; the text "none" as None where None is allowed; "256,256" as a list where one is."""
+    """Convert numpy scalars to Python's, "none" to None where None is allowed, and "256,256" to a list for a tuple."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, str):
@@ -90,7 +90,7 @@ def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
 
 
 def _explain(owner: str, error: pydantic.ValidationError) -> str:
-    """One line of a pydantic error; for a union, what each of its members expects."""
+    """One line for a pydantic error; for a union, what each of its members expects."""
     details = error.errors()
     name = details[0]["loc"][0]
     same = [d for d in details if d["loc"][0] == name]

@@ -1,4 +1,4 @@
-"""What one stage of `fit` hands to the next: the data as read, what "auto" became, and the plan to build from."""
+"""Data passed between the stages of `fit`: training data, resolved settings, and the plan to build from."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class TrainingData:
     ----------
     domain : Domain
     rows : ndarray, shape (n, ...)
-        As the user gave them: float32 vectors, uint8 images or letters.
+        As read: float32 vectors, uint8 images or letters.
     layer : nn.Module
         The input layer, fitted on them.
     x : Rows
-        Scaled rows, or samples that are scaled when they are taken.
+        Scaled rows, or samples that are scaled when they are indexed.
     scaling : str
-        The scaling that "auto" became.
+        Name of the scaling, with "auto" resolved.
     stats : dict
-        What views need to know of the input layer.
+        Statistics of the input layer that view makers need.
     device : torch.device
-        Where the training will be.
+        Device of the training.
     labels : array-like or None
-        As given to fit; looked at only by a method that says so (`reads_labels`).
+        As given to fit; used only by methods that need them (`reads_labels`).
     """
 
     domain: Domain
@@ -60,7 +60,7 @@ class TrainingData:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """A value for every setting that "auto" leaves to the data: plain values, kept with the model.
+    """A value for every setting that may be "auto": plain values, saved with the model.
 
     Attributes
     ----------
@@ -71,11 +71,11 @@ class Resolved:
     stats : dict
         See `TrainingData`.
     framework : str
-        Its name, or ``module:CLASS`` for the user's own; `framework_options` are its options.
+        Its name, or ``module:CLASS`` for a custom object; `framework_options` are its options.
     view_maker : str
-        Names joined by "+"; `view_options` are their options, `view_facts` what they found for themselves.
+        Names joined by "+"; `view_options` are their options, `view_facts` what they derived from options and data.
     encoder : str
-        As `framework`; `encoder_options` are its options.
+        As for `framework`; `encoder_options` are its options.
     input_components : int
         Principal axes before the encoder of vectors; 0: none.
     n_components : int
@@ -83,11 +83,11 @@ class Resolved:
     epochs : int
     learning_rate, noise_strength : float
     strength_scores : dict
-        Label-free scores by strength, where one was chosen.
+        Label-free scores by strength, if the strength was chosen automatically.
     named : bool
-        Whether the features have names of their own, of a DataFrame; `feature_names` are these or a file's.
+        Whether the features have names from a DataFrame; `feature_names` are these names or those of a file.
     packages : dict
-        Parts that other packages registered, ``KIND NAME``, and the package of each.
+        Parts registered by other packages, ``KIND NAME``, and the package of each.
     """
 
     domain: str
@@ -118,7 +118,7 @@ class Resolved:
 
     @classmethod
     def from_dict(cls: type[R], content: dict[str, Any]) -> R:
-        """Undo `as_dict`, also where None was written as the text "none".
+        """Inverse of `as_dict`; accepts the string "none" for None.
 
         Raises
         ------
@@ -146,7 +146,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Plan(Generic[O, R]):
-    """All that a model is built from.
+    """Everything that a model is built from.
 
     Attributes
     ----------
@@ -154,9 +154,10 @@ class Plan(Generic[O, R]):
         The estimator's arguments, validated.
     resolved : Resolved
     inputs : object, optional
-        What building needs once and no text describes, such as a view cache that was read: a dataclass of the method.
+        What only a new model needs and a configuration cannot describe, such as the views of a view cache: a dataclass
+        of the method.
     fresh : bool
-        The model is new: weights to start from are read. Otherwise it takes those of a run.
+        Whether the model is new, so that files of initial weights are read; otherwise weights come from a run.
     """
 
     options: O

@@ -1,4 +1,4 @@
-"""What "auto" means: settings that depend on the domain, the registered parts and the number of rows."""
+"""Resolve "auto": settings that depend on the domain, the registered parts and the number of rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from viewsmith.estimators.build.sizes import check_least, check_sample, probe
 from viewsmith.frameworks import DataFacts
 from viewsmith.networks.base import EncoderContext
 
-MODULE = "module:"  # before the class of a part of the user's own, in configurations
-# Options that several frameworks have and estimators take by these names.
+MODULE = "module:"  # prefix of the class of a custom part in configurations
+# Options of several frameworks that are also arguments of the estimators.
 FRAMEWORK_OPTIONS = (
     *("kernel", "temperature", "momentum", "queue_size", "prototypes", "projector_dims", "predictor_dims"),
 )
@@ -36,7 +36,7 @@ def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
 
 
 def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[str]) -> dict[str, Any]:
-    """Every shared setting that "auto" leaves to the data, by its name in `Resolved`.
+    """Every shared setting with "auto" resolved, by its name in `Resolved`.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         Checked arguments of an estimator.
     data : TrainingData
     frameworks : sequence of str
-        Those that the method takes; "*" stands for all general ones.
+        Frameworks that the method accepts; "*" stands for all general ones.
 
     Raises
     ------
     InputError
-        A combination that does not exist: what was asked for, what there is.
+        An invalid combination of options.
     """
     domain, x, n = data.domain, data.x, len(data.x)
     view_maker = domain.default_views if options.view_maker == "auto" else text_of(options.view_maker)
@@ -87,22 +87,22 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
 
 
 def packages_of(parts: Sequence[Entry]) -> dict[str, str]:
-    """The parts that other packages registered, ``KIND NAME``, and the package of each."""
+    """Parts registered by other packages, ``KIND NAME``, and the package of each."""
     return {f"{part.kind} {part.name}": part.origin for part in parts if part.origin != "viewsmith"}
 
 
 def check_domain(method: str, domain: Domain) -> None:
-    """Raise InputError if a method does not serve a domain."""
+    """Raise InputError if a method does not support a domain."""
     entry = get("method", method)
     if entry is not None and not entry.serves(domain.name):
         raise InputError(
-            f"the method {method!r} is for {' and '.join(entry.domains)}, and the data are {domain.name}: take another "
-            "method, or give domain= (--domain) if they were taken for something else"
+            f"the method {method!r} is for {' and '.join(entry.domains)}, but the data are {domain.name}: use another "
+            "method, or set domain= (--domain) if this is the wrong type"
         )
 
 
 def text_of(part: str | nn.Module) -> str:
-    """What stands for a part in a configuration: its name, or the class of the user's own."""
+    """The text for a part in a configuration: its name, or the class of a custom object."""
     return f"{MODULE}{type(part).__name__}" if isinstance(part, nn.Module) else part
 
 
@@ -110,12 +110,12 @@ def text_of(part: str | nn.Module) -> str:
 
 
 def view_entries(view_maker: str | nn.Module, domain: Domain) -> list[Entry]:
-    """The view makers whose names are joined by "+"; none for a view maker of the user's own.
+    """Registry entries of the view makers joined by "+"; empty for a custom view maker.
 
     Raises
     ------
     InputError
-        A name is unknown in this domain, or one that has to come last does not.
+        A name is unknown in this domain, or a view maker that has to be last is not.
     """
     if isinstance(view_maker, nn.Module) or view_maker.startswith(MODULE):
         return []
@@ -142,33 +142,33 @@ def part_options(
     argument: str,
     owner: type[Arguments] = Arguments,
 ) -> dict[str, Any]:
-    """Options of parts: those that the estimator has by the same name, and further ones.
+    """Options of parts: arguments of the estimator with the same names, and further options.
 
     Parameters
     ----------
     options : Arguments
     parts : sequence of Entry
     further : dict or None
-        What was given under the name `argument`.
+        Value of the argument `argument`.
     argument : str
     owner : type
-        Whose arguments are meant: those that all methods share, so that an option of a part is not taken for an
-        argument of one method that happens to have its name; or a method, for the parts that it alone has.
+        Class whose arguments are options of parts: by default the arguments of all methods, so that an option of a part
+        is not confused with an argument of one method; a method, for parts that only this method has.
 
     Raises
     ------
     InputError
-        A further option that no part has, or a value out of range.
+        No part has a further option, or a value is out of range.
     """
     further, found = further or {}, dict[str, Any]()
     shared = {field.name for field in dataclasses.fields(owner)}
     for part in parts:
-        own = {name: getattr(options, name) for name in part.options if name in shared}
-        found |= own | check_part_options(part, {n: v for n, v in further.items() if n in part.options})
+        common = {name: getattr(options, name) for name in part.options if name in shared}
+        found |= common | check_part_options(part, {n: v for n, v in further.items() if n in part.options})
     if unknown := sorted(further.keys() - found.keys()):
         known = sorted({name for part in parts for name in part.options})
-        theirs = f"options here are {', '.join(known)}" if known else "there are no options here"
-        raise InputError(f"{argument} has {unknown[0]!r}, which nothing takes: {theirs}")
+        theirs = f"expected {', '.join(known)}" if known else "expected no options"
+        raise InputError(f"{argument} has the unknown option {unknown[0]!r}, {theirs}: leave it out")
     return found
 
 
@@ -198,7 +198,7 @@ def _check_local_views(views: Sequence[Entry], framework: str, options: Argument
 
 
 def known_frameworks(allowed: Sequence[str]) -> list[str]:
-    """Names of the frameworks that a method takes, where "*" stands for all general ones."""
+    """Names of the frameworks that a method accepts; "*" stands for all general ones."""
     general = [name for name in names("framework") if find("framework", name).trait("general", True)]
     return [name for part in allowed for name in (general if part == "*" else [part])]
 
@@ -206,23 +206,25 @@ def known_frameworks(allowed: Sequence[str]) -> list[str]:
 def resolve_framework(
     options: Arguments, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]
 ) -> tuple[str, dict[str, Any]]:
-    """Name and options of the framework, "auto" resolved by itself.
+    """Name and options of the framework, with "auto" resolved.
 
     Raises
     ------
     InputError
-        The method has no such framework, or the framework no such option.
+        The method does not accept the framework, or the framework has no such option.
     """
     if isinstance(options.framework, nn.Module):
         if options.framework_options:
             raise InputError(
-                "framework_options are for a framework that is named: give them to your own when you make it"
+                "framework_options need a framework name: set options of a custom framework in its constructor"
             )
         for option in FRAMEWORK_OPTIONS:
-            # An object without a head gets a plain one, whose widths are the estimator's.
+            # A framework without a head gets an MLP head with the estimator's projector_dims.
             headless = option == "projector_dims" and "head" not in options.framework._modules
             if getattr(options, option) not in (None, "auto") and not headless:
-                raise InputError(f"{option} is for a framework that is named: give it to your own when you make it")
+                raise InputError(
+                    f"{option} needs a framework name: set options of a custom framework in its constructor"
+                )
         return text_of(options.framework), {}
     name = options.framework
     check_named(name)
@@ -235,22 +237,22 @@ def resolve_framework(
         data.domain.defaults, len(data.x), options.batch_size, any(view.trait("other_samples") for view in views)
     )
     resolve = getattr(entry.build, "resolve", None)
-    # Defaults are written down too, so that a run does not change with those of a later version.
+    # Defaults are saved, too, so that a run does not depend on the defaults of a later version.
     defaults = {n: o.default for n, o in entry.options.items() if o.default not in (None, "auto", o.REQUIRED)}
     return name, defaults | (given if resolve is None else resolve(given, facts))
 
 
 def check_named(framework: str) -> None:
-    """Raise InputError where a framework of the user's own is missing."""
+    """Raise InputError if a custom framework is missing."""
     if framework.startswith(MODULE):
         raise InputError(
-            f"the framework of this model is the user's own ({framework.removeprefix(MODULE)}): give it, as in "
+            f"the framework of this model is custom ({framework.removeprefix(MODULE)}): give it, as in "
             "viewsmith.load(run, framework=framework)"
         )
 
 
 def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:
-    """Options of a framework that were given, through the estimator's arguments or `framework_options`.
+    """Options of a framework from the estimator's arguments and `framework_options`.
 
     Raises
     ------
@@ -279,17 +281,17 @@ def _no_option(entry: Entry, name: str, value: Any) -> str:
 def resolve_encoder(
     options: Arguments, domain: Domain, device: torch.device
 ) -> tuple[str, Entry | None, dict[str, Any]]:
-    """Name, entry (None: the user's own) and options of the encoder.
+    """Name, registry entry (None for a custom module) and options of the encoder.
 
     Raises
     ------
     InputError
-        There is no such encoder of this domain, or it has no such option.
+        The domain has no such encoder, or the encoder has no such option.
     """
     encoder = options.encoder
     if isinstance(encoder, nn.Module):
         if options.encoder_options:
-            raise InputError("encoder_options are for an encoder that is named: give them to your own when you make it")
+            raise InputError("encoder_options need an encoder name: set options of a custom encoder in its constructor")
         return text_of(encoder), None, {}
     if encoder == "auto":
         encoder = domain.default_encoder if device.type == "cpu" else domain.default_encoder_on_gpu
@@ -298,13 +300,13 @@ def resolve_encoder(
     except InputError:
         known = ", ".join(names("encoder", domain.name))
         raise InputError(
-            f"encoder is {encoder!r}, expected auto, {known} for {domain.name}, or a torch.nn.Module of your own"
+            f"encoder is {encoder!r}, expected auto, {known} for {domain.name}, or a custom torch.nn.Module"
         ) from None
     return encoder, entry, part_options(options, [entry], options.encoder_options, "encoder_options")
 
 
 def _principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry]) -> int:
-    """Number of principal axes before the encoder of vectors (0: none)."""
+    """Number of principal components that the encoder of vectors gets; 0: it gets the features."""
     if not isinstance(data.x, Tensor):
         return 0
     n, d = data.x.shape
@@ -330,7 +332,9 @@ def _n_components(
         module = entry.build(context, **further)
         width = getattr(module, "num_features", None) or probe(module, encoder, x[:2])
     if wanted not in ("auto", width):
-        raise InputError(f"n_components is {wanted}, but the encoder {encoder} gives {width}: leave n_components out")
+        raise InputError(
+            f"n_components is {wanted}, but the encoder {encoder} has width {width}: leave n_components out"
+        )
     return int(width)
 
 
@@ -340,12 +344,12 @@ def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: 
     Raises
     ------
     InputError
-        There is none of that name for this domain, or the encoder lacks the first stage that it shares.
+        The domain has no such generator, or the generator uses a first stage that the encoder does not have.
     """
     domain = data.domain.name
     known = names("noise generator", domain)
     if not known:
-        raise InputError(f"there is no noise generator for {domain}: take another method")
+        raise InputError(f"there is no noise generator for {domain}: use another method")
     if generator == "auto":
         generator = next(entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
     if generator not in known:
@@ -354,8 +358,8 @@ def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: 
     encoders = [name for name in names("encoder", domain) if find("encoder", name, domain).trait("first_stage")]
     if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, domain).trait("first_stage")):
         raise InputError(
-            f"generator {generator!r} uses the encoder's first stage, which {encoder} does not offer: take one of "
-            f"{', '.join(encoders)}, or {' or '.join(name for name in known if name != generator)}"
+            f"generator {generator!r} uses the encoder's first stage, which {encoder} does not have: use the encoder "
+            f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
         )
     check_least("generator", generator, entry, data)
     return generator

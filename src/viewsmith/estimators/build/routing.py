@@ -1,4 +1,4 @@
-"""From options by name to the parts that have them, so that one list of names and values reaches all that is chosen."""
+"""Pass options by name to the chosen parts that have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.options import check_part_options
 from viewsmith.estimators.build.resolve import MODULE
 
-#: Arguments that take the options of parts, by the argument that names the parts.
+#: Arguments with options of parts, by the argument with the names of the parts.
 OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
 KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
 
@@ -21,28 +21,28 @@ KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", 
 def route_options(
     cls: type[Arguments], given: Mapping[str, Any], domain: str | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Arguments for an estimator: options that it does not have itself are handed to the chosen parts that do.
+    """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them.
 
     Parameters
     ----------
     cls : type
         The estimator.
     given : mapping
-        Options by name; their values may be texts.
+        Options by name; values may be strings.
     domain : str, optional
-        Without it, a part of any domain will do, and values are not yet checked.
+        None: parts of all domains are considered, and values are not validated.
 
     Returns
     -------
     arguments : dict
-        What nothing has is left where it was.
+        Options that neither the estimator nor a part has are included.
     further : list of str
-        Names of all options of the chosen parts; empty if nothing was left to hand on.
+        Names of all options of the chosen parts; empty if the estimator has all given options.
 
     Raises
     ------
     InputError
-        A part is unknown, a value out of range, two parts have an option of that name, or one that is not chosen.
+        A part is unknown, a value is out of range, or an option belongs to two parts or to a part that is not chosen.
     """
     own = {field.name for field in dataclasses.fields(cls)}
     left = given.keys() - own
@@ -55,7 +55,7 @@ def route_options(
         if len(takers) > 1:
             parts = " and ".join(f"the {entry.kind} {entry.name!r}" for entry in takers.values())
             tables = " or ".join(f"[{OPTIONS_OF[argument]}]" for argument in takers)
-            raise InputError(f"{name} is an option of {parts}: say which in a file (--config), under {tables}")
+            raise InputError(f"{name} is an option of {parts}: set it in a file (--config), in the table {tables}")
         if not takers:
             _check_not_elsewhere(cls, name, domain)
             arguments[name] = given[name]
@@ -67,18 +67,18 @@ def route_options(
 
 
 def _check_not_elsewhere(cls: type[Arguments], name: str, domain: str | None) -> None:
-    """Refuse an option of a part that is not chosen: which part has it."""
+    """Raise InputError, with the name of the part, for an option of a part that is not chosen."""
     for argument, kind in KINDS.items():
         for entry in entries(kind, domain):
             if name in entry.options and entry.trait("general", True):
                 raise InputError(
-                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: choose that "
-                    f"({argument}), or leave {name} out"
+                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: set "
+                    f"{argument} to it, or leave {name} out"
                 )
 
 
 def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, domain: str | None) -> list[Entry]:
-    """The registered parts that an argument names, those of "auto" included."""
+    """Registry entries of the parts that an argument names; for "auto", the possible defaults."""
     text = str(given.get(argument, getattr(cls, argument)))
     if text.startswith(MODULE):
         return []

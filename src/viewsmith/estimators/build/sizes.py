@@ -1,4 +1,4 @@
-"""Whether samples, and smaller views of them, can be given to a network."""
+"""Checks that networks accept the sizes of samples and of smaller views."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_sample(
     options: Arguments,
     data: TrainingData,
 ) -> None:
-    """Refuse samples, and smaller views of them, that the encoder cannot take."""
+    """Check that the encoder accepts samples, and smaller views of them."""
     sizes = (view.trait("smaller", _no_size)(data.row_shape, facts) for view in views)
     smaller = [size for size in sizes if size is not None]
     if entry is None:
@@ -37,22 +37,22 @@ def check_sample(
     longest = entry.trait("longest")
     if longest is not None and data.row_shape[0] > longest:
         raise InputError(
-            f"the longest sequence has {data.row_shape[0]} bases, and the encoder {encoder} takes at most {longest}: "
-            "cut sequences into pieces, or take the encoder cnn"
+            f"the longest sequence has {data.row_shape[0]} bases, but the encoder {encoder} accepts at most {longest}: "
+            "split the sequences, or use the encoder cnn"
         )
     for what, pixels in smaller:
         check_crops(what, pixels, entry, encoder, data.domain, data.row_shape[:2])
 
 
 def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
-    """Refuse samples that are too small for a network."""
+    """Check that samples are large enough for a network."""
     size, smallest = data.row_shape[:2], entry.trait("smallest", 1)
-    smaller = f"take another {part}, " if min(size) >= SMALLEST else ""
+    smaller = f"use another {part}, " if min(size) >= SMALLEST else ""
     data.domain.check_size(
-        f"the images have {{have}}, and the {part} {name} takes {{least}} or more",
+        f"the images have {{have}}, but the {part} {name} needs at least {{least}}",
         size,
         smallest,
-        f"{smaller}enlarge them, or take every row as a flat vector with domain='vectors' (--domain vectors)",
+        f"{smaller}enlarge them, or use every row as a flat vector with domain='vectors' (--domain vectors)",
     )
 
 
@@ -63,17 +63,17 @@ def check_crops(
     encoder: str,
     domain: Domain,
     size: Sequence[int],
-    todo: str = "take other views",
+    todo: str = "use other views",
 ) -> None:
-    """Refuse crops of images of `size` that are too small for the encoder; `todo` is what to do about the crops."""
+    """Check that crops of images of `size` are large enough for the encoder; `todo` is advice on the crops."""
     if len(size) < 2:  # only images have sizes
         return
     least = entry.trait("smallest", 1)
     others = min(pixels) >= SMALLEST and least > SMALLEST
-    enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or take rows as vectors (--domain vectors)"
+    enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or use rows as vectors (--domain vectors)"
     domain.check_size(
-        f"of images of {size[0]} x {size[1]} pixels the {what} have {{have}}, and the encoder {encoder} takes "
-        "{least} or more",
+        f"the {what} of images of {size[0]} x {size[1]} pixels have {{have}}, but the encoder {encoder} needs at least "
+        "{least}",
         pixels,
         least,
         f"{todo}{', or another encoder' if others else ''}{enlarge}",
@@ -85,12 +85,12 @@ def _no_size(row_shape: tuple[int, ...], facts: dict[str, Any]) -> None:
 
 
 def probe(module: nn.Module, name: str, sample: Tensor) -> int:
-    """Width of what an encoder makes of two samples.
+    """Width of the output of an encoder for two samples.
 
     Raises
     ------
     InputError
-        It fails on them, or gives something else than a row for each sample.
+        The encoder fails, or does not return one row for each sample.
     """
     training = module.training
     name = name.removeprefix("module:")
@@ -107,5 +107,5 @@ def probe(module: nn.Module, name: str, sample: Tensor) -> int:
         module.train(training)
     if not isinstance(h, Tensor) or h.shape[:1] != (2,) or h.ndim != 2:
         shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
-        raise InputError(f"the encoder {name} gives {shape} for 2 samples, expected (2, width)")
+        raise InputError(f"the encoder {name} returns {shape} for 2 samples, expected (2, width)")
     return h.shape[1]

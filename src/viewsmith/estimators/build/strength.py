@@ -1,4 +1,4 @@
-"""Choosing the strength of noise without labels: short trainings, scored by how well neighbors keep the data."""
+"""Choose the noise strength without labels: short trainings, scored by how well neighbors predict the data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIAL_ROWS = 5000
 
 
 class Trial(Protocol):
-    """What is asked of an estimator that is tried with a strength."""
+    """Interface of an estimator for trials."""
 
     def set_params(self, **params: Any) -> Any: ...
 
@@ -31,20 +31,20 @@ def choose_strength(
     data: TrainingData,
     batch_size: int,
 ) -> tuple[float, dict[str, float]]:
-    """The strength to train with, chosen from `GRID`, and the scores of all.
+    """Choose the strength from `GRID`; returns it and the scores of all strengths.
 
-    For each strength a short training on 80 % of (at most 5,000) rows is scored on the other 20 %: their first
-    principal coordinates, predicted from their neighbors in the representation
-    (`viewsmith.evaluation.label_free.neighbor_r2`). The highest score wins; labels play no part.
+    For each strength, a model is trained briefly on 80 % of at most 5,000 rows and scored on the other 20 %, by how
+    well their first principal components are predicted from their neighbors in the representation
+    (`viewsmith.evaluation.label_free.neighbor_r2`). The strength with the highest score is chosen, without labels.
 
     Parameters
     ----------
     estimator : BaseEstimator
         Cloned for each trial.
     name : str
-        Its argument for the strength.
+        Name of its argument for the strength.
     changes : mapping
-        What else a trial changes.
+        Other arguments that trials change.
     data : TrainingData
     batch_size : int
     """
@@ -55,7 +55,7 @@ def choose_strength(
     cut = max(1, len(order) // 5)
     held, kept = rows[order[:cut]], rows[order[cut:]]
     if len(held) < 5 or len(kept) < 20:
-        warnings.warn(f"{len(rows)} rows are too few to choose {name}: 1.0 is taken", UserWarning, stacklevel=4)
+        warnings.warn(f"{len(rows)} rows are too few to choose {name}: using 1.0", UserWarning, stacklevel=4)
         return 1.0, {}
     steps_per_epoch = max(1, len(kept) // batch_size)
     scores = {}
@@ -69,10 +69,10 @@ def choose_strength(
             verbose=False,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a trial's collapse is for its score to tell
+            warnings.simplefilter("ignore")  # a collapsed trial has a low score
             trial.fit(kept)
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
         score = neighbor_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
-        # Each process scores a model with its own BatchNorm statistics; all have to choose alike.
+        # Processes have different BatchNorm statistics; with the mean score, all choose the same strength.
         scores[str(value)] = float(distributed.gather(torch.tensor([score], device=data.device)).mean())
     return max(GRID, key=lambda value: scores[str(value)]), scores

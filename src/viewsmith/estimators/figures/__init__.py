@@ -1,4 +1,4 @@
-"""What a report shows of a model and its data; each method adds what it alone can show."""
+"""Figures of a model and its data for a report; methods add further figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPARED = 400  # samples whose views are compared
 
 @dataclass
 class Figures:
-    """Pictures of a model by kind; see `viewsmith.reports.ReportContent`."""
+    """Figures of a model by kind; see `viewsmith.reports.ReportContent`."""
 
     maps: list[EmbeddingMap] = field(default_factory=list)
     galleries: list[Gallery] = field(default_factory=list)
@@ -39,18 +39,18 @@ class Figures:
     map_rows: np.ndarray | None = None  # numbers of the rows in the maps
 
     def by_kind(self) -> dict[str, list[Any]]:
-        """Lists of pictures by the name that reports have for them."""
+        """Lists of figures by their names in `viewsmith.reports.ReportContent`."""
         return {kind.name: value for kind in fields(self) if isinstance(value := getattr(self, kind.name), list)}
 
     def add(self, others: Figures) -> Figures:
-        """Append those of `others`, kind by kind."""
+        """Append the figures of `others`, kind by kind."""
         for kind, pictures in others.by_kind().items():
             getattr(self, kind).extend(pictures)
         return self
 
 
 class Transformer(Protocol):
-    """What the figures that all methods share ask of a fitted model."""
+    """Interface of a fitted model for the figures that all methods have."""
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]: ...
 
@@ -59,14 +59,14 @@ class Transformer(Protocol):
 
 
 def figure_rows(dataset: Dataset) -> tuple[np.ndarray, np.ndarray | None, str]:
-    """The rows that figures show, test rows where there are some, their labels, and what to call them."""
+    """Rows for figures (test rows, if there are any), their labels, and the name of their split."""
     if dataset.x_test is not None:
         return dataset.x_test, dataset.y_test, "test"
     return dataset.x_train, dataset.y_train, "training"
 
 
 def gallery_samples(dataset: Dataset) -> np.ndarray:
-    """The first rows of a figure, as many as a gallery shows."""
+    """The first rows for figures, as many as a gallery has."""
     return figure_rows(dataset)[0][: domain_of(dataset.domain).gallery]
 
 
@@ -77,7 +77,7 @@ def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, d
     ----------
     model : Transformer
     draw : callable or None
-        Makes views of samples, as `ViewsmithEstimator.views`; None: they cannot be drawn.
+        Draws views of samples, as `ViewsmithEstimator.views`; None: no gallery of views.
     dataset : Dataset
     """
     x, y, split = figure_rows(dataset)

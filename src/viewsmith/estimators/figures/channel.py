@@ -1,4 +1,4 @@
-"""What a report shows of an augmentation channel: where P(T|x) lies, and how alike projections of samples are."""
+"""Figures of an augmentation channel: P(T|x), and the similarity of projections of different samples."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from viewsmith.reports import FeatureProfile, Gallery, SortedSimilarities, Trans
 from viewsmith.reports.placement import match_sample_shape
 from viewsmith.views.learned.transforms import Crops, Masks
 
-PAIRS = 400  # samples whose pairs are compared, and whose P(T|x) is averaged
-BARS = 4  # of these have bars of their own
-MOST = 3  # most probable views beside each
+PAIRS = 400  # samples whose pairs are compared, and over which P(T|x) is averaged
+BARS = 4  # of these samples have separate bars
+MOST = 3  # most probable views beside each of them
 
 
 class ChannelModel(Protocol):
-    """What is asked of a model with an augmentation channel."""
+    """Interface of a model with an augmentation channel."""
 
     resolved_: Resolved
     scaler_: Any
@@ -57,7 +57,7 @@ def channel_figures(model: ChannelModel, x: np.ndarray, samples: np.ndarray) -> 
 
 
 def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> TransformProbabilities:
-    """Bars of P(T|x), (n, M), of the first rows, beside the images that they are, and of all rows."""
+    """Bars of P(T|x), (n, M): of the first rows, beside their images if the rows are images, and the mean of all."""
     family = model.method_.channel.family
     names = family.names or [f"transformation {number}" for number in range(family.size)]
     each, all_rows = (float(np.exp(-(q * np.log(np.maximum(q, 1e-30))).sum(-1)).mean()) for q in (p, p.mean(axis=0)))
@@ -67,9 +67,14 @@ def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.nda
     )
     images = model.domain_.picture == "pixels" and model.views_like_samples
     views = match_sample_shape(_most_probable(model, p[: len(samples)], samples), samples) if images else None
-    of = p[: len(samples)]
     return TransformProbabilities(
-        "What the channel chooses", caption, names, of, p.mean(axis=0), samples if images else None, views
+        "What the channel chooses",
+        caption,
+        names,
+        p[: len(samples)],
+        p.mean(axis=0),
+        samples if images else None,
+        views,
     )
 
 
@@ -84,36 +89,36 @@ def _most_probable(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> n
 
 
 def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> FeatureProfile:
-    """How much more often the channel keeps a feature than masks drawn alike do, which keep some more than others."""
+    """Probability that the channel keeps a feature, less that of uniformly drawn masks."""
     masks = family.masks.cpu().numpy()
     more = p.mean(axis=0) @ masks - masks.mean(axis=0)
-    unit = "probability above that of masks drawn alike"
+    unit = "probability above that of uniformly drawn masks"
     caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its fraction of all masks"
     return FeatureProfile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
 
 
 def heat_maps(model: ChannelModel, samples: np.ndarray) -> Gallery:
-    """Images beside P(T|x) over the corners of crops (as in figure 3 of the paper), and what the crops cover."""
+    """Images beside P(T|x) by the corner of the crop (figure 3 of the paper), and the probability of each pixel."""
     family = model.method_.channel.family
     if not isinstance(family, Crops):
-        raise InputError("heat maps are of crops of images")
+        raise InputError(f"heat maps need crops of images, but the transformations are {type(family).__name__}")
     p = model.distribution(samples)
     height, width = samples.shape[1:3]
     corners, covered = np.zeros((2, len(samples), height, width), np.float64)
     first = 0
     for layer, (rows, columns) in enumerate(grid for grid in family.grids for _ in range(1 + family.flip)):
-        share = p[:, first : first + rows * columns].reshape(-1, rows, columns)
+        probability = p[:, first : first + rows * columns].reshape(-1, rows, columns)
         first += rows * columns
         mirrored = family.flip and layer % 2
         scaled = family.sizes[layer // (1 + family.flip)]
         for row in range(rows):
             for column in range(columns):
-                # Back from the image as it is cut to the image as it was given.
+                # From the scaled and mirrored image, of which crops are taken, to the given image.
                 left = scaled[1] - family.crop - column * family.stride if mirrored else column * family.stride
                 top, tall, wide = row * family.stride, family.crop, family.crop
                 area = _scaled((top, top + tall), scaled[0], height), _scaled((left, left + wide), scaled[1], width)
-                covered[:, area[0], area[1]] += share[:, row, column, None, None]
-        corner = share[:, :, ::-1] if mirrored else share
+                covered[:, area[0], area[1]] += probability[:, row, column, None, None]
+        corner = probability[:, :, ::-1] if mirrored else probability
         at = np.arange(height) * rows // height, np.arange(width) * columns // width
         corners += corner[:, at[0][:, None], at[1]]
     tiles = [_white(part, samples) for part in (corners, covered)]
@@ -126,7 +131,7 @@ def _scaled(ends: tuple[int, int], size: int, given: int) -> slice:
 
 
 def _white(part: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Non-negative values (n, H, W) as uint8 images like the samples, the largest of each white."""
+    """Non-negative values (n, H, W) as uint8 images of the samples' shape, in which the largest value is white."""
     gray = (255 * part / np.maximum(part.max(axis=(1, 2), keepdims=True), 1e-12)).round().astype(np.uint8)
     return gray if samples.ndim == 3 else np.repeat(gray[..., None], samples.shape[3], axis=3)
 

@@ -1,4 +1,4 @@
-"""What a report shows of augmented features."""
+"""Figures of augmented features."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from viewsmith.reports import SimilarityHistogram
 
 
 def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> SimilarityHistogram:
-    """Features of two views of the same sample and of different ones, original and augmented (MetAug: figure 2).
+    """Similarity of features of two views, of the same sample and of different samples (MetAug: figure 2).
 
     Parameters
     ----------
     made : mapping
-        See `MetAug.feature_views`, of one view of each sample.
+        Result of `MetAug.feature_views` with one view of each sample.
     views : int
-        M.
+        Number of views, M.
     """
     z, a = (part[:, 0].reshape(len(part), views, -1) for part in (made["features"], made["augmented"]))
     apart = ~np.eye(len(z), dtype=bool)

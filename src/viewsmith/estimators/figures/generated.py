@@ -1,4 +1,4 @@
-"""What a report shows of generated views."""
+"""Figures of generated views."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from viewsmith.losses.nt_xent import unit
 from viewsmith.reports import EmbeddingMap, FeatureViolins, Gallery, SimilarityHistogram
 from viewsmith.views.base import ViewContext, ViewMaker
 
-#: The augmentations that users would take instead of generated views, with their options, where a domain has them.
+#: Common augmentations, for comparison with generated views, and their options; used in domains that have them.
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "mixup": ("mixup", {"mixup_minimum": 0.5}),
     "corruption": ("corruption", {"corruption_rate": 0.2}),
@@ -36,7 +36,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class GeneratingModel(Protocol):
-    """What is asked of a model that generates views."""
+    """Interface of a model that generates views."""
 
     method_: Method
     resolved_: Resolved
@@ -47,16 +47,16 @@ class GeneratingModel(Protocol):
     def samples(self, X: Any) -> Rows: ...
 
 
-def own_map(
+def learned_map(
     transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarray | None, split: str, index: np.ndarray
 ) -> EmbeddingMap:
-    """The model's own two-dimensional map of rows."""
-    caption = f"The model's own map of the same {len(index)} {split} rows"
+    """The two-dimensional map of rows that the model learned."""
+    caption = f"The learned map of the same {len(index)} {split} rows"
     return EmbeddingMap("map", transform(x[index], output="map"), None if y is None else y[index], caption)
 
 
 def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figures:
-    """Features of samples and of generated views, and how similar views are to their samples."""
+    """Distributions of features of samples and generated views, and the similarity of views to their samples."""
     found = Figures(histograms=[_similarities(model, dataset, x)])
     if model.domain_.picture == "curve":
         samples = np.asarray(x[:COMPARED], dtype=np.float32)
@@ -67,7 +67,7 @@ def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -
 
 
 def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> SimilarityHistogram:
-    """Samples against their views in the representation, generated and by common augmentations (figure 5)."""
+    """Similarity of samples and views in the representation, for generated and common views (DiffAug: figure 5)."""
     samples = model.samples(x[:COMPARED])
     pool, scaled = model.samples(dataset.x_train), samples[:]
     generator = stream(model.resolved_.seed, "similarities", device=scaled.device)
@@ -89,7 +89,7 @@ def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Si
 
 
 def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
-    """The augmentations that a domain's users would take instead."""
+    """Common augmentations of the domain, by label."""
     resolved, found = model.resolved_, {}
     for label, (name, options) in OTHERS.items():
         entry = get("view maker", name, resolved.domain)
@@ -102,7 +102,7 @@ def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
 def cache_gallery(
     path: str, rows: np.ndarray, quality: Callable[[np.ndarray, np.ndarray], np.ndarray], picture: Picture
 ) -> Gallery | None:
-    """Training rows of every noise level beside their views in a view cache; None where that is gone.
+    """Training rows of every noise level beside their views in a view cache; None if it is gone or of other rows.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def cache_gallery(
     rows : ndarray, shape (n, ...)
         The training rows.
     quality : callable
-        From rows and a view of each to q, (n,).
+        From rows and a view of each to quality, (n,).
     picture : {"curve", "pixels", "letters"}
     """
     try:
@@ -124,8 +124,8 @@ def cache_gallery(
     fraction, level = known[0], known[1][:, 0]
     each = [(level == value).nonzero()[:, 0] for value in level.unique()]
     index = torch.cat([found[: max(1, 8 // len(each))] for found in each])
-    shown = views[index].numpy()
-    q = quality(rows[index], shown[:, 0])
+    selected = views[index].numpy()
+    q = quality(rows[index], selected[:, 0])
     names = ("noise level", "fraction", "quality")
     numbers = zip(index.tolist(), level[index].tolist(), fraction[index].tolist(), q.tolist(), strict=True)
     lines = (
@@ -136,6 +136,6 @@ def cache_gallery(
         "Generated views",
         "Training rows and their views in the view cache; " + "; ".join(lines),
         rows[index],
-        shown.reshape(*shown.shape[:2], *rows.shape[1:]),
+        selected.reshape(*selected.shape[:2], *rows.shape[1:]),
         picture,
     )

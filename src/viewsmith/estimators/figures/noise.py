@@ -1,4 +1,4 @@
-"""What a report shows of learned noise."""
+"""Figures of learned noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) 
 def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Gallery:
     """Images beside the noise made for them (`PiNDA.noise_parts`)."""
     sigma, noise = made["sigma"], made["noise"]
-    # White is the largest sigma shown; of the noise, gray is none.
+    # White is the largest sigma; gray is noise 0.
     bright = 255 * sigma / max(sigma.max(), 1e-12)
     gray = 127.5 + 127.5 * noise / max(abs(noise).max(), 1e-12)
     tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in (bright, gray)]
