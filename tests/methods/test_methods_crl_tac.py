@@ -75,6 +75,23 @@ def test_both_steps_are_the_slow_sums_in_value_and_gradient(name):
             torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-8, msg=lambda m, n=number: f"{n}: {m}")
 
 
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_channel_learns_under_autocast_as_in_float32(name):
+    t, x = torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(3)), samples().float()
+    found = {}
+    for enabled in (False, True):
+        method = crl_tac(**CASES[name]).float()
+        with fixed_draws(method, t), torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            p = method.channel.log_p(x)
+            losses = {step: update.step(batch(x))[0] for step, update in steps(method).items()}
+        assert all(loss.dtype is torch.float32 for loss in losses.values())
+        slopes = torch.autograd.grad(losses["channel"].mean(), steps(method)["channel"].parameters())
+        found[enabled] = p, torch.cat([slope.flatten() for slope in slopes])
+    assert torch.equal(found[True][0], found[False][0])  # the channel's network is not rounded
+    # What is left is the rounding of the encoder's projections.
+    assert (found[True][1] - found[False][1]).norm() < 0.03 * found[False][1].norm()
+
+
 # ---- the encoder's step -------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.frameworks.common import full_precision
 from viewsmith.losses.info_max import (
     entropy,
     expectation,
@@ -171,9 +172,9 @@ class CRLTACMethod(Method):
     def project(self, views: Tensor) -> Tensor:
         """h of views (n, ...): (n, d), on the sphere, an empty view at its center."""
         if not self.centered:
-            return on_sphere(self.head(self.encoder(views)))
+            return on_sphere(full_precision(self.head(self.encoder(views))))
         # In one batch, so that BatchNorm treats both alike.
-        v = self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])])))
+        v = full_precision(self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])]))))
         return on_sphere(v[:-1] - v[-1:])
 
     def every_projection(self, x: Tensor, f: Tensor | None = None) -> Tensor:
@@ -182,10 +183,10 @@ class CRLTACMethod(Method):
         if f is None and not family.is_dense(self.encoder):
             return self.project(family.all_views(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
         f = family.embed(self.encoder, x) if f is None else f
-        v = self.head(f.flatten(0, 1))
+        v = full_precision(self.head(f.flatten(0, 1)))
         if self.centered:
             one = family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
-            v = v - self.head(self.encoder(torch.zeros_like(one[:, 0])))
+            v = v - full_precision(self.head(self.encoder(torch.zeros_like(one[:, 0]))))
         return on_sphere(v).unflatten(0, f.shape[:2])
 
     def some_projections(self, x: Tensor, t: Tensor) -> Tensor:
@@ -194,7 +195,7 @@ class CRLTACMethod(Method):
         if self.centered:
             return self.project(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
         f = family.embed_some(self.encoder, x, t)
-        return on_sphere(self.head(f.flatten(0, 1))).unflatten(0, t.shape)
+        return on_sphere(full_precision(self.head(f.flatten(0, 1)))).unflatten(0, t.shape)
 
     # ---- Method ---------------------------------------------------------------------------------------------------
 
