@@ -53,6 +53,29 @@ def test_augmented_features_are_an_array(wine, options, tmp_path):
     assert model.views(wine[:1], 2, pool=wine).shape == (1, 2, count * 4)
 
 
+DNA = np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (24, 40))].copy()
+SMALL = {"epochs": 2, "batch_size": 8, "feature_every": 1, "random_state": 0, "precision": "bf16"}
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ("vectors", {}),
+        ("vectors", {"encoders": "per-view"}),
+        ("images", {}),
+        ("images", {"split": "color", "encoder": "cnn"}),
+        ("images", {"framework": "simclr"}),
+        ("dna", {}),
+    ],
+)
+def test_bf16_trains_the_generators_on_every_domain(wine, given, options):
+    x = {"vectors": wine[:24], "images": images(24), "dna": DNA}[given]
+    model = MetAug(**SMALL | options).fit(x)
+    assert model.options_.meta == "second-order" and np.isfinite(model.transform(x)).all()
+    moved = [not torch.equal(value, model.initial_[name]) for name, value in model.weights().items() if "features" in name]
+    assert any(moved) and np.isfinite([row["loss"] for row in model.metrics_]).all()
+
+
 def test_encoders_of_views_give_outputs_of_their_own(wine):
     model = MetAug(**TINY, encoders="per-view", n_views=3).fit(wine)
     assert model.outputs_ == ("representation", "projection", "view-1", "view-2", "view-3")
