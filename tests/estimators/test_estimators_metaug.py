@@ -72,7 +72,9 @@ def test_bf16_trains_the_generators_on_every_domain(wine, given, options):
     x = {"vectors": wine[:24], "images": images(24), "dna": DNA}[given]
     model = MetAug(**SMALL | options).fit(x)
     assert model.options_.meta == "second-order" and np.isfinite(model.transform(x)).all()
-    moved = [not torch.equal(value, model.initial_[name]) for name, value in model.weights().items() if "features" in name]
+    moved = [
+        not torch.equal(value, model.initial_[name]) for name, value in model.weights().items() if "features" in name
+    ]
     assert any(moved) and np.isfinite([row["loss"] for row in model.metrics_]).all()
 
 
