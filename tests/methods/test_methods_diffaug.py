@@ -137,6 +137,32 @@ def test_the_generator_is_conditioned_on_the_encoder_it_was_trained_with():
     assert int(method.generated.rounds) == 1 and bool(method.generated.trained)
 
 
+@pytest.mark.parametrize("condition", ["representation", "map"])
+def test_each_generator_phase_starts_from_the_encoder_and_map_as_they_are(condition):
+    method = diffaug("AB", condition)
+    Trainer(method, seed=1, batch_size=20).fit(X)
+    assert not changed(weights(method.framework.encoder), method.generated.encoder)
+    if condition == "map":
+        assert not changed(weights(method.framework.map_head), method.generated.map_head)
+
+
+def test_the_average_of_the_weights_starts_anew_in_each_generator_phase():
+    method = diffaug()
+    method.prepare(X, 0)
+    generator = method.generated.generator
+    with torch.no_grad():
+        for p in generator.denoiser.parameters():
+            p.add_(1)
+    generator.updates.fill_(7)
+    method._begin_b(0)
+    assert not changed(weights(generator.denoiser), generator.averaged) and int(generator.updates) == 0
+
+
+def test_the_copied_encoder_is_in_evaluation_mode_from_the_start():
+    generated = diffaug("J").generated
+    assert not generated.encoder.training and not any(m.training for m in generated.encoder.modules())
+
+
 def test_positives_are_replaced_with_probability_lambda():
     method = trained(replacement=0.3)
     method.prepare(X, 0)
@@ -328,13 +354,17 @@ class Stop(Callback):
             trainer._stop = True
 
 
-@pytest.mark.parametrize("after", [2, 7, 11, 17, 20], ids=["A1", "B1", "B1, later", "A2", "A2, later"])
-def test_a_resumed_training_equals_an_uninterrupted_one(after, tmp_path):
+@pytest.mark.parametrize(
+    ("schedule", "after"),
+    [("ABA", 2), ("ABA", 7), ("ABA", 11), ("ABA", 17), ("ABA", 20), ("J", 1), ("J", 4), ("J", 8)],
+    ids=["A1", "B1", "B1, later", "A2", "A2, later", "J1", "J1, second epoch", "J1, later"],
+)
+def test_a_resumed_training_equals_an_uninterrupted_one(schedule, after, tmp_path):
     options = {"refresh": 1, "keep_outliers": False}
-    whole = trained(**options)
+    whole = trained(schedule, **options)
     folder = CheckpointFolder(tmp_path)
-    stopped = Trainer(diffaug(**options), seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(after)])
+    stopped = Trainer(diffaug(schedule, **options), seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(after)])
     assert stopped.fit(X) == "interrupted" and stopped.steps == after
-    resumed = diffaug(**options)
+    resumed = diffaug(schedule, **options)
     assert Trainer(resumed, seed=1, batch_size=20, checkpoint=folder).fit(X, resume=True) == "finished"
     assert not changed(weights(whole), resumed)

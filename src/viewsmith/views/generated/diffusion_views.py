@@ -81,8 +81,8 @@ class GeneratedViews(nn.Module):
     ) -> None:
         super().__init__()
         self.generator = generator
-        self.encoder = copy.deepcopy(encoder).requires_grad_(False)
-        self.map_head = copy.deepcopy(map_head).requires_grad_(False) if condition == "map" else None
+        self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
+        self.map_head = copy.deepcopy(map_head).requires_grad_(False).eval() if condition == "map" else None
         self.condition: Condition = condition
         self.n_views, self.keep_outliers = n_views, keep_outliers
         self.labels, self.strengths = labels, strengths
