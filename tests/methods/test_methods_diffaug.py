@@ -158,6 +158,27 @@ def test_the_average_of_the_weights_starts_anew_in_each_generator_phase():
     assert not changed(weights(generator.denoiser), generator.averaged) and int(generator.updates) == 0
 
 
+def test_the_average_of_the_weights_includes_the_last_step():
+    """After n steps the average has moved n times, each time towards the weights that the optimizer left."""
+    seen = []
+
+    class Watch(Callback):
+        def step(self, trainer):
+            if trainer.phase.name == "B1":
+                generator = trainer.method.generated.generator
+                seen.append([generator.denoiser.layers[0].weight.clone(), generator.averaged.layers[0].weight.clone()])
+
+    method = diffaug("AB")
+    first = method.generated.generator.denoiser.layers[0].weight.detach().clone()
+    Trainer(method, seed=1, batch_size=20, callbacks=[Watch()]).fit(X)
+    due = first
+    for n, (weight, average) in enumerate(seen):
+        decay = min(0.999, (1 + n) / (10 + n))
+        due = decay * due + (1 - decay) * weight
+        torch.testing.assert_close(average, due)
+    assert len(seen) == 9 == int(method.generated.generator.updates)
+
+
 def test_the_copied_encoder_is_in_evaluation_mode_from_the_start():
     generated = diffaug("J").generated
     assert not generated.encoder.training and not any(m.training for m in generated.encoder.modules())

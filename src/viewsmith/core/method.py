@@ -85,6 +85,8 @@ class Update:
         None: ``Optimizer()``.
     every : int
         The update runs on steps that are multiples of it.
+    after : callable, optional
+        Called after each step of the optimizer: running averages of the weights.
 
     Raises
     ------
@@ -97,6 +99,7 @@ class Update:
     trains: Sequence[nn.Module | nn.Parameter]
     optimizer: Optimizer | None = None
     every: int = 1
+    after: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.trains, list | tuple):

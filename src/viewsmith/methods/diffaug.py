@@ -18,7 +18,7 @@ from torch import Tensor
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks.soft import SoftContrastive
-from viewsmith.methods.generator_step import denoising_step
+from viewsmith.methods.generator_step import denoising_step, generator_update
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 
@@ -81,7 +81,7 @@ class DiffAugMethod(Method):
         done = 0
         for position, letter in enumerate(self.schedule):
             name = f"{letter}{self.schedule[: position + 1].count(letter)}"
-            step_b = Update("generator", self.generator_step, (self.generated.generator,), self.generator_optimizer)
+            step_b = generator_update(self.generated, self.generator_step, self.generator_optimizer)
             if letter == "B":
                 phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
                 continue

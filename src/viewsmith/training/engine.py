@@ -214,6 +214,8 @@ class Trainer:
         if run.spec.clip is not None:
             nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)
         run.optimizer.step()
+        if run.after is not None:
+            run.after()
         run.add(loss, logs)
 
     def _finish_epoch(self, phase: Phase) -> None:
