@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from viewsmith.core import Batch, Optimizer
+from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Samples
 from viewsmith.frameworks import SoftContrastive
 from viewsmith.methods import DiffAugMethod
@@ -18,10 +19,22 @@ from viewsmith.views import Identity, Neighbors, ViewPair
 from viewsmith.views.generated.cache import ViewCache
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, PixelCodes, VectorCodes
 from viewsmith.views.generated.diffusion_views import GeneratedViews
+from viewsmith.views.neighbors import outliers
 
 N, D, M = 60, 4, 5
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(N) % 3
+
+
+class Stop(Callback):
+    """Stops the training after a step, as a signal would."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def step(self, trainer):
+        if trainer.steps == self.after:
+            trainer._stop = True
 
 
 class Denoiser(nn.Module):
@@ -104,7 +117,7 @@ def test_the_phases_and_their_epochs(schedule, names, epochs):
 
 def test_after_a_generator_at_the_end_it_is_judged():
     method = diffaug("AB")
-    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3), ("judgment", 0)]
+    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3)]
     Trainer(method, batch_size=20).fit(X)
     assert method.generated.trained
 
@@ -301,6 +314,46 @@ def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
     assert torch.isfinite(method.eval().represent(X)).all()
 
 
+def test_a_generator_that_is_stopped_half_way_makes_the_views(tmp_path):
+    whole, folder = trained(), CheckpointFolder(tmp_path)
+    stopped = diffaug()
+    Trainer(stopped, seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(12)]).fit(X)
+    assert stopped.generated.trained and stopped.warnings([]) == [] and not stopped.needs_pool
+    generated = [method.view(X[:5], generator=torch.Generator().manual_seed(0)) for method in (stopped, whole)]
+    assert not torch.equal(*generated) and not (generated[0] == X[:5]).any()
+    # That it was judged changes nothing in what follows.
+    resumed = diffaug()
+    assert Trainer(resumed, seed=1, batch_size=20, checkpoint=folder).fit(X, resume=True) == "finished"
+    assert not changed(weights(whole), resumed)
+
+
+@pytest.mark.parametrize(("schedule", "options"), [("ABA", {"fresh": True}), ("J", {"epochs": 3})])
+def test_drift_is_told_without_a_cache(schedule, options):
+    method = trained(schedule, condition="random", **options)
+    told = method.diagnose(X, torch.Generator())
+    assert set(told) == {"drift", "generated_similarity"} and told["drift"] > 0.5
+    assert method.warnings([])[0].startswith("generated views drift")
+    # Of the views of the rows, by the representation that the generator is conditioned on.
+    method.prepare(X, 1)
+    generated, index = method.generated, torch.arange(N)
+    rng = stream(derive_seed(1, "drift", int(generated.rounds)))
+    y, pool = (generated.encoder(x) for x in (generated.generate(X, index, rng), X))
+    if schedule == "ABA":  # in joint training the generator has moved since
+        assert told["drift"] == pytest.approx(float(outliers(y, index, pool).float().mean()))
+        assert told["generated_similarity"] == pytest.approx(float(torch.cosine_similarity(y, pool).mean()), abs=1e-5)
+
+
+def test_new_views_that_are_outliers_are_not_taken():
+    method = trained(keep_outliers=False, fresh=True, replacement=1.0)
+    method.prepare(X, 0)
+    pool = method.generated.encoder(X)
+    for seed in range(5):
+        views, taken = method.positives(batch(seed))
+        strayed = outliers(method.generated.encoder(views), torch.arange(20), pool)
+        assert torch.equal(taken, ~strayed)
+    assert not taken.all()
+
+
 def test_drift_is_told():
     method = trained(condition="random")
     assert set(method.diagnose(X, torch.Generator())) == {"drift", "generated_similarity"}
@@ -362,17 +415,6 @@ def test_a_bank_holds_each_view_where_it_belongs():
     again = ViewCache(X, labeled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))
     other = ViewCache(X, labeled, n_views=3, seed=1, block=7).take(index, torch.tensor([0, 2, 1, 2]))
     assert torch.equal(taken, again) and not torch.equal(taken, other)
-
-
-class Stop(Callback):
-    """Stops the training after a step, as a signal would."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def step(self, trainer):
-        if trainer.steps == self.after:
-            trainer._stop = True
 
 
 @pytest.mark.parametrize(

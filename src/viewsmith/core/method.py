@@ -162,6 +162,12 @@ class Method(nn.Module):
         What it makes depends on `x` and `seed` alone and is not saved.
         """
 
+    def finish(self) -> None:
+        """Judge what was learned when training has ended, for whatever reason, while the rows are still there.
+
+        It comes after the last checkpoint, so that a resumed training does not see what it changes.
+        """
+
     def release(self) -> None:
         """Let go of what `prepare` made and of the training rows, after training."""
 

@@ -36,8 +36,7 @@ class DiffAugMethod(Method):
         Positives before there is a generator, and beside it.
     generated : GeneratedViews
     schedule : str
-        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5). After a B
-        at the end the generator is judged, in a phase of no epochs.
+        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5).
     epochs, generator_epochs : int
         Of all A phases (of J) together, and of all B phases together; both are split evenly.
     optimizer, generator_optimizer : Optimizer
@@ -93,9 +92,6 @@ class DiffAugMethod(Method):
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:
                 phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
-        if self.schedule.endswith("B"):  # no phase follows whose start would judge the generator
-            idle = Update("encoder", self.encoder_step, (self.framework,), self.optimizer)
-            phases.append(Phase("judgment", 0, [idle], start=self._begin_a))
         return phases
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -109,6 +105,8 @@ class DiffAugMethod(Method):
     def _begin_a(self, seed: int) -> None:
         self.generated.clear_cache()
         self.generated.check_learning()
+        if self.fresh and self.replacement:
+            self.generated.measure_drift()
 
     def _begin_b(self, seed: int) -> None:
         self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
@@ -133,6 +131,7 @@ class DiffAugMethod(Method):
         if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
             self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
             self.generated.check_learning()
+            self.generated.measure_drift()
         return self.generated.for_batch(batch, self.replacement, refresh=self.refresh, fresh=self.fresh or joint)
 
     # ---- Method ---------------------------------------------------------------------------------------------------
@@ -140,6 +139,10 @@ class DiffAugMethod(Method):
     def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
         self.generated.prepare(x, seed)
+
+    def finish(self) -> None:
+        """Judge the generator, which may have been stopped in the middle of its phase."""
+        self.generated.check_learning()
 
     def release(self) -> None:
         self.views.release()
@@ -163,7 +166,7 @@ class DiffAugMethod(Method):
         return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the cache of generated views (`GeneratedViews.diagnose`)."""
+        """Of generated views (`GeneratedViews.diagnose`)."""
         return self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:

@@ -202,6 +202,11 @@ class GenViewMethod(Method):
         if self.generated is not None:
             self.generated.prepare(x, seed)
 
+    def finish(self) -> None:
+        """Judge the generator, which may have been stopped in the middle of its phase."""
+        if self.generated is not None:
+            self.generated.check_learning()
+
     def release(self) -> None:
         self.rows, self.precomputed = None, []
         self.views.release()

@@ -143,6 +143,7 @@ class Trainer:
             status = self._run()
             if self.checkpoint and self._saved_at != self.steps:
                 self._save()
+            self.method.finish()
             for callback in self.callbacks:
                 callback.end(self, status)
         self.method.eval()
