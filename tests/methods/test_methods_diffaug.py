@@ -5,96 +5,16 @@ import warnings
 
 import pytest
 import torch
-from torch import nn
+from diffaug_cases import LABELS, D, M, N, Stop, X, batch, changed, diffaug, trained, weights
 
-from viewsmith.core import Batch, Optimizer
+from refusals import refusal
+from viewsmith.core import Optimizer
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.core.samples import Samples
-from viewsmith.frameworks import SoftContrastive
-from viewsmith.methods import DiffAugMethod
-from viewsmith.networks import MLP, Pixels
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.views import Identity, Neighbors, ViewPair
+from viewsmith.views import Identity
 from viewsmith.views.generated.cache import ViewCache
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, PixelCodes, VectorCodes
-from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.neighbors import outliers
-
-N, D, M = 60, 4, 5
-X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
-LABELS = torch.arange(N) % 3
-
-
-class Stop(Callback):
-    """Stops the training after a step, as a signal would."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def step(self, trainer):
-        if trainer.steps == self.after:
-            trainer._stop = True
-
-
-class Denoiser(nn.Module):
-    """Says something of noise, time and condition."""
-
-    def __init__(self, width, condition):
-        super().__init__()
-        self.layers = MLP(width + 1 + condition, [16, width], activation="gelu")
-
-    def forward(self, x, t, condition):
-        return self.layers(torch.cat([x, t[:, None] / 1000, condition], 1))
-
-
-def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **options):
-    torch.manual_seed(seed)
-    encoder = MLP(D, [8, M], norm="batch", last="activated")
-    framework = SoftContrastive(encoder, MLP(M, [3]), MLP(M, [2]))
-    width = 2 if condition == "map" else M
-    generator = ConditionalDiffusion(Denoiser(D, width), VectorCodes(D), condition=width, steps=3, prediction="v")
-    generated = GeneratedViews(
-        generator,
-        encoder,
-        framework.map_head,
-        n_components=M,
-        condition=condition,
-        labels=LABELS if condition == "labels" else None,
-        n_classes=3 if condition == "labels" else 0,
-        n_views=options.pop("n_views", 2),
-        keep_outliers=options.pop("keep_outliers", True),
-    )
-    settings = {
-        "epochs": 4,
-        "generator_epochs": 3,
-        "optimizer": Optimizer(learning_rate=1e-3),
-        "generator_optimizer": Optimizer(learning_rate=1e-2),
-        "replacement": 0.5,
-        "refresh": 0,
-        "fresh": False,
-        "on_top": False,
-    } | options
-    return DiffAugMethod(framework, ViewPair(makers or [Neighbors(3)]), generated, schedule=schedule, **settings)
-
-
-def trained(*arguments, **options):
-    method = diffaug(*arguments, **options)
-    Trainer(method, seed=1, batch_size=20).fit(X)
-    return method
-
-
-def batch(seed=0, epoch=0):
-    index = torch.arange(20)
-    return Batch(X[index], index, torch.Generator().manual_seed(seed), epoch=epoch)
-
-
-def weights(module):
-    return {name: value.clone() for name, value in module.state_dict().items()}
-
-
-def changed(before, module):
-    return any(not torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 
 @pytest.mark.parametrize(
@@ -104,6 +24,8 @@ def changed(before, module):
         ("ABA", ["A1", "B1", "A2"], [2, 3, 2]),
         ("ABABA", ["A1", "B1", "A2", "B2", "A3"], [1, 1, 1, 2, 2]),
         ("J", ["J1"], [4]),
+        ("A1 B2A3", ["A1", "B1", "A2"], [1, 3, 3]),
+        ("A100 B400 A300 B200 A0400", ["A1", "B1", "A2", "B2", "A3"], [0, 2, 2, 1, 2]),
     ],
 )
 def test_the_phases_and_their_epochs(schedule, names, epochs):
@@ -113,6 +35,12 @@ def test_the_phases_and_their_epochs(schedule, names, epochs):
     assert [[update.name for update in phase.updates] for phase in phases] == [
         {"A": ["encoder"], "B": ["generator"], "J": ["encoder", "generator"]}[name[0]] for name in names
     ]
+
+
+@pytest.mark.parametrize("text", ["", "B", "AA", "AJ", "A2BA", "A0 B1 A1", "A2 B2 A2.5", "A-1", "a"])
+def test_phases_that_do_not_exist_are_refused(text):
+    said = refusal(diffaug, text)
+    assert said.startswith(f"phases is {text!r}, expected A, AB, ABA") and "'A200 B400 A800'" in said
 
 
 def test_after_a_generator_at_the_end_it_is_judged():
@@ -384,37 +312,6 @@ def test_a_deep_copy_makes_the_same_views():
     other = copy.deepcopy(method)
     a, b = (m.view(X[:4], generator=torch.Generator().manual_seed(0)) for m in (method, other))
     assert torch.equal(a, b)
-
-
-def test_a_bank_of_images_is_kept_in_bytes():
-    raw = torch.randint(0, 256, (10, 8, 8, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    pixels = Pixels((8, 8, 3))
-    pixels.fit(raw, "auto")
-    rows = Samples(raw, pixels)
-    codes = PixelCodes(3, pixels.center.tolist(), pixels.scale.tolist())
-
-    def darker(x, index, generator):
-        return codes.decode(codes.encode(x) * 0.5 - 0.5, x)
-
-    bank = ViewCache(rows, darker, n_views=2, seed=0, block=4)
-    assert all(isinstance(kept, Samples) and kept.rows.dtype == torch.uint8 for kept in bank.views)
-    index = torch.tensor([3, 9, 0])
-    taken = bank.take(index, torch.tensor([0, 1, 1]))
-    torch.testing.assert_close(pixels.inverse(taken).float(), raw[index].float() / 2, rtol=0, atol=1)
-
-
-def test_a_bank_holds_each_view_where_it_belongs():
-    def labeled(x, index, generator):
-        return x * 0 + index[:, None] + torch.rand(1, generator=generator)
-
-    bank = ViewCache(X, labeled, n_views=3, seed=0, block=7)
-    index = torch.tensor([5, 5, 59, 0])
-    taken = bank.take(index, torch.tensor([0, 2, 1, 2]))
-    assert torch.equal(taken.floor().long()[:, 0], index)
-    assert not torch.equal(taken[0], taken[1])
-    again = ViewCache(X, labeled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))
-    other = ViewCache(X, labeled, n_views=3, seed=1, block=7).take(index, torch.tensor([0, 2, 1, 2]))
-    assert torch.equal(taken, again) and not torch.equal(taken, other)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -31,7 +32,7 @@ from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures, figure_rows
 from viewsmith.estimators.figures.generated import generated_figures, own_map
 from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
-from viewsmith.methods.diffaug import DiffAugMethod
+from viewsmith.methods.diffaug import DiffAugMethod, parse_phases
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 
@@ -120,7 +121,8 @@ class DiffAug(ViewsmithEstimator):
         published.
     phases : str
         Phases: A the encoder, B the generator, as "ABA" or "ABABA"; "AB" for the generator's sake; "A" for no
-        generator; "J" for both at once.
+        generator; "J" for both at once. With the epochs of each, "A200 B400 A800"; `epochs` and `generator_epochs`
+        then scale those of the A and of the B phases. Without them all A and all B phases are equally long.
     replacement : float
         lambda, the fraction of positives that are generated.
     generator_epochs : int or "auto"
@@ -211,7 +213,7 @@ class DiffAug(ViewsmithEstimator):
 
     def reads_labels(self) -> bool:
         """Whether fit needs labels: for a generator conditioned on them (an ablation)."""
-        return self.condition == "labels" and self.phases != "A"
+        return self.condition == "labels" and any(letter != "A" for letter, _ in parse_phases(self.phases))
 
     @property
     def outputs_(self) -> tuple[str, ...]:
@@ -233,6 +235,9 @@ class DiffAug(ViewsmithEstimator):
         self, options: DiffAug, shared: dict[str, Any], data: TrainingData
     ) -> tuple[DiffAugResolved, DiffAugInputs]:
         _check(options, data)
+        lengths = parse_phases(options.phases)
+        if re.search(r"\d", options.phases):
+            shared, options = _with_epochs(options, shared, lengths)
         labels = find_classes(data.labels, len(data.rows)) if options.reads_labels() else None
         found = resolve_generator(options, data.domain, shared["epochs"], FROM_DOMAIN)
         n_classes = 0 if labels is None else int(labels.max()) + 1
@@ -269,9 +274,7 @@ class DiffAug(ViewsmithEstimator):
 
 
 def _check(options: DiffAug, data: TrainingData) -> None:
-    """Refuse a schedule of phases that does not exist, and guidance without what it needs."""
-    if not re.fullmatch("A(BA)*B?|J", options.phases):
-        raise InputError(f"phases is {options.phases!r}, expected A, AB, ABA, ABABA and so on, or J for joint training")
+    """Refuse guidance without what it needs, and a denoiser of other data."""
     if options.guidance != 1 and not options.condition_drop:
         raise InputError(
             f"guidance is {options.guidance}, which needs a generator that has seen no condition at times: set "
@@ -280,6 +283,19 @@ def _check(options: DiffAug, data: TrainingData) -> None:
     if options.denoiser not in data.domain.denoisers:
         expected = join_names(data.domain.denoisers)
         raise InputError(f"denoiser is {options.denoiser!r}, expected {expected} for {data.domain.name}")
+
+
+def _with_epochs(
+    options: DiffAug, shared: dict[str, Any], phases: list[tuple[str, int]]
+) -> tuple[dict[str, Any], DiffAug]:
+    """Epochs as they are written with the phases, where they are not given; those of the generator in proportion."""
+    encoder, generator = (sum(n for letter, n in phases if (letter == "B") == b) for b in (False, True))
+    if options.epochs == "auto":
+        shared = shared | {"epochs": encoder}
+    if options.generator_epochs == "auto" and generator:
+        own = max(1, round(generator * shared["epochs"] / encoder))
+        options = dataclasses.replace(options, generator_epochs=own)
+    return shared, options
 
 
 def find_classes(y: Any, n_rows: int) -> Tensor:

@@ -110,8 +110,7 @@ DIFFAUG: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-4,
         "generator_learning_rate": 1e-4,
         "schedule": "constant",
-        "epochs": 670,
-        "generator_epochs": 330,
+        "phases": "A330 B330 A340",
     },
     # Appendix D.2, table 9; epochs of section 3.3.
     "paper-images": {
@@ -121,8 +120,7 @@ DIFFAUG: dict[str, dict[str, Any]] = {
         "batch_size": 256,
         "learning_rate": 1e-3,
         "generator_learning_rate": 1e-3,
-        "epochs": 1000,
-        "generator_epochs": 400,
+        "phases": "A200 B400 A800",
     },
 }
 

@@ -9,12 +9,16 @@ loss, conditioned on a copy of the encoder (equation 6, with the gradient and th
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks.soft import SoftContrastive
@@ -36,9 +40,10 @@ class DiffAugMethod(Method):
         Positives before there is a generator, and beside it.
     generated : GeneratedViews
     schedule : str
-        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5).
+        The phases in order: A encoder, B generator, or J alone: both at every step (table 5); see `parse_phases`.
     epochs, generator_epochs : int
-        Of all A phases (of J) together, and of all B phases together; both are split evenly.
+        Of all A phases (of J) together, and of all B phases together; both are split in proportion to the numbers in
+        `schedule`, or evenly.
     optimizer, generator_optimizer : Optimizer
         The encoder's schedule runs once over all its phases, the generator's over each of its own.
     replacement : float
@@ -69,17 +74,17 @@ class DiffAugMethod(Method):
     ) -> None:
         super().__init__()
         self.framework, self.views, self.generated = framework, views, generated
-        self.schedule, self.epochs, self.generator_epochs = schedule, epochs, generator_epochs
+        self.schedule, self.epochs, self.generator_epochs = parse_phases(schedule), epochs, generator_epochs
         self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
         self.replacement, self.refresh, self.fresh, self.on_top = replacement, refresh, fresh, on_top
 
     def phases(self) -> list[Phase]:
-        learn = iter(_shared(self.epochs, len(self.schedule) - self.schedule.count("B")))
-        generate = iter(_shared(self.generator_epochs, self.schedule.count("B")))
+        learn = iter(_split(self.epochs, [n for letter, n in self.schedule if letter != "B"]))
+        generate = iter(_split(self.generator_epochs, [n for letter, n in self.schedule if letter == "B"]))
         phases: list[Phase] = []
         done = 0
-        for position, letter in enumerate(self.schedule):
-            name = f"{letter}{self.schedule[: position + 1].count(letter)}"
+        for position, (letter, _) in enumerate(self.schedule):
+            name = f"{letter}{1 + sum(letter == before for before, _ in self.schedule[:position])}"
             step_b = generator_update(self.generated, self.generator_step, self.generator_optimizer)
             if letter == "B":
                 phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
@@ -127,7 +132,7 @@ class DiffAugMethod(Method):
 
     def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
         """Generated views of the batch, and which of them replace second views; None: there are none yet."""
-        joint = self.schedule == "J"
+        joint = self.schedule[0][0] == "J"
         if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
             self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
             self.generated.check_learning()
@@ -179,6 +184,27 @@ class DiffAugMethod(Method):
         return found
 
 
-def _shared(total: int, parts: int) -> list[int]:
-    """`total` as `parts` whole numbers, as even as can be."""
-    return [total * (part + 1) // parts - total * part // parts for part in range(parts)]
+def parse_phases(text: str) -> list[tuple[str, int]]:
+    """Phases and their epochs in proportion: "A200 B400 A800", or "ABA", which is "A1 B1 A1".
+
+    Raises
+    ------
+    InputError
+        Other letters or another order; numbers with some letters only, or below 1.
+    """
+    found = re.findall(r"([ABJ])(\d*)", text)
+    written = re.fullmatch(r"\s*(?:[ABJ]\d*\s*)+", text) is not None
+    ordered = re.fullmatch("A(BA)*B?|J", "".join(letter for letter, _ in found)) is not None
+    numbers = [number for _, number in found]
+    if not (written and ordered and (not any(numbers) or (all(numbers) and all(map(int, numbers))))):
+        raise InputError(
+            f"phases is {text!r}, expected A, AB, ABA, ABABA and so on, or J for joint training, without numbers or "
+            "with the epochs of each phase, as 'A200 B400 A800'"
+        )
+    return [(letter, int(number or 1)) for letter, number in found]
+
+
+def _split(total: int, numbers: Sequence[int]) -> list[int]:
+    """`total` as whole numbers in proportion to given ones."""
+    ends = [total * end // sum(numbers) for end in itertools.accumulate(numbers)]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
