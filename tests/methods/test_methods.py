@@ -148,8 +148,9 @@ def generator_gradient(method, which):
     return torch.cat([g.flatten() for g in torch.autograd.grad(which(losses, logs), list(method.noise.parameters()))])
 
 
-def test_adversarial_noise_raises_the_contrast_under_the_same_barrier():
-    friend, foe = pinda(), pinda(adversarial=True)
+@pytest.mark.parametrize("penalty", ["log_barrier", "inverse_norm"])
+def test_adversarial_noise_raises_the_contrast_under_the_same_penalty(penalty):
+    friend, foe = pinda(penalty=penalty), pinda(penalty=penalty, adversarial=True)
     contrast = [generator_gradient(m, lambda losses, logs: logs["contrast"]) for m in (friend, foe)]
     barrier = [generator_gradient(m, lambda losses, logs: logs["penalty"]) for m in (friend, foe)]
     torch.testing.assert_close(contrast[0], -contrast[1], rtol=1e-12, atol=0)

@@ -70,22 +70,20 @@ class PiNDAMethod(Method):
         # One pass of the generator: of the sample where both views start from it, else of both together.
         same = pair.first is pair.second
         inputs = pair.first if same or not self.two_sided else torch.cat([pair.first, pair.second])
-        eps, sigma = self.noise.noise(inputs, batch.generator, draws=2 if self.two_sided and same else 1)
+        draws = 2 if self.two_sided and same else 1
+        eps, sigma, penalized = self.noise.noise(inputs, batch.generator, draws)
         if self.two_sided:
             first, second = (torch.cat([pair.first, pair.second]) + eps).chunk(2)
         else:
             first, second = pair.first + eps, pair.second
         contrast = self.framework(replace(pair, first=first, second=second), batch.progress)
-        penalty = self._penalty(eps, sigma, self.noise.real(inputs), len(contrast))
+        penalty = self._penalty(penalized, sigma, self.noise.real(inputs), len(contrast))
         return contrast + self.penalty_weight * penalty, {"contrast": contrast.mean(), "penalty": penalty.mean()}
 
     def _penalty(self, eps: Tensor, sigma: Tensor, real: Tensor | None, batch: int) -> Tensor:
         if self.penalty == "inverse_norm":
             return inverse_norm(eps).expand(batch)
         if self.penalty == "log_barrier":
-            # Against the opposite sign of a reversed generator the barrier has to be reversed too.
-            if self.noise.adversarial:
-                sigma = 2 * sigma.detach() - sigma
             return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
         return eps.new_zeros(batch)
 
@@ -110,7 +108,7 @@ class PiNDAMethod(Method):
     @torch.no_grad()
     def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         """``sigma`` (predicted deviation), ``noise`` (a draw of it) and ``view`` (x + noise), of the shape of `x`."""
-        eps, sigma = self.noise.noise(x, generator)
+        eps, sigma, _ = self.noise.noise(x, generator)
         return {"sigma": sigma, "noise": eps, "view": x + eps.to(x.dtype)}
 
     @torch.no_grad()
