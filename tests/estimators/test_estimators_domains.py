@@ -117,7 +117,7 @@ def test_every_encoder_trains_saves_and_loads(domain, encoder, tmp_path):
 
 MADE_BY = [
     ("vectors", "mlp"), ("images", "low-resolution"), ("images", "unet"), ("images", "resnet18"), ("images", "shared"),
-    ("dna", "sequence"), ("dna", "shared"),
+    ("images", "resnet50"), ("dna", "sequence"), ("dna", "shared"),
 ]  # fmt: skip
 
 

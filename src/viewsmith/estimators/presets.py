@@ -33,14 +33,14 @@ CONTRASTIVE: dict[str, dict[str, Any]] = {
 }
 
 PINDA: dict[str, dict[str, Any]] = {
-    # Section 4.2, Algorithm 1 and appendix B; the penalty is published for images alone, its weight nowhere.
+    # Section 4.2, Algorithm 1 and appendix B, which has a penalty for images alone.
     "paper": {
         "view_maker": "identity",
         "kernel": "cosine",
         "temperature": 0.1,
         "level": "free",
-        "penalty": "inverse_norm",
-        "penalty_weight": 1.0,
+        "penalty": "none",
+        "algorithm": 1,
         "two_sided": False,
         "strength": 0.5,
         "generator_hidden": (1024, 1024),
@@ -60,6 +60,7 @@ PINDA: dict[str, dict[str, Any]] = {
         "level": "free",
         "penalty": "inverse_norm",
         "penalty_weight": 1.0,
+        "algorithm": 1,
         "two_sided": False,
         "strength": 0.5,
         "generator": "resnet18",
