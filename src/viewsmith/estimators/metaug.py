@@ -102,8 +102,7 @@ class MetAug(ViewsmithEstimator):
     memory_size : int or "auto"
         Features of each view in a queue; "auto": 256, at least a batch. A bank has a place for each row.
     negatives : int or "auto"
-        Features of each view drawn at a step; "auto": 256 of a queue, 1,024 of a
-        bank, at most all.
+        Features of each view drawn at a step; "auto": 256 of a queue, 4,096 of a bank, at most all.
     negative_draws : {"batch", "sample"}
         One draw for the batch, or one for each sample, as published.
     positives : {"views", "memory"}

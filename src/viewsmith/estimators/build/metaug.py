@@ -27,7 +27,7 @@ from viewsmith.views.learned.feature_augmenters import MetaFeatures
 
 DEFAULT_BETA = 16.0
 #: Of a queue, whose features are fresh, and published, of a bank.
-DEFAULT_NEGATIVES = {"queue": 256, "bank": 1024}
+DEFAULT_NEGATIVES = {"queue": 256, "bank": 4096}
 
 
 @dataclass(frozen=True, kw_only=True)
