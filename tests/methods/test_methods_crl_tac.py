@@ -9,7 +9,7 @@ from crl_tac_processes import CASES, D, M, batch, crl_tac, fixed_draws, gradient
 from torch import nn
 
 from cases import slow
-from slow_info_max import series, slow_bound, slow_sampled
+from slow_info_max import series, slow_bound, slow_info_max, slow_sampled
 from viewsmith.core.random import stream
 from viewsmith.losses.info_max import MIN_NORM, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
 from viewsmith.networks import CropCNN, CropScores
@@ -41,16 +41,25 @@ def slow_gain(method, name, x, t):
     drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
     if name == "encoder":
         if method.exact_encoder:
+            if method.objective == "information":
+                return slow_info_max(z, p.detach(), 3.0)
             return slow_bound(z, p.detach(), 3.0, distinct=method.distinct)
+        if method.objective == "information":
+            return slow_info_max(drawn, torch.full_like(drawn[..., 0], 1 / 3), 3.0)
         return slow_sampled(drawn, torch.ones_like(drawn[..., 0]), 3.0)
     beta = method.channel_beta
     if method.exact_channel:
-        gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=series if beta <= 1 else torch.exp)
+        exp = series if beta <= 1 else torch.exp
+        if method.objective == "information":
+            gain = slow_info_max(z.detach(), p, beta, exp)
+        else:
+            gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=exp)
     else:
         w = torch.stack([torch.stack([M * row[k] for k in draws]) for row, draws in zip(p, t, strict=True)])
         if method.weights == "normalized":
             w = torch.stack([3 * row / sum(row) for row in w])
-        gain = slow_sampled(drawn.detach(), w, beta)
+        information = method.objective == "information"
+        gain = slow_info_max(drawn.detach(), w / 3, beta) if information else slow_sampled(drawn.detach(), w, beta)
     h = torch.stack([-sum(q * q.log() for q in row) for row in p])
     gain = gain + 0.1 * h
     if method.effective_target is not None:

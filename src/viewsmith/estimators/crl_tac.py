@@ -105,6 +105,8 @@ class CRLTAC(ViewsmithEstimator):
         Transformations drawn of each sample in a step.
     encoder_step, channel_step : {"exact", "sampled"}
         Whether a step of the encoder, or of the channel, takes all transformations, or `draws` of them.
+    objective : {"bound", "information"}
+        The lower bound of the information that the paper trains on, or the information itself (equation 2).
     channel_rows : int
         Samples of a batch that an exact channel step looks at.
     distinct : bool
@@ -171,6 +173,7 @@ class CRLTAC(ViewsmithEstimator):
     draws: Draws = 8
     encoder_step: Literal["exact", "sampled"] = "sampled"
     channel_step: Literal["exact", "sampled"] = "exact"
+    objective: Literal["bound", "information"] = "bound"
     channel_rows: Count = 32
     distinct: bool = False
     importance_weights: Literal["plain", "normalized"] = "plain"
@@ -189,6 +192,8 @@ class CRLTAC(ViewsmithEstimator):
         if isinstance(options.nonempty, str) and options.nonempty != "auto":
             expected = "'auto' or None, or in Python a function of views"
             raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
+        if options.distinct and options.objective == "information":
+            raise InputError("distinct is of the objective 'bound', and has no effect with 'information': leave it out")
         custom = is_custom(options.family)
         check_used(options, type(self), domain, custom)
         changes: dict[str, Any] = {"view_maker": "identity"}
@@ -256,6 +261,7 @@ class CRLTAC(ViewsmithEstimator):
             draws=options.draws,
             encoder_step=options.encoder_step,
             channel_step=options.channel_step,
+            objective=options.objective,
             channel_rows=options.channel_rows,
             distinct=options.distinct,
             weights=options.importance_weights,

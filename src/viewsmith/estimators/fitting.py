@@ -138,13 +138,21 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def check_rows_per_process(n_rows: int, batch_size: int) -> None:
-    """Refuse processes that would get less than two rows of a batch: BatchNorm has no statistics of one.
+def check_batch(n_rows: int, batch_size: int) -> None:
+    """Warn of fewer rows than a batch; refuse processes that would get less than two rows of one.
+
+    BatchNorm has no statistics of a single row.
 
     Raises
     ------
     InputError
     """
+    if n_rows < batch_size:
+        warnings.warn(
+            f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them",
+            UserWarning,
+            stacklevel=3,
+        )
     world, batch = distributed.world_size(), min(batch_size, n_rows)
     if world > 1 and batch // world < 2:
         raise InputError(

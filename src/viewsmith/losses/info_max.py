@@ -94,13 +94,16 @@ def _series(z: Tensor, keys: Tensor, weights: Tensor, beta: float, order: int) -
     return torch.log(total)
 
 
-def info_max(z: Tensor, p: Tensor, beta: float, keys: Keys | None = None) -> Tensor:
+def info_max(
+    z: Tensor, p: Tensor, beta: float, keys: Keys | None = None, *, order: Literal[1, 2] | None = None
+) -> Tensor:
     """The mutual information I(X; Z) from all M transformations of every sample (equation 2).
 
     Parameters
     ----------
-    z, p, beta, keys
-        As in `log_marginal`.
+    z, p, beta, keys, order
+        As in `log_marginal`. From sampled transformations, p are their weights divided by their number; the logarithms
+        of both estimated means are then biased.
 
     Returns
     -------
@@ -109,7 +112,7 @@ def info_max(z: Tensor, p: Tensor, beta: float, keys: Keys | None = None) -> Ten
     """
     with torch.autocast(z.device.type, enabled=False):
         log_conditional = torch.logsumexp(beta * z @ z.mT + _log(p)[:, None], dim=2)
-    return (p * (log_conditional - log_marginal(z, p, beta, keys))).sum(dim=1)
+    return (p * (log_conditional - log_marginal(z, p, beta, keys, order=order))).sum(dim=1)
 
 
 def info_max_bound(
