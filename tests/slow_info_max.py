@@ -18,13 +18,13 @@ def slow_marginal(z, p, i, t, beta=BETA, exp=torch.exp):
     return torch.log(total)
 
 
-def slow_info_max(z, p, beta=BETA):
+def slow_info_max(z, p, beta=BETA, exp=torch.exp):
     values = []
     for i in range(len(z)):
         value = 0.0
         for t in range(z.shape[1]):
             own = sum(p[i, u] * torch.exp(beta * (z[i, t] * z[i, u]).sum()) for u in range(z.shape[1]))
-            value = value + p[i, t] * (torch.log(own) - slow_marginal(z, p, i, t, beta))
+            value = value + p[i, t] * (torch.log(own) - slow_marginal(z, p, i, t, beta, exp))
         values.append(value)
     return torch.stack(values)
 

@@ -7,6 +7,12 @@ import pytest
 from cli_tools import call
 
 
+def flipped(content):
+    """One bit in the middle of the weights is another."""
+    middle = len(content) * 2 // 3
+    return content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
+
+
 def damage(run, name, change):
     content = (run / name).read_bytes()
     (run / name).write_bytes(change(content))
@@ -18,6 +24,8 @@ def damage(run, name, change):
         ("model.safetensors", lambda content: content[:-100], ("model.safetensors is damaged",)),
         ("model.safetensors", lambda content: content[:5], ("model.safetensors is damaged",)),
         ("model.safetensors", lambda content: b"", ("model.safetensors is damaged",)),
+        ("model.safetensors", flipped, ("model.safetensors is damaged", "does not match its checksum")),
+        ("initial.safetensors", flipped, ("initial.safetensors is damaged", "does not match its checksum")),
         ("initial.safetensors", lambda content: content[:1000], ("initial.safetensors is damaged",)),
         ("config.toml", lambda content: content[:200], ("config.toml",)),
         ("config.toml", lambda content: b"\xff\xfe", ("config.toml is damaged",)),

@@ -157,3 +157,10 @@ def test_resumed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(tmp_pat
     for key, value in whole.weights().items():
         assert torch.equal(resumed.weights()[key], value), key
     assert [row | {"seconds": 0} for row in resumed.metrics_] == [row | {"seconds": 0} for row in whole.metrics_]
+
+
+def test_equation_2_can_be_trained_on():
+    model = CRLTAC(**TINY, objective="information", channel_step="sampled").fit(vectors())
+    assert model.method_.objective == "information" and np.isfinite(model.metrics_[-1]["loss"])
+    said = refusal(CRLTAC(**TINY, objective="information", distinct=True).fit, vectors())
+    assert said.startswith("distinct is of the objective 'bound'") and "leave it out" in said

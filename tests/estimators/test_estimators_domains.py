@@ -126,6 +126,7 @@ MADE_BY = [
     [
         *covering([(*made, level) for made in MADE_BY for level in ("fixed", "free")], (0, 1), (0, 2)),
         slow("images", "resnet18", "fixed"),
+        slow("images", "resnet50", "free"),
     ],
 )
 def test_every_generator_of_noise(domain, generator, level, tmp_path):

@@ -8,6 +8,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive, MetAug
 from viewsmith.data import Dataset
+from viewsmith.estimators.build.metaug import resolve_features
 from viewsmith.frameworks import SimCLR, Unified
 from viewsmith.networks import SplitAlexNet, ViewEncoders
 from viewsmith.reports import ReportContent, render_report
@@ -51,6 +52,50 @@ def test_augmented_features_are_an_array(wine, options, tmp_path):
     assert np.array_equal(loaded.views(wine[:9], views), augmented)
     assert np.array_equal(loaded.transform(wine), model.transform(wine))
     assert model.views(wine[:1], 2, pool=wine).shape == (1, 2, count * 4)
+
+
+DNA = np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (24, 40))].copy()
+SMALL = {"epochs": 2, "batch_size": 8, "feature_every": 1, "random_state": 0, "precision": "bf16"}
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ("vectors", {}),
+        ("vectors", {"encoders": "per-view"}),
+        ("images", {}),
+        ("images", {"split": "color", "encoder": "cnn"}),
+        ("images", {"framework": "simclr"}),
+        ("dna", {}),
+    ],
+)
+def test_bf16_trains_the_generators_on_every_domain(wine, given, options):
+    x = {"vectors": wine[:24], "images": images(24), "dna": DNA}[given]
+    model = MetAug(**SMALL | options).fit(x)
+    assert model.options_.meta == "second-order" and np.isfinite(model.transform(x)).all()
+    moved = [
+        not torch.equal(value, model.initial_[name]) for name, value in model.weights().items() if "features" in name
+    ]
+    assert any(moved) and np.isfinite([row["loss"] for row in model.metrics_]).all()
+
+
+def test_the_published_form_of_images_trains_on_small_ones_without_changing_colors():
+    x = images(16, 32)
+    preset = MetAug.presets["paper-images"]
+    assert preset["view_maker"] == "crop" and "stem" not in preset
+    small = {"n_components": 16, "feature_hidden": (16,), "epochs": 1, "batch_size": 8, "random_state": 0}
+    model = MetAug(**preset | small).fit(x)
+    assert np.isfinite(model.transform(x)).all()
+    views = model.input_views(x, 8).astype(int)
+    assert not (views.max(-1) == views.min(-1)).all(axis=(2, 3)).any()  # none is gray
+    flat = np.full((4, 32, 32, 3), (10, 100, 200), np.uint8)
+    assert (model.input_views(flat, 8) == (10, 100, 200)).all()
+
+
+def test_a_bank_gives_the_published_number_of_negatives():
+    options = MetAug(memory="bank")
+    found = [resolve_features(options, {"learning_rate": 0.1}, n)["negatives"] for n in (60, 4000, 60_000)]
+    assert found == [60, 4000, 4096]
 
 
 def test_encoders_of_views_give_outputs_of_their_own(wine):

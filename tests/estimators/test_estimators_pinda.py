@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from cases import covering
+from refusals import refusal
 from viewsmith import PiNDA
+from viewsmith.estimators.figures.noise import noise_gallery
 
-# The published form with narrower networks; half a second of training.
+# The published form with narrower networks and the penalty that it has for images; half a second of training.
 PAPER = PiNDA.presets["paper"] | {
+    "penalty": "inverse_norm",
+    "penalty_weight": 1.0,
     "hidden": (64,),
     "generator_hidden": (64,),
     "projector_dims": (32,),
@@ -70,6 +74,44 @@ def test_the_default_keeps_level_and_spread(wine, published, objective):
     assert level == pytest.approx([model.strength] * len(level), rel=1e-4)
     assert max(spread) < 1
     assert spread[-1] > 0.005  # yet a shape was learned
+
+
+def test_the_published_form_has_a_penalty_on_images_alone():
+    assert PiNDA.presets["paper"]["penalty"] == "none"
+    assert PiNDA.presets["paper-images"]["penalty"] == "inverse_norm"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_adversarial_noise_grows_under_the_published_penalty(wine):
+    level, _ = noise_of(PiNDA(**PAPER | {"objective": "adversarial", "epochs": 100}).fit(wine))
+    assert all(later > earlier for earlier, later in itertools.pairwise(level))
+
+
+def test_the_precision_of_the_auxiliary_gaussian_is_logged(wine):
+    model = PiNDA(epochs=20, random_state=0).fit(wine)
+    gamma = [row["gamma"] for row in model.metrics_]
+    assert 0 < gamma[0] < gamma[-1] < 1
+
+
+def test_algorithm_2_and_noise_on_both_views_exclude_each_other(wine):
+    assert PiNDA(algorithm=2, epochs=1, random_state=0).fit(wine).metrics_[-1]["loss"] > 0
+    assert "two_sided is True, which algorithm 2 decides" in refusal(PiNDA(algorithm=2, two_sided=True).fit, wine)
+    crops = PiNDA(algorithm=2, view_maker="grid-crop", epochs=1)
+    said = refusal(crops.fit, np.zeros((8, 28, 32), np.uint8) + np.arange(8, dtype=np.uint8)[:, None, None])
+    assert said.startswith("algorithm is 2") and "take algorithm 1" in said
+
+
+@pytest.mark.parametrize("learn_mean", [False, True])
+def test_a_learned_mean_is_shown(learn_mean):
+    x = np.random.default_rng(0).integers(0, 256, (12, 16, 16, 3)).astype(np.uint8)
+    model = PiNDA(learn_mean=learn_mean, epochs=2, batch_size=4, random_state=0).fit(x)
+    made = model.noise_parts(x[:3])
+    assert list(made) == ["sigma", *["mean"] * learn_mean, "noise", "view"]
+    if learn_mean:
+        expected = model.method_.noise.noise_parameters(model.samples(x[:3])[:])[1].detach().numpy()
+        assert np.array_equal(made["mean"], expected) and abs(expected).max() > 0
+    gallery = noise_gallery(x[:3], made)
+    assert gallery.views.shape[:2] == (3, 3 + learn_mean) and ("its mean" in gallery.caption) == learn_mean
 
 
 def test_the_random_fraction_bounds_the_spread(wine):

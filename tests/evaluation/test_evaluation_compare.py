@@ -79,8 +79,21 @@ def test_each_row_scores_its_own_embedding(result, dataset):
         "map": tuple(part[:, 9:11] for part in scaled),
     }
     for name, (train, test) in embeddings.items():
-        assert result["embeddings"][name] == evaluate_embedding(train, dataset.y_train, test, dataset.y_test)
+        metric = "euclidean" if name == "map" else "cosine"
+        scores = evaluate_embedding(train, dataset.y_train, test, dataset.y_test, metric=metric)
+        assert result["embeddings"][name] == scores
     assert result["embeddings"]["untrained"] != result["embeddings"]["representation"]
+
+
+def test_positions_in_a_map_are_compared_by_euclidean_distance(result):
+    """Two classes in the same direction, at different distances from the center, are two classes on a map."""
+    angle, radius = np.random.default_rng(0).uniform(0, 7, 80), np.tile([1.0, 3.0], 40)
+    points = np.stack([np.cos(angle), np.sin(angle)], 1) * radius[:, None]
+    classes = (radius > 2).astype(int)
+    given = (points[:40], classes[:40], points[40:], classes[40:])
+    assert evaluate_embedding(*given, protocols=["knn"], metric="euclidean")["knn"] == 1
+    assert evaluate_embedding(*given, protocols=["knn"])["knn"] < 0.8
+    assert "of a map by Euclidean distance" in result["protocols"]["knn"]
 
 
 def test_chosen_protocols_and_a_model_without_outputs(dataset):

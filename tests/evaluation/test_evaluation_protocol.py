@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation import protocol
 from viewsmith.evaluation.linear import standardize
-from viewsmith.evaluation.neighbors import cosine_neighbors, majority
+from viewsmith.evaluation.neighbors import majority, neighbors
 from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding, few_label_rows, matched_accuracy
 
 NAMES = ["barbera", "barolo", "grignolino"]
@@ -51,7 +51,7 @@ def test_linear_and_svm_agree_with_scikit_learn(split, scores):
 def test_neighbors_and_votes_agree_with_scikit_learn(split, k):
     train, y, test, _ = split
     peer = KNeighborsClassifier(k, metric="cosine", algorithm="brute").fit(train, y)
-    found = cosine_neighbors(train, test, k)
+    found = neighbors(train, test, k)
     assert np.array_equal(found, peer.kneighbors(test, return_distance=False))
     assert np.array_equal(majority(y[found], 3), peer.predict(test))
 
@@ -69,7 +69,7 @@ def test_smallest_class_wins_a_tie():
 def test_cosine_with_a_row_of_zeros_is_zero():
     rows = [[-1.0, 0.1], [0.0, 0.0], [0.1, 5.0], [2.0, 0.0]]
     # Cosines of (1, 0): -1, 0, 0.02 and 1; the zero row comes after the nearly orthogonal one, before the opposite.
-    assert cosine_neighbors(rows, [[7.0, 0.0]], 9).tolist() == [[3, 2, 1, 0]]
+    assert neighbors(rows, [[7.0, 0.0]], 9).tolist() == [[3, 2, 1, 0]]
 
 
 @pytest.mark.parametrize("suffix", ["", "_l2"])

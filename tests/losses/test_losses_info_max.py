@@ -57,6 +57,14 @@ def test_objectives_equal_the_slow_sums_in_value_and_gradient(name, dtype):
         torch.testing.assert_close(found.grad.double(), due.grad, atol=tolerance, rtol=tolerance)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_objectives_are_in_float32_under_autocast(name):
+    z, p = embeddings(5, 3, dtype=torch.float32)
+    due = CASES[name][0](z, p)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(CASES[name][0](z, p), due)
+
+
 def test_one_sample_of_two_opposite_embeddings_by_hand():
     z = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
     p = torch.tensor([[0.75, 0.25]], dtype=torch.float64)

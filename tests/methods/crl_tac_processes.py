@@ -60,6 +60,8 @@ CASES = {
     "exact": {"encoder_step": "exact"},
     "exact, not a series": {"encoder_step": "exact", "channel_beta": 2.0},
     "exact, distinct, held": {"encoder_step": "exact", "distinct": True, "effective_target": 4.0},
+    "information": {"encoder_step": "exact", "objective": "information"},
+    "information, sampled": {"channel_step": "sampled", "objective": "information"},
     "sampled, plain weights": {"channel_step": "sampled"},
     "sampled, normalized weights": {"channel_step": "sampled", "weights": "normalized"},
 }

@@ -143,13 +143,33 @@ def test_pinda_on_two_sides_asks_the_generator_about_each_view():
     torch.testing.assert_close(losses, contrast + barrier, rtol=1e-10, atol=1e-10)
 
 
+def test_pinda_chooses_between_noise_and_view_for_each_sample_in_algorithm_2():
+    method = pinda([Neighbors(3)], algorithm=2, two_sided=False, penalty="inverse_norm")
+    losses, logs = method.joint_step(batch(1))
+    generator = draw(1)
+    shown = method.views.makers[0].random_neighbors(X[INDEX], INDEX, generator)
+    sigma = method.noise.noise_parameters(X[INDEX])[0]
+    eps = torch.stack([sigma, sigma]) * torch.randn(2 * B, D, dtype=torch.float64, generator=generator).view(2, B, D)
+    noisy = torch.rand((2, B), generator=generator) < 0.5
+    assert 0 < noisy[0].sum() < B and 0 < noisy[1].sum() < B and not torch.equal(*noisy)
+    sides, ids = [], []
+    for side, plain, row in ((0, INDEX, X[INDEX]), (1, shown, X[shown])):
+        sides.append(torch.stack([X[INDEX][i] + eps[side, i] if noisy[side, i] else row[i] for i in range(B)]))
+        ids.append(torch.stack([INDEX[i] if noisy[side, i] else plain[i] for i in range(B)]))
+    contrast = nt_xent(*(embed(method, side) for side in sides), temperature=0.5, ids=tuple(ids))
+    torch.testing.assert_close(losses, contrast + 0.3 * slow_penalty("inverse_norm", eps, None, 0.7))
+    torch.testing.assert_close(logs["gamma"], torch.exp(-contrast).mean())
+    assert not logs["gamma"].requires_grad
+
+
 def generator_gradient(method, which):
     losses, logs = method.joint_step(batch())
     return torch.cat([g.flatten() for g in torch.autograd.grad(which(losses, logs), list(method.noise.parameters()))])
 
 
-def test_adversarial_noise_raises_the_contrast_under_the_same_barrier():
-    friend, foe = pinda(), pinda(adversarial=True)
+@pytest.mark.parametrize("penalty", ["log_barrier", "inverse_norm"])
+def test_adversarial_noise_raises_the_contrast_under_the_same_penalty(penalty):
+    friend, foe = pinda(penalty=penalty), pinda(penalty=penalty, adversarial=True)
     contrast = [generator_gradient(m, lambda losses, logs: logs["contrast"]) for m in (friend, foe)]
     barrier = [generator_gradient(m, lambda losses, logs: logs["penalty"]) for m in (friend, foe)]
     torch.testing.assert_close(contrast[0], -contrast[1], rtol=1e-12, atol=0)

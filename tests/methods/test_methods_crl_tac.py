@@ -9,7 +9,7 @@ from crl_tac_processes import CASES, D, M, batch, crl_tac, fixed_draws, gradient
 from torch import nn
 
 from cases import slow
-from slow_info_max import series, slow_bound, slow_sampled
+from slow_info_max import series, slow_bound, slow_info_max, slow_sampled
 from viewsmith.core.random import stream
 from viewsmith.losses.info_max import MIN_NORM, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
 from viewsmith.networks import CropCNN, CropScores
@@ -41,16 +41,25 @@ def slow_gain(method, name, x, t):
     drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
     if name == "encoder":
         if method.exact_encoder:
+            if method.objective == "information":
+                return slow_info_max(z, p.detach(), 3.0)
             return slow_bound(z, p.detach(), 3.0, distinct=method.distinct)
+        if method.objective == "information":
+            return slow_info_max(drawn, torch.full_like(drawn[..., 0], 1 / 3), 3.0)
         return slow_sampled(drawn, torch.ones_like(drawn[..., 0]), 3.0)
     beta = method.channel_beta
     if method.exact_channel:
-        gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=series if beta <= 1 else torch.exp)
+        exp = series if beta <= 1 else torch.exp
+        if method.objective == "information":
+            gain = slow_info_max(z.detach(), p, beta, exp)
+        else:
+            gain = slow_bound(z.detach(), p, beta, distinct=method.distinct, exp=exp)
     else:
         w = torch.stack([torch.stack([M * row[k] for k in draws]) for row, draws in zip(p, t, strict=True)])
         if method.weights == "normalized":
             w = torch.stack([3 * row / sum(row) for row in w])
-        gain = slow_sampled(drawn.detach(), w, beta)
+        information = method.objective == "information"
+        gain = slow_info_max(drawn.detach(), w / 3, beta) if information else slow_sampled(drawn.detach(), w, beta)
     h = torch.stack([-sum(q * q.log() for q in row) for row in p])
     gain = gain + 0.1 * h
     if method.effective_target is not None:
@@ -73,6 +82,23 @@ def test_both_steps_are_the_slow_sums_in_value_and_gradient(name):
         assert max(each.abs().max() for each in due) > 1e-3
         for number, (one, other) in enumerate(zip(found, due, strict=True)):
             torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-8, msg=lambda m, n=number: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_channel_learns_under_autocast_as_in_float32(name):
+    t, x = torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(3)), samples().float()
+    found = {}
+    for enabled in (False, True):
+        method = crl_tac(**CASES[name]).float()
+        with fixed_draws(method, t), torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            p = method.channel.log_p(x)
+            losses = {step: update.step(batch(x))[0] for step, update in steps(method).items()}
+        assert all(loss.dtype is torch.float32 for loss in losses.values())
+        slopes = torch.autograd.grad(losses["channel"].mean(), steps(method)["channel"].parameters())
+        found[enabled] = p, torch.cat([slope.flatten() for slope in slopes])
+    assert torch.equal(found[True][0], found[False][0])  # the channel's network is not rounded
+    # What is left is the rounding of the encoder's projections.
+    assert (found[True][1] - found[False][1]).norm() < 0.03 * found[False][1].norm()
 
 
 # ---- the encoder's step -------------------------------------------------------------------------------------------

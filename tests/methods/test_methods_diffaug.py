@@ -5,83 +5,16 @@ import warnings
 
 import pytest
 import torch
-from torch import nn
+from diffaug_cases import LABELS, D, M, N, Stop, X, batch, changed, diffaug, trained, weights
 
-from viewsmith.core import Batch, Optimizer
-from viewsmith.core.samples import Samples
-from viewsmith.frameworks import SoftContrastive
-from viewsmith.methods import DiffAugMethod
-from viewsmith.networks import MLP, Pixels
+from refusals import refusal
+from viewsmith.core import Optimizer
+from viewsmith.core.random import derive_seed, stream
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.views import Identity, Neighbors, ViewPair
+from viewsmith.views import Identity
 from viewsmith.views.generated.cache import ViewCache
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, PixelCodes, VectorCodes
-from viewsmith.views.generated.diffusion_views import GeneratedViews
-
-N, D, M = 60, 4, 5
-X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
-LABELS = torch.arange(N) % 3
-
-
-class Denoiser(nn.Module):
-    """Says something of noise, time and condition."""
-
-    def __init__(self, width, condition):
-        super().__init__()
-        self.layers = MLP(width + 1 + condition, [16, width], activation="gelu")
-
-    def forward(self, x, t, condition):
-        return self.layers(torch.cat([x, t[:, None] / 1000, condition], 1))
-
-
-def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **options):
-    torch.manual_seed(seed)
-    encoder = MLP(D, [8, M], norm="batch", last="activated")
-    framework = SoftContrastive(encoder, MLP(M, [3]), MLP(M, [2]))
-    width = 2 if condition == "map" else M
-    generator = ConditionalDiffusion(Denoiser(D, width), VectorCodes(D), condition=width, steps=3, prediction="v")
-    generated = GeneratedViews(
-        generator,
-        encoder,
-        framework.map_head,
-        n_components=M,
-        condition=condition,
-        labels=LABELS if condition == "labels" else None,
-        n_classes=3 if condition == "labels" else 0,
-        n_views=options.pop("n_views", 2),
-        keep_outliers=options.pop("keep_outliers", True),
-    )
-    settings = {
-        "epochs": 4,
-        "generator_epochs": 3,
-        "optimizer": Optimizer(learning_rate=1e-3),
-        "generator_optimizer": Optimizer(learning_rate=1e-2),
-        "replacement": 0.5,
-        "refresh": 0,
-        "fresh": False,
-        "on_top": False,
-    } | options
-    return DiffAugMethod(framework, ViewPair(makers or [Neighbors(3)]), generated, schedule=schedule, **settings)
-
-
-def trained(*arguments, **options):
-    method = diffaug(*arguments, **options)
-    Trainer(method, seed=1, batch_size=20).fit(X)
-    return method
-
-
-def batch(seed=0, epoch=0):
-    index = torch.arange(20)
-    return Batch(X[index], index, torch.Generator().manual_seed(seed), epoch=epoch)
-
-
-def weights(module):
-    return {name: value.clone() for name, value in module.state_dict().items()}
-
-
-def changed(before, module):
-    return any(not torch.equal(before[name], value) for name, value in module.state_dict().items())
+from viewsmith.views.neighbors import outliers
 
 
 @pytest.mark.parametrize(
@@ -91,6 +24,8 @@ def changed(before, module):
         ("ABA", ["A1", "B1", "A2"], [2, 3, 2]),
         ("ABABA", ["A1", "B1", "A2", "B2", "A3"], [1, 1, 1, 2, 2]),
         ("J", ["J1"], [4]),
+        ("A1 B2A3", ["A1", "B1", "A2"], [1, 3, 3]),
+        ("A100 B400 A300 B200 A0400", ["A1", "B1", "A2", "B2", "A3"], [0, 2, 2, 1, 2]),
     ],
 )
 def test_the_phases_and_their_epochs(schedule, names, epochs):
@@ -102,9 +37,15 @@ def test_the_phases_and_their_epochs(schedule, names, epochs):
     ]
 
 
+@pytest.mark.parametrize("text", ["", "B", "AA", "AJ", "A2BA", "A0 B1 A1", "A2 B2 A2.5", "A-1", "a"])
+def test_phases_that_do_not_exist_are_refused(text):
+    said = refusal(diffaug, text)
+    assert said.startswith(f"phases is {text!r}, expected A, AB, ABA") and "'A200 B400 A800'" in said
+
+
 def test_after_a_generator_at_the_end_it_is_judged():
     method = diffaug("AB")
-    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3), ("judgment", 0)]
+    assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3)]
     Trainer(method, batch_size=20).fit(X)
     assert method.generated.trained
 
@@ -135,6 +76,53 @@ def test_the_generator_is_conditioned_on_the_encoder_it_was_trained_with():
     assert changed(weights(method.generated.encoder), method.framework.encoder)
     assert not any(p.requires_grad for p in method.generated.encoder.parameters())
     assert int(method.generated.rounds) == 1 and bool(method.generated.trained)
+
+
+@pytest.mark.parametrize("condition", ["representation", "map"])
+def test_each_generator_phase_starts_from_the_encoder_and_map_as_they_are(condition):
+    method = diffaug("AB", condition)
+    Trainer(method, seed=1, batch_size=20).fit(X)
+    assert not changed(weights(method.framework.encoder), method.generated.encoder)
+    if condition == "map":
+        assert not changed(weights(method.framework.map_head), method.generated.map_head)
+
+
+def test_the_average_of_the_weights_starts_anew_in_each_generator_phase():
+    method = diffaug()
+    method.prepare(X, 0)
+    generator = method.generated.generator
+    with torch.no_grad():
+        for p in generator.denoiser.parameters():
+            p.add_(1)
+    generator.updates.fill_(7)
+    method._begin_b(0)
+    assert not changed(weights(generator.denoiser), generator.averaged) and int(generator.updates) == 0
+
+
+def test_the_average_of_the_weights_includes_the_last_step():
+    """After n steps the average has moved n times, each time towards the weights that the optimizer left."""
+    seen = []
+
+    class Watch(Callback):
+        def step(self, trainer):
+            if trainer.phase.name == "B1":
+                generator = trainer.method.generated.generator
+                seen.append([generator.denoiser.layers[0].weight.clone(), generator.averaged.layers[0].weight.clone()])
+
+    method = diffaug("AB")
+    first = method.generated.generator.denoiser.layers[0].weight.detach().clone()
+    Trainer(method, seed=1, batch_size=20, callbacks=[Watch()]).fit(X)
+    due = first
+    for n, (weight, average) in enumerate(seen):
+        decay = min(0.999, (1 + n) / (10 + n))
+        due = decay * due + (1 - decay) * weight
+        torch.testing.assert_close(average, due)
+    assert len(seen) == 9 == int(method.generated.generator.updates)
+
+
+def test_the_copied_encoder_is_in_evaluation_mode_from_the_start():
+    generated = diffaug("J").generated
+    assert not generated.encoder.training and not any(m.training for m in generated.encoder.modules())
 
 
 def test_positives_are_replaced_with_probability_lambda():
@@ -254,6 +242,46 @@ def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
     assert torch.isfinite(method.eval().represent(X)).all()
 
 
+def test_a_generator_that_is_stopped_half_way_makes_the_views(tmp_path):
+    whole, folder = trained(), CheckpointFolder(tmp_path)
+    stopped = diffaug()
+    Trainer(stopped, seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(12)]).fit(X)
+    assert stopped.generated.trained and stopped.warnings([]) == [] and not stopped.needs_pool
+    generated = [method.view(X[:5], generator=torch.Generator().manual_seed(0)) for method in (stopped, whole)]
+    assert not torch.equal(*generated) and not (generated[0] == X[:5]).any()
+    # That it was judged changes nothing in what follows.
+    resumed = diffaug()
+    assert Trainer(resumed, seed=1, batch_size=20, checkpoint=folder).fit(X, resume=True) == "finished"
+    assert not changed(weights(whole), resumed)
+
+
+@pytest.mark.parametrize(("schedule", "options"), [("ABA", {"fresh": True}), ("J", {"epochs": 3})])
+def test_drift_is_told_without_a_cache(schedule, options):
+    method = trained(schedule, condition="random", **options)
+    told = method.diagnose(X, torch.Generator())
+    assert set(told) == {"drift", "generated_similarity"} and told["drift"] > 0.5
+    assert method.warnings([])[0].startswith("generated views drift")
+    # Of the views of the rows, by the representation that the generator is conditioned on.
+    method.prepare(X, 1)
+    generated, index = method.generated, torch.arange(N)
+    rng = stream(derive_seed(1, "drift", int(generated.rounds)))
+    y, pool = (generated.encoder(x) for x in (generated.generate(X, index, rng), X))
+    if schedule == "ABA":  # in joint training the generator has moved since
+        assert told["drift"] == pytest.approx(float(outliers(y, index, pool).float().mean()))
+        assert told["generated_similarity"] == pytest.approx(float(torch.cosine_similarity(y, pool).mean()), abs=1e-5)
+
+
+def test_new_views_that_are_outliers_are_not_taken():
+    method = trained(keep_outliers=False, fresh=True, replacement=1.0)
+    method.prepare(X, 0)
+    pool = method.generated.encoder(X)
+    for seed in range(5):
+        views, taken = method.positives(batch(seed))
+        strayed = outliers(method.generated.encoder(views), torch.arange(20), pool)
+        assert torch.equal(taken, ~strayed)
+    assert not taken.all()
+
+
 def test_drift_is_told():
     method = trained(condition="random")
     assert set(method.diagnose(X, torch.Generator())) == {"drift", "generated_similarity"}
@@ -286,55 +314,17 @@ def test_a_deep_copy_makes_the_same_views():
     assert torch.equal(a, b)
 
 
-def test_a_bank_of_images_is_kept_in_bytes():
-    raw = torch.randint(0, 256, (10, 8, 8, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    pixels = Pixels((8, 8, 3))
-    pixels.fit(raw, "auto")
-    rows = Samples(raw, pixels)
-    codes = PixelCodes(3, pixels.center.tolist(), pixels.scale.tolist())
-
-    def darker(x, index, generator):
-        return codes.decode(codes.encode(x) * 0.5 - 0.5, x)
-
-    bank = ViewCache(rows, darker, n_views=2, seed=0, block=4)
-    assert all(isinstance(kept, Samples) and kept.rows.dtype == torch.uint8 for kept in bank.views)
-    index = torch.tensor([3, 9, 0])
-    taken = bank.take(index, torch.tensor([0, 1, 1]))
-    torch.testing.assert_close(pixels.inverse(taken).float(), raw[index].float() / 2, rtol=0, atol=1)
-
-
-def test_a_bank_holds_each_view_where_it_belongs():
-    def labeled(x, index, generator):
-        return x * 0 + index[:, None] + torch.rand(1, generator=generator)
-
-    bank = ViewCache(X, labeled, n_views=3, seed=0, block=7)
-    index = torch.tensor([5, 5, 59, 0])
-    taken = bank.take(index, torch.tensor([0, 2, 1, 2]))
-    assert torch.equal(taken.floor().long()[:, 0], index)
-    assert not torch.equal(taken[0], taken[1])
-    again = ViewCache(X, labeled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))
-    other = ViewCache(X, labeled, n_views=3, seed=1, block=7).take(index, torch.tensor([0, 2, 1, 2]))
-    assert torch.equal(taken, again) and not torch.equal(taken, other)
-
-
-class Stop(Callback):
-    """Stops the training after a step, as a signal would."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def step(self, trainer):
-        if trainer.steps == self.after:
-            trainer._stop = True
-
-
-@pytest.mark.parametrize("after", [2, 7, 11, 17, 20], ids=["A1", "B1", "B1, later", "A2", "A2, later"])
-def test_a_resumed_training_equals_an_uninterrupted_one(after, tmp_path):
+@pytest.mark.parametrize(
+    ("schedule", "after"),
+    [("ABA", 2), ("ABA", 7), ("ABA", 11), ("ABA", 17), ("ABA", 20), ("J", 1), ("J", 4), ("J", 8)],
+    ids=["A1", "B1", "B1, later", "A2", "A2, later", "J1", "J1, second epoch", "J1, later"],
+)
+def test_a_resumed_training_equals_an_uninterrupted_one(schedule, after, tmp_path):
     options = {"refresh": 1, "keep_outliers": False}
-    whole = trained(**options)
+    whole = trained(schedule, **options)
     folder = CheckpointFolder(tmp_path)
-    stopped = Trainer(diffaug(**options), seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(after)])
+    stopped = Trainer(diffaug(schedule, **options), seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(after)])
     assert stopped.fit(X) == "interrupted" and stopped.steps == after
-    resumed = diffaug(**options)
+    resumed = diffaug(schedule, **options)
     assert Trainer(resumed, seed=1, batch_size=20, checkpoint=folder).fit(X, resume=True) == "finished"
     assert not changed(weights(whole), resumed)

@@ -99,7 +99,7 @@ class Watched(nn.Module):
 def test_one_step_with_every_framework(domain, framework, two_sided):
     method = pinda(domain, framework, two_sided=two_sided)
     losses, logs = method.joint_step(batch(domain))
-    assert losses.shape == (B,) and losses.isfinite().all() and set(logs) == {"contrast", "penalty"}
+    assert losses.shape == (B,) and losses.isfinite().all() and set(logs) == {"contrast", "penalty", "gamma"}
     gradients = torch.autograd.grad(losses.sum(), list(method.noise.parameters()))
     assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)
     weights = [p for p in method.framework.encoder.parameters() if p.requires_grad]

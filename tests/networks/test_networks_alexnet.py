@@ -40,7 +40,8 @@ def test_images_of_other_sizes(stem, size, channels):
 
 
 def test_what_it_cannot_take_is_refused():
-    assert "expected at least 63 x 63" in refusal(SplitAlexNet(3), images(2, 3, 62, 80))
+    said = refusal(SplitAlexNet(3), images(2, 3, 62, 80))
+    assert "expected at least 63 x 63: enlarge them, or take the stem 'small'" in said
     assert "expected at least 8 x 8" in refusal(SplitAlexNet(3, 8, stem="small"), images(2, 3, 7, 8))
     assert "stem is 'large', expected standard or small" in refusal(SplitAlexNet, 3, stem="large")
 

@@ -43,6 +43,7 @@ IMAGE_MAPS = {
     "low-resolution": lambda outputs: LowResolutionMap(3, outputs),
     "unet": lambda outputs: UNet(3, outputs, width=8),
     "resnet18": lambda outputs: ResNetMap(3, outputs),
+    "resnet50": lambda outputs: ResNetMap(3, outputs, depth=50),
     "resnet18, standard stem": lambda outputs: ResNetMap(3, outputs, stem="standard"),
     "shared, resnet18": lambda outputs: SharedWithEncoder(resnet18(), outputs=outputs),
     "shared, resnet18, standard stem": lambda outputs: SharedWithEncoder(resnet18(stem="standard"), outputs=outputs),

@@ -73,7 +73,7 @@ def test_noise_has_the_predicted_mean_and_deviation(distribution, learn_mean):
 
 def test_noise_returns_the_sigma_it_was_drawn_with():
     maker = generator_of()
-    eps, sigma = maker.noise(X, draw())
+    eps, sigma, _ = maker.noise(X, draw())
     assert torch.equal(sigma, maker.noise_parameters(X)[0])
     assert torch.equal(eps, sigma * torch.randn(X.shape, dtype=torch.float64, generator=draw()))
     assert torch.equal(maker(X, generator=draw()), X + eps)
@@ -81,7 +81,7 @@ def test_noise_returns_the_sigma_it_was_drawn_with():
 
 def test_several_draws_share_one_sigma():
     maker = generator_of(learn_mean=True)
-    eps, sigma = maker.noise(X, draw(), draws=3)
+    eps, sigma, _ = maker.noise(X, draw(), draws=3)
     expected, mean = maker.noise_parameters(X)
     assert eps.shape == (21, D) and torch.equal(sigma, expected)
     standard = (eps.view(3, 7, D) - mean) / sigma
@@ -91,7 +91,7 @@ def test_several_draws_share_one_sigma():
 def test_noise_is_float32_at_least_under_autocast():
     maker = PiNoise.for_vectors(D, hidden=(8,))
     with torch.autocast("cpu", torch.bfloat16):
-        eps, sigma = maker.noise(X.float(), draw())
+        eps, sigma, _ = maker.noise(X.float(), draw())
     assert eps.dtype == sigma.dtype == torch.float32
 
 
@@ -127,6 +127,54 @@ def test_adversarial_turns_the_generators_gradient_and_no_other(level):
     assert torch.equal(encoder, same)
     assert all(torch.equal(one, -other) for one, other in zip(friendly, hostile, strict=True))
     assert any(gradient.abs().max() > 0 for gradient in friendly)
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_noise_and_its_gradient_in_mean_and_deviation_are_the_loop(draws):
+    maker = generator_of(learn_mean=True)
+    eps, _, _ = maker.noise(X, draw(), draws=draws)
+    unit = torch.randn(draws * 7, D, dtype=torch.float64, generator=draw())
+    raw = maker.network(X)
+    rows = []
+    for k in range(draws * 7):
+        i = k % 7
+        soft = nn.functional.softplus(raw[i, :D]) + 1e-6
+        rows.append(raw[i, D:] + soft / (sum(v * v for v in soft) / D) ** 0.5 * unit[k])
+    slow = torch.stack(rows)
+    torch.testing.assert_close(eps, slow, rtol=1e-10, atol=1e-10)
+    weights = torch.randn(eps.shape, dtype=torch.float64, generator=draw(7))
+    for one, other in zip(
+        *(torch.autograd.grad((weights * e).sum(), maker.parameters()) for e in (eps, slow)), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+        assert one.abs().max() > 0
+
+
+@pytest.mark.parametrize("learn_mean", [False, True])
+def test_every_draw_is_normalized_where_that_is_asked_for(learn_mean):
+    maker = generator_of(level="drawn", strength=0.5, learn_mean=learn_mean)
+    eps, sigma, _ = maker.noise(X, draw(), draws=2)
+    torch.testing.assert_close(rms(eps), torch.full((14,), 0.5, dtype=torch.float64), rtol=1e-10, atol=0)
+    plain, same, _ = generator_of(strength=0.5, learn_mean=learn_mean).noise(X, draw(), draws=2)
+    assert torch.equal(sigma, same)
+    torch.testing.assert_close(eps, plain * (0.5 / rms(plain))[:, None])
+    padded = maker_of("dna", level="drawn", strength=0.5).noise(dna(), draw())[0]
+    real = real_of(dna())
+    assert [float(padded[i][real[i]].square().mean().sqrt()) for i in (0, 1)] == pytest.approx([0.5, 0.5])
+    assert padded[2].abs().max() == 0
+
+
+@pytest.mark.parametrize("level", ["fixed", "drawn", "free"])
+def test_what_is_penalized_is_the_noise_with_the_generators_own_gradient(level):
+    friend, foe = (generator_of(level=level, learn_mean=True, adversarial=a) for a in (False, True))
+    slopes = []
+    for maker in (friend, foe):
+        eps, sigma, penalized = maker.noise(X, draw())
+        assert torch.equal(eps, penalized)
+        for value in (inverse_norm(penalized), log_barrier(sigma).sum()):
+            slopes.append(torch.autograd.grad(value, maker.parameters(), retain_graph=True, allow_unused=True))
+    for one, other in zip(sum(slopes[:2], ()), sum(slopes[2:], ()), strict=True):
+        assert (one is None and other is None) or torch.equal(one, other)
 
 
 def test_adversarial_leaves_the_mean_alone():
@@ -293,7 +341,7 @@ def test_views_of_every_shape(name):
         assert one.shape == x.shape and one.dtype == dtype and one.isfinite().all()
         assert torch.equal(one, again) and not torch.equal(one, other)
     # One draw for each entry, also where channels share a sigma.
-    eps, sigma = maker_of(name, trained=False).noise(x, draw())
+    eps, sigma, _ = maker_of(name, trained=False).noise(x, draw())
     standard = (eps / sigma)[0][real_of(x)[0]]
     assert len(set(standard.tolist())) == standard.numel()
 
@@ -325,7 +373,7 @@ def test_noise_reversed_for_every_shape(name):
 @pytest.mark.parametrize("name", ["dna", "dna, one map"])
 def test_padding_stays_free_of_noise(name, level):
     x, maker = dna(), maker_of(name, learn_mean=True, level=level)
-    eps, sigma = maker.noise(x, draw(), draws=2)
+    eps, sigma, _ = maker.noise(x, draw(), draws=2)
     real = real_of(x)
     assert torch.equal(maker.real(x).expand_as(x), real)
     assert torch.equal(sigma != 0, real) and torch.equal(eps != 0, real.repeat(2, 1, 1))

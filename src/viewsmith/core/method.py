@@ -85,6 +85,8 @@ class Update:
         None: ``Optimizer()``.
     every : int
         The update runs on steps that are multiples of it.
+    after : callable, optional
+        Called after each step of the optimizer: running averages of the weights.
 
     Raises
     ------
@@ -97,6 +99,7 @@ class Update:
     trains: Sequence[nn.Module | nn.Parameter]
     optimizer: Optimizer | None = None
     every: int = 1
+    after: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.trains, list | tuple):
@@ -157,6 +160,12 @@ class Method(nn.Module):
         """Look at the (scaled) training rows before training starts or resumes: pools and neighbor graphs.
 
         What it makes depends on `x` and `seed` alone and is not saved.
+        """
+
+    def finish(self) -> None:
+        """Judge what was learned when training has ended, for whatever reason, while the rows are still there.
+
+        It comes after the last checkpoint, so that a resumed training does not see what it changes.
         """
 
     def release(self) -> None:

@@ -33,7 +33,7 @@ from viewsmith.estimators.build.resolve import check_domain, resolve_shared, vie
 from viewsmith.estimators.build.strength import choose_strength
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import (
-    check_rows_per_process,
+    check_batch,
     find_device,
     find_seed,
     refresh_batch_norm,
@@ -139,7 +139,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             seed = folder.read_config().get("parameters", {}).get("random_state")
             options = dataclasses.replace(options, random_state=seed)
         device = find_device(options.device)
-        check_rows_per_process(len(rows), options.batch_size)
+        check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
         data = scale(domain, rows, options.scaling, device, seed, y)
         # Resolve

@@ -107,6 +107,8 @@ class CRLTAC(ViewsmithEstimator):
         Number of transformations drawn for each sample in a sampled step.
     encoder_step, channel_step : {"exact", "sampled"}
         Whether an encoder step, or a channel step, uses all transformations or draws `draws` of them.
+    objective : {"bound", "information"}
+        What training maximizes: the lower bound of the information, as published, or the information (equation 2).
     channel_rows : int
         Number of samples of a batch that an exact channel step uses.
     distinct : bool
@@ -175,6 +177,7 @@ class CRLTAC(ViewsmithEstimator):
     draws: Draws = 8
     encoder_step: Literal["exact", "sampled"] = "sampled"
     channel_step: Literal["exact", "sampled"] = "exact"
+    objective: Literal["bound", "information"] = "bound"
     channel_rows: Count = 32
     distinct: bool = False
     importance_weights: Literal["plain", "normalized"] = "plain"
@@ -193,6 +196,8 @@ class CRLTAC(ViewsmithEstimator):
         if isinstance(options.nonempty, str) and options.nonempty != "auto":
             expected = "'auto' or None, or in Python a function of views"
             raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
+        if options.distinct and options.objective == "information":
+            raise InputError("distinct is of the objective 'bound', and has no effect with 'information': leave it out")
         custom = is_custom(options.family)
         check_used(options, type(self), domain, custom)
         changes: dict[str, Any] = {"view_maker": "identity"}
@@ -260,6 +265,7 @@ class CRLTAC(ViewsmithEstimator):
             draws=options.draws,
             encoder_step=options.encoder_step,
             channel_step=options.channel_step,
+            objective=options.objective,
             channel_rows=options.channel_rows,
             distinct=options.distinct,
             weights=options.importance_weights,

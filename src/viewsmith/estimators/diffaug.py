@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -31,7 +32,7 @@ from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures, figure_rows
 from viewsmith.estimators.figures.generated import generated_figures, learned_map
 from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
-from viewsmith.methods.diffaug import DiffAugMethod
+from viewsmith.methods.diffaug import DiffAugMethod, parse_phases
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 
@@ -123,7 +124,9 @@ class DiffAug(ViewsmithEstimator):
         published.
     phases : str
         Training phases in order, A for the encoder and B for the generator: "ABA" or "ABABA"; "AB" to train a
-        generator; "A" for no generator. "J": joint training of both.
+        generator; "A" for no generator. "J": joint training of both. With the epochs of each phase, "A200 B400 A800";
+        `epochs` and `generator_epochs` then scale those of the A and of the B phases. Without them all A phases are
+        equally long, and all B phases.
     replacement : float
         lambda, the fraction of positives that are generated.
     generator_epochs : int or "auto"
@@ -215,7 +218,7 @@ class DiffAug(ViewsmithEstimator):
 
     def reads_labels(self) -> bool:
         """Whether fit needs labels: if the generator is conditioned on them (an ablation)."""
-        return self.condition == "labels" and self.phases != "A"
+        return self.condition == "labels" and any(letter != "A" for letter, _ in parse_phases(self.phases))
 
     @property
     def outputs_(self) -> tuple[str, ...]:
@@ -237,6 +240,9 @@ class DiffAug(ViewsmithEstimator):
         self, options: DiffAug, shared: dict[str, Any], data: TrainingData
     ) -> tuple[DiffAugResolved, DiffAugInputs]:
         _check(options, data)
+        lengths = parse_phases(options.phases)
+        if re.search(r"\d", options.phases):
+            shared, options = _with_epochs(options, shared, lengths)
         labels = find_classes(data.labels, len(data.rows)) if options.reads_labels() else None
         found = resolve_generator(options, data.domain, shared["epochs"], FROM_DOMAIN)
         n_classes = 0 if labels is None else int(labels.max()) + 1
@@ -273,9 +279,7 @@ class DiffAug(ViewsmithEstimator):
 
 
 def _check(options: DiffAug, data: TrainingData) -> None:
-    """Check the sequence of phases, the options that guidance needs, and the denoiser."""
-    if not re.fullmatch("A(BA)*B?|J", options.phases):
-        raise InputError(f"phases is {options.phases!r}, expected A, AB, ABA, ABABA and so on, or J for joint training")
+    """Check the options that guidance needs, and the denoiser."""
     if options.guidance != 1 and not options.condition_drop:
         raise InputError(
             f"guidance is {options.guidance}, which needs a generator trained partly without the condition: set "
@@ -284,6 +288,19 @@ def _check(options: DiffAug, data: TrainingData) -> None:
     if options.denoiser not in data.domain.denoisers:
         expected = join_names(data.domain.denoisers)
         raise InputError(f"denoiser is {options.denoiser!r}, expected {expected} for {data.domain.name}")
+
+
+def _with_epochs(
+    options: DiffAug, shared: dict[str, Any], phases: list[tuple[str, int]]
+) -> tuple[dict[str, Any], DiffAug]:
+    """Epochs as they are written with the phases, where they are not given; those of the generator in proportion."""
+    encoder, generator = (sum(n for letter, n in phases if (letter == "B") == b) for b in (False, True))
+    if options.epochs == "auto":
+        shared = shared | {"epochs": encoder}
+    if options.generator_epochs == "auto" and generator:
+        own = max(1, round(generator * shared["epochs"] / encoder))
+        options = dataclasses.replace(options, generator_epochs=own)
+    return shared, options
 
 
 def find_classes(y: Any, n_rows: int) -> Tensor:

@@ -138,14 +138,22 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def check_rows_per_process(n_rows: int, batch_size: int) -> None:
-    """Check that each process gets at least two rows of a batch: BatchNorm has no statistics of one row.
+def check_batch(n_rows: int, batch_size: int) -> None:
+    """Warn about fewer rows than a batch, and check that each process gets at least two rows of a batch.
+
+    BatchNorm has no statistics of one row.
 
     Raises
     ------
     InputError
         A process would get less than two rows.
     """
+    if n_rows < batch_size:
+        warnings.warn(
+            f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them",
+            UserWarning,
+            stacklevel=3,
+        )
     world, batch = distributed.world_size(), min(batch_size, n_rows)
     if world > 1 and batch // world < 2:
         raise InputError(

@@ -102,7 +102,7 @@ class MetAug(ViewsmithEstimator):
     memory_size : int or "auto"
         Features of each view in a queue; "auto": 256, but at least a batch. A bank has one feature for each row.
     negatives : int or "auto"
-        Features of each view drawn in a step; "auto": 256 of a queue, 1,024 of a bank, but at most all.
+        Features of each view drawn in a step; "auto": 256 of a queue, 4,096 of a bank, but at most all.
     negative_draws : {"batch", "sample"}
         One draw of negatives for the batch, or one for each sample, as published.
     positives : {"views", "memory"}

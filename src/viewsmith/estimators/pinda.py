@@ -10,6 +10,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
 from viewsmith.core.registry import find, register
@@ -58,11 +59,15 @@ class PiNDA(ViewsmithEstimator):
     strength : float or "auto"
         Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto"
         chooses among 0.25, 0.5, 1 and 2 without labels.
-    level : {"fixed", "free"}
-        fixed: only how the noise is distributed over features is learned; free, as published: also its level.
+    level : {"fixed", "drawn", "free"}
+        fixed: only how the noise is distributed over features is learned; drawn: so, and each draw has exactly the
+        level `strength` (figure 1 of the paper); free, as published: the level is learned, too.
     distribution : {"gaussian", "uniform"}
     learn_mean : bool
         Also learn the mean mu of the noise; the authors recommend mu = 0.
+    algorithm : {1, 2}
+        The paper's algorithm. 1: one view of every pair carries noise, on top of `view_maker`. 2: each view of each
+        sample is, with equal probability, the sample with noise or a view of `view_maker`.
     two_sided : bool
         Noise on both views of a pair instead of one.
     penalty : {"log_barrier", "inverse_norm", "none"}
@@ -72,10 +77,10 @@ class PiNDA(ViewsmithEstimator):
         The generator decreases the loss (published), or increases it.
     random_fraction : float
         Fraction of the noise power spread evenly over all features, with a fixed level.
-    generator : {"auto", "mlp", "low-resolution", "unet", "resnet18", "shared", "sequence"}
-        Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 (without
-        its classifier, as published), shared (a small head on the first stage of the encoder). DNA: sequence, shared.
-        "auto": mlp, low-resolution, sequence.
+    generator : {"auto", "mlp", "low-resolution", "unet", "resnet18", "resnet50", "shared", "sequence"}
+        Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 and
+        resnet50 (without their classifiers, as published), shared (a small head on the first stage of the encoder).
+        DNA: sequence, shared. "auto": mlp, low-resolution, sequence.
     generator_hidden : tuple of int
         Widths of the mlp generator's hidden layers.
     [shared]
@@ -99,9 +104,10 @@ class PiNDA(ViewsmithEstimator):
     presets = presets.PINDA
 
     strength: Positive | Auto = 0.25
-    level: Literal["fixed", "free"] = "fixed"
+    level: Literal["fixed", "drawn", "free"] = "fixed"
     distribution: Literal["gaussian", "uniform"] = "gaussian"
     learn_mean: bool = False
+    algorithm: Literal[1, 2] = 1
     two_sided: bool = False
     penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
     penalty_weight: Rate = 1.0
@@ -113,6 +119,8 @@ class PiNDA(ViewsmithEstimator):
     noise_strength: Positive = 1.0
 
     def _resolve(self, options: PiNDA, shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
+        if options.two_sided and options.algorithm == 2:
+            raise InputError("two_sided is True, which algorithm 2 decides for each view: leave it out")
         generator = resolve_generator(
             options.generator, data, shared["encoder"], isinstance(options.encoder, nn.Module)
         )
@@ -128,6 +136,7 @@ class PiNDA(ViewsmithEstimator):
             framework,
             views,
             make_noise(plan, framework.encoder),
+            algorithm=options.algorithm,
             two_sided=options.two_sided,
             penalty=options.penalty,
             penalty_weight=options.penalty_weight,
@@ -156,20 +165,20 @@ class PiNDA(ViewsmithEstimator):
         Returns
         -------
         dict
-            ``sigma`` and ``noise`` in scaled units, float32 of the shape of a scaled sample; ``view`` in the units and
-            dtype of the data, the first view of `views`.
+            ``sigma``, with `learn_mean` ``mean``, and ``noise`` in scaled units, float32 of the shape of a scaled
+            sample; ``view`` in the units and dtype of the data, the first view of `views`.
         """
         check_is_fitted(self)
         x = self.samples(X)
         seed = self.resolved_.seed if random_state is None else random_state
         generator, size = stream(seed, "views", 0, device=x.device), block_size(x[:1])
-        made: dict[str, list[np.ndarray]] = {"sigma": [], "noise": [], "view": []}
+        made: dict[str, list[np.ndarray]] = {}
         with torch.no_grad():
             for start in range(0, len(x), size):
                 parts = self._method.noise_parts(x[start : start + size], generator)
                 parts["view"] = self.scaler_.inverse(parts["view"])
                 for name, part in parts.items():
-                    made[name].append(part.cpu().numpy())
+                    made.setdefault(name, []).append(part.cpu().numpy())
         joined = {name: np.concatenate(part) for name, part in made.items()}
         joined["view"] = self.domain_.in_input_format(joined["view"][:, None], np.shape(X))[:, 0]
         return joined

@@ -33,14 +33,14 @@ CONTRASTIVE: dict[str, dict[str, Any]] = {
 }
 
 PINDA: dict[str, dict[str, Any]] = {
-    # Section 4.2, Algorithm 1 and appendix B; the penalty is published for images only, without its weight.
+    # Section 4.2, Algorithm 1 and appendix B; a penalty is published for images only.
     "paper": {
         "view_maker": "identity",
         "kernel": "cosine",
         "temperature": 0.1,
         "level": "free",
-        "penalty": "inverse_norm",
-        "penalty_weight": 1.0,
+        "penalty": "none",
+        "algorithm": 1,
         "two_sided": False,
         "strength": 0.5,
         "generator_hidden": (1024, 1024),
@@ -60,6 +60,7 @@ PINDA: dict[str, dict[str, Any]] = {
         "level": "free",
         "penalty": "inverse_norm",
         "penalty_weight": 1.0,
+        "algorithm": 1,
         "two_sided": False,
         "strength": 0.5,
         "generator": "resnet18",
@@ -110,8 +111,7 @@ DIFFAUG: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-4,
         "generator_learning_rate": 1e-4,
         "schedule": "constant",
-        "epochs": 670,
-        "generator_epochs": 330,
+        "phases": "A330 B330 A340",
     },
     # Appendix D.2, table 9; epochs of section 3.3.
     "paper-images": {
@@ -121,8 +121,7 @@ DIFFAUG: dict[str, dict[str, Any]] = {
         "batch_size": 256,
         "learning_rate": 1e-3,
         "generator_learning_rate": 1e-3,
-        "epochs": 1000,
-        "generator_epochs": 400,
+        "phases": "A200 B400 A800",
     },
 }
 
@@ -137,8 +136,10 @@ CRL_TAC: dict[str, dict[str, Any]] = {
         "encoder_step": "sampled",
         "channel_step": "sampled",
         "importance_weights": "plain",
+        "objective": "bound",
         "entropy_weight": 0.0025,
         "effective_target": None,
+        "batch_size": 256,
         "optimizer": "adam",
         "learning_rate": 1e-3,
         "channel_learning_rate": 1e-3,
@@ -180,9 +181,8 @@ METAUG: dict[str, dict[str, Any]] = {
         "split": "color",
         "encoder": "split-alexnet",
         "n_components": 2048,
-        "stem": "standard",
+        "view_maker": "crop",
         "crop_minimum": 0.2,
-        "color_strength": 0.0,
         "feature_weight": 4e-5,
         "margin_weight": 2.5e-9,
     },

@@ -30,7 +30,7 @@ class Model(Protocol):
     """What baselines and comparisons ask of a fitted model.
 
     A model may also have ``outputs``, a dict from the name of a further table row to the value of
-    ``transform(x, output=...)`` that makes it.
+    ``transform(x, output=...)`` that makes it: maps, whose positions are compared by Euclidean distance.
     """
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries
 from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
 from viewsmith.evaluation.label_free import label_free
+from viewsmith.evaluation.neighbors import Metric
 from viewsmith.evaluation.protocol import PROTOCOLS, check_protocols, evaluate_embedding
 
 WIDTH = 120
@@ -71,13 +72,14 @@ def compare(
     scores: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, dict[str, float]] = {}
     seconds: dict[str, dict[str, float]] = {}
-    raw = _select_raw_features(model, x_train, y_train)
+    raw, maps = _select_raw_features(model, x_train, y_train), getattr(model, "outputs", {})
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
     for name, embed in _embeddings(model, raw, x_train, x_test, umap):
         started = time.perf_counter()
         train, test = embed()
         embedded = time.perf_counter()
-        scores[name] = evaluate_embedding(train, y_train, test, y_test, protocols=selected, name=name)
+        metric: Metric = "euclidean" if name in maps else "cosine"
+        scores[name] = evaluate_embedding(train, y_train, test, y_test, protocols=selected, name=name, metric=metric)
         seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
         if len(sample) > 1:
             diagnostics[name] = label_free(test[sample])

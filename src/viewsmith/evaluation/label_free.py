@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation.neighbors import cosine_neighbors
+from viewsmith.evaluation.neighbors import neighbors
 from viewsmith.losses import diagnostics
 
 
@@ -83,5 +83,5 @@ def neighbor_r2(
     total = np.square(val - val.mean(axis=0)).sum()
     if total == 0:
         raise InputError(f"all {len(val)} validation rows are equal; R^2 needs rows that differ")
-    predicted = fit[cosine_neighbors(h_fit, h_val, k)].mean(axis=1)
+    predicted = fit[neighbors(h_fit, h_val, k)].mean(axis=1)
     return float(1 - np.square(val - predicted).sum() / total)

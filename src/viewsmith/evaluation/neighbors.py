@@ -1,6 +1,8 @@
-"""Exact nearest neighbors by cosine and the majority vote of their classes."""
+"""Exact nearest neighbors and the majority vote of their classes."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import torch
@@ -8,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from viewsmith.views.neighbors import nearest_neighbors
 
+Metric = Literal["cosine", "euclidean"]
 
-def cosine_neighbors(rows: ArrayLike, queries: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Indices of the nearest rows of each query by cosine similarity, the nearest first.
+
+def neighbors(rows: ArrayLike, queries: ArrayLike, k: int, metric: Metric = "cosine") -> NDArray[np.int64]:
+    """Indices of the nearest rows of each query, the nearest first.
 
     Parameters
     ----------
@@ -18,14 +22,15 @@ def cosine_neighbors(rows: ArrayLike, queries: ArrayLike, k: int) -> NDArray[np.
         The cosine with a row of zeros is 0.
     k : int
         Reduced to n.
+    metric : {"cosine", "euclidean"}
 
     Returns
     -------
     int array (m, k)
-        The order of rows with equal similarity is not defined, but the same in every call.
+        The order of rows at equal distance is not defined, but the same in every call.
     """
     x, q = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in (rows, queries))
-    return nearest_neighbors(x, k, queries=q, metric="cosine").numpy()
+    return nearest_neighbors(x, k, queries=q, metric=metric).numpy()
 
 
 def majority(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from viewsmith.core.errors import InputError
 from viewsmith.domains.checks import check_finite, check_labels, check_numbers
 from viewsmith.evaluation.linear import Loss, fit_linear, standardize
-from viewsmith.evaluation.neighbors import cosine_neighbors, majority
+from viewsmith.evaluation.neighbors import Metric, majority, neighbors
 
 Codes = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -32,7 +32,8 @@ _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)",
 #: Name and one-line description of each score, quoted beside every table. Higher is better in all of them.
 PROTOCOLS: dict[str, str] = {
     "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardized on the train rows",
-    "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine; ties go to the smallest class",
+    "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine, of a map by Euclidean distance; "
+    "ties go to the smallest class",
     "svm": "accuracy of a linear SVM (squared hinge, one-vs-rest, C = 1), columns standardized on the train rows",
     "kmeans_accuracy": _K_MEANS.format(score=_MATCHED, rows="without normalization"),
     "nmi": _K_MEANS.format(score=_NMI, rows="without normalization"),
@@ -53,6 +54,7 @@ def evaluate_embedding(
     *,
     protocols: Sequence[str] | None = None,
     name: str = "the embedding",
+    metric: Metric = "cosine",
 ) -> dict[str, float]:
     """Score one embedding: classifiers are fitted on its train rows and scored on its test rows.
 
@@ -66,6 +68,8 @@ def evaluate_embedding(
         Names from `PROTOCOLS`; default: all.
     name : str
         Name of the embedding in messages.
+    metric : {"cosine", "euclidean"}
+        Of the nearest neighbors. Positions in a map are points, not directions: give "euclidean".
 
     Returns
     -------
@@ -91,7 +95,7 @@ def evaluate_embedding(
     if any(protocol.startswith(("linear", "svm")) for protocol in selected):
         scores |= _linear_scores(*standardize(rows, test_rows), codes, test_codes, n_classes, selected)
     if "knn" in selected:
-        predicted = majority(codes[cosine_neighbors(rows, test_rows, NEIGHBORS)], n_classes)
+        predicted = majority(codes[neighbors(rows, test_rows, NEIGHBORS, metric)], n_classes)
         scores["knn"] = _accuracy(predicted, test_codes)
     for suffix in ("", "_l2"):
         names = [measure + suffix for measure in ("kmeans_accuracy", "nmi", "ari")]

@@ -35,8 +35,9 @@ def on_sphere(v: Tensor) -> Tensor:
 
 def expectation(z: Tensor, p: Tensor) -> Tensor:
     """Expectation E_T z of projections, (N, M, d), under P(T|x), (N, M); shape (N, d)."""
-    # A matrix product, which does not store the terms of the sum.
-    return (p[:, None] @ z)[:, 0]
+    # A matrix product, which does not store the terms of the sum; under autocast it would be one of bfloat16.
+    with torch.autocast(z.device.type, enabled=False):
+        return (p[:, None] @ z)[:, 0]
 
 
 def log_marginal(
@@ -64,14 +65,15 @@ def log_marginal(
     """
     others, weights = (z, p) if keys is None else keys
     others, weights = others.flatten(0, 1), (weights / len(weights)).flatten()
-    if order is not None:
-        return _series(z, others, weights, beta, order)
-    queries, logs = z.flatten(0, 1), _log(weights)
-    rows = max(1, MAX_SIMILARITIES // len(others))
-    if rows >= len(queries):
-        return _log_mean(queries, others, logs, beta).view(z.shape[:2])
-    parts = [checkpoint(_log_mean, part, others, logs, beta, use_reentrant=False) for part in queries.split(rows)]
-    return torch.cat(parts).view(z.shape[:2])
+    with torch.autocast(z.device.type, enabled=False):
+        if order is not None:
+            return _series(z, others, weights, beta, order)
+        queries, logs = z.flatten(0, 1), _log(weights)
+        rows = max(1, MAX_SIMILARITIES // len(others))
+        if rows >= len(queries):
+            return _log_mean(queries, others, logs, beta).view(z.shape[:2])
+        parts = [checkpoint(_log_mean, part, others, logs, beta, use_reentrant=False) for part in queries.split(rows)]
+        return torch.cat(parts).view(z.shape[:2])
 
 
 def _log_mean(queries: Tensor, keys: Tensor, logs: Tensor, beta: float) -> Tensor:
@@ -92,21 +94,25 @@ def _series(z: Tensor, keys: Tensor, weights: Tensor, beta: float, order: int) -
     return torch.log(total)
 
 
-def info_max(z: Tensor, p: Tensor, beta: float, keys: Keys | None = None) -> Tensor:
+def info_max(
+    z: Tensor, p: Tensor, beta: float, keys: Keys | None = None, *, order: Literal[1, 2] | None = None
+) -> Tensor:
     """The mutual information I(X; Z) from all M transformations of every sample (equation 2).
 
     Parameters
     ----------
-    z, p, beta, keys
-        As in `log_marginal`.
+    z, p, beta, keys, order
+        As in `log_marginal`. From sampled transformations, p are their weights divided by their number; the logarithms
+        of both estimated means are then biased.
 
     Returns
     -------
     Tensor, shape (N,)
         In nats; the mean over samples is I(X; Z).
     """
-    log_conditional = torch.logsumexp(beta * z @ z.mT + _log(p)[:, None], dim=2)
-    return (p * (log_conditional - log_marginal(z, p, beta, keys))).sum(dim=1)
+    with torch.autocast(z.device.type, enabled=False):
+        log_conditional = torch.logsumexp(beta * z @ z.mT + _log(p)[:, None], dim=2)
+    return (p * (log_conditional - log_marginal(z, p, beta, keys, order=order))).sum(dim=1)
 
 
 def info_max_bound(

@@ -17,10 +17,12 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.frameworks.common import full_precision
 from viewsmith.losses.info_max import (
     entropy,
     expectation,
     importance_weights,
+    info_max,
     info_max_bound,
     on_sphere,
     sampled_info_max,
@@ -30,6 +32,7 @@ from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 
 Step = Literal["exact", "sampled"]
+Objective = Literal["bound", "information"]
 Weights = Literal["plain", "normalized"]
 Inference = Literal["expectation", "top", "uniform"]
 
@@ -57,6 +60,8 @@ class CRLTACMethod(Method):
         m, transformations drawn of each sample.
     encoder_step, channel_step : {"exact", "sampled"}
         Over all transformations, weighted by P(T|x), or over `draws` of them.
+    objective : {"bound", "information"}
+        The lower bound of section 3, or equation 2 itself.
     channel_rows : int
         Samples of a batch that an exact channel step uses.
     distinct : bool
@@ -92,6 +97,7 @@ class CRLTACMethod(Method):
         draws: int,
         encoder_step: Step,
         channel_step: Step,
+        objective: Objective = "bound",
         channel_rows: int,
         distinct: bool,
         weights: Weights,
@@ -109,6 +115,7 @@ class CRLTACMethod(Method):
         self.centered, self.draws = centered, draws
         self.beta, self.channel_beta = beta, channel_beta
         self.exact_encoder, self.exact_channel = encoder_step == "exact", channel_step == "exact"
+        self.objective: Objective = objective
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
         self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
@@ -128,11 +135,11 @@ class CRLTACMethod(Method):
             with torch.no_grad():
                 p = self.channel.log_p(batch.x).exp()
             z = self.every_projection(batch.x)
-            gain = info_max_bound(z, p, self.beta, _gathered(z, p), distinct=self.distinct)
+            gain = self._gain(z, p, self.beta)
         else:
             t = self.channel.draw(batch.x, self.draws, batch.generator)
             z = self.some_projections(batch.x, t)
-            gain = sampled_info_max(z, self.beta, keys=_gathered(z, torch.ones_like(z[..., 0])))
+            gain = self._estimate(z, torch.ones_like(z[..., 0]), self.beta)
         return -gain, {"information": gain.mean()}
 
     def channel_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -155,7 +162,7 @@ class CRLTACMethod(Method):
             z = self.every_projection(x)
         p, beta = log_p.exp(), self.channel_beta
         order: Literal[2] | None = 2 if beta <= 1 else None
-        return info_max_bound(z, p, beta, _gathered(z, p), distinct=self.distinct, order=order)
+        return self._gain(z, p, beta, order)
 
     def _sampled_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator) -> Tensor:
         """The sampled bound over uniform draws, weighted by P(T|x), likewise: (B,)."""
@@ -164,16 +171,29 @@ class CRLTACMethod(Method):
         with torch.no_grad(), eval_mode(self.encoder, self.head):
             z = self.some_projections(x, t)
         w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
-        return sampled_info_max(z, self.channel_beta, w, _gathered(z, w))
+        return self._estimate(z, w, self.channel_beta)
+
+    def _gain(self, z: Tensor, p: Tensor, beta: float, order: Literal[2] | None = None) -> Tensor:
+        """The objective over all transformations, (B,)."""
+        if self.objective == "information":
+            return info_max(z, p, beta, _gathered(z, p), order=order)
+        return info_max_bound(z, p, beta, _gathered(z, p), distinct=self.distinct, order=order)
+
+    def _estimate(self, z: Tensor, w: Tensor, beta: float) -> Tensor:
+        """The objective over drawn transformations of weights `w`, (B,)."""
+        if self.objective == "information":
+            p = w / w.shape[1]
+            return info_max(z, p, beta, _gathered(z, p))
+        return sampled_info_max(z, beta, w, _gathered(z, w))
 
     # ---- projections ------------------------------------------------------------------------------------------------
 
     def project(self, views: Tensor) -> Tensor:
         """h of views (n, ...): (n, d), on the sphere, an empty view at its center."""
         if not self.centered:
-            return on_sphere(self.head(self.encoder(views)))
+            return on_sphere(full_precision(self.head(self.encoder(views))))
         # In one batch, so that BatchNorm treats both alike.
-        v = self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])])))
+        v = full_precision(self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])]))))
         return on_sphere(v[:-1] - v[-1:])
 
     def every_projection(self, x: Tensor, f: Tensor | None = None) -> Tensor:
@@ -182,10 +202,10 @@ class CRLTACMethod(Method):
         if f is None and not family.is_dense(self.encoder):
             return self.project(family.all_views(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
         f = family.embed(self.encoder, x) if f is None else f
-        v = self.head(f.flatten(0, 1))
+        v = full_precision(self.head(f.flatten(0, 1)))
         if self.centered:
             one = family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
-            v = v - self.head(self.encoder(torch.zeros_like(one[:, 0])))
+            v = v - full_precision(self.head(self.encoder(torch.zeros_like(one[:, 0]))))
         return on_sphere(v).unflatten(0, f.shape[:2])
 
     def some_projections(self, x: Tensor, t: Tensor) -> Tensor:
@@ -194,7 +214,7 @@ class CRLTACMethod(Method):
         if self.centered:
             return self.project(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
         f = family.embed_some(self.encoder, x, t)
-        return on_sphere(self.head(f.flatten(0, 1))).unflatten(0, t.shape)
+        return on_sphere(full_precision(self.head(f.flatten(0, 1)))).unflatten(0, t.shape)
 
     # ---- Method ---------------------------------------------------------------------------------------------------
 

@@ -9,16 +9,20 @@ loss, conditioned on a copy of the encoder (equation 6, with the gradient and th
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks.soft import SoftContrastive
-from viewsmith.methods.generator_step import denoising_step
+from viewsmith.methods.generator_step import denoising_step, generator_update
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 
@@ -36,10 +40,10 @@ class DiffAugMethod(Method):
         Positives before there is a generator, and beside it.
     generated : GeneratedViews
     schedule : str
-        Letters of the phases in order: A encoder, B generator, or J alone: both at every step (table 5). After a B
-        at the end the generator is judged, in a phase of no epochs.
+        The phases in order: A encoder, B generator, or J alone: both at every step (table 5); see `parse_phases`.
     epochs, generator_epochs : int
-        Of all A phases (of J) together, and of all B phases together; both are split evenly.
+        Of all A phases (of J) together, and of all B phases together; both are split in proportion to the numbers in
+        `schedule`, or evenly.
     optimizer, generator_optimizer : Optimizer
         The encoder's schedule runs once over all its phases, the generator's over each of its own.
     replacement : float
@@ -70,18 +74,18 @@ class DiffAugMethod(Method):
     ) -> None:
         super().__init__()
         self.framework, self.views, self.generated = framework, views, generated
-        self.schedule, self.epochs, self.generator_epochs = schedule, epochs, generator_epochs
+        self.schedule, self.epochs, self.generator_epochs = parse_phases(schedule), epochs, generator_epochs
         self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
         self.replacement, self.refresh, self.fresh, self.on_top = replacement, refresh, fresh, on_top
 
     def phases(self) -> list[Phase]:
-        learn = iter(_shared(self.epochs, len(self.schedule) - self.schedule.count("B")))
-        generate = iter(_shared(self.generator_epochs, self.schedule.count("B")))
+        learn = iter(_split(self.epochs, [n for letter, n in self.schedule if letter != "B"]))
+        generate = iter(_split(self.generator_epochs, [n for letter, n in self.schedule if letter == "B"]))
         phases: list[Phase] = []
         done = 0
-        for position, letter in enumerate(self.schedule):
-            name = f"{letter}{self.schedule[: position + 1].count(letter)}"
-            step_b = Update("generator", self.generator_step, (self.generated.generator,), self.generator_optimizer)
+        for position, (letter, _) in enumerate(self.schedule):
+            name = f"{letter}{1 + sum(letter == before for before, _ in self.schedule[:position])}"
+            step_b = generator_update(self.generated, self.generator_step, self.generator_optimizer)
             if letter == "B":
                 phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
                 continue
@@ -93,9 +97,6 @@ class DiffAugMethod(Method):
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:
                 phases.append(Phase(name, epochs, [step_a], start=self._begin_a if position else None))
-        if self.schedule.endswith("B"):  # no phase follows whose start would judge the generator
-            idle = Update("encoder", self.encoder_step, (self.framework,), self.optimizer)
-            phases.append(Phase("judgment", 0, [idle], start=self._begin_a))
         return phases
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -109,6 +110,8 @@ class DiffAugMethod(Method):
     def _begin_a(self, seed: int) -> None:
         self.generated.clear_cache()
         self.generated.check_learning()
+        if self.fresh and self.replacement:
+            self.generated.measure_drift()
 
     def _begin_b(self, seed: int) -> None:
         self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
@@ -129,10 +132,11 @@ class DiffAugMethod(Method):
 
     def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
         """Generated views of the batch, and which of them replace second views; None: there are none yet."""
-        joint = self.schedule == "J"
+        joint = self.schedule[0][0] == "J"
         if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
             self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
             self.generated.check_learning()
+            self.generated.measure_drift()
         return self.generated.for_batch(batch, self.replacement, refresh=self.refresh, fresh=self.fresh or joint)
 
     # ---- Method ---------------------------------------------------------------------------------------------------
@@ -140,6 +144,10 @@ class DiffAugMethod(Method):
     def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
         self.generated.prepare(x, seed)
+
+    def finish(self) -> None:
+        """Judge the generator, which may have been stopped in the middle of its phase."""
+        self.generated.check_learning()
 
     def release(self) -> None:
         self.views.release()
@@ -163,7 +171,7 @@ class DiffAugMethod(Method):
         return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the cache of generated views (`GeneratedViews.diagnose`)."""
+        """Of generated views (`GeneratedViews.diagnose`)."""
         return self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
@@ -176,6 +184,27 @@ class DiffAugMethod(Method):
         return found
 
 
-def _shared(total: int, parts: int) -> list[int]:
-    """`total` as `parts` whole numbers, as even as can be."""
-    return [total * (part + 1) // parts - total * part // parts for part in range(parts)]
+def parse_phases(text: str) -> list[tuple[str, int]]:
+    """Phases and their epochs in proportion: "A200 B400 A800", or "ABA", which is "A1 B1 A1".
+
+    Raises
+    ------
+    InputError
+        Other letters or another order; numbers with some letters only, or below 1.
+    """
+    found = re.findall(r"([ABJ])(\d*)", text)
+    written = re.fullmatch(r"\s*(?:[ABJ]\d*\s*)+", text) is not None
+    ordered = re.fullmatch("A(BA)*B?|J", "".join(letter for letter, _ in found)) is not None
+    numbers = [number for _, number in found]
+    if not (written and ordered and (not any(numbers) or (all(numbers) and all(map(int, numbers))))):
+        raise InputError(
+            f"phases is {text!r}, expected A, AB, ABA, ABABA and so on, or J for joint training, without numbers or "
+            "with the epochs of each phase, as 'A200 B400 A800'"
+        )
+    return [(letter, int(number or 1)) for letter, number in found]
+
+
+def _split(total: int, numbers: Sequence[int]) -> list[int]:
+    """`total` as whole numbers in proportion to given ones."""
+    ends = [total * end // sum(numbers) for end in itertools.accumulate(numbers)]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]

@@ -21,7 +21,7 @@ from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
-from viewsmith.methods.generator_step import denoising_step
+from viewsmith.methods.generator_step import denoising_step, generator_update
 from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.quality import Passes, ViewQuality
@@ -94,7 +94,7 @@ class GenViewMethod(Method):
         first = round(self.first_fraction * self.epochs) if later else 0
         phases = [self._encoder_phase("first", 0, first, self._begin_first)] if first else []
         if self.generated is not None:
-            update = Update("generator", self.generator_step, (self.generated.generator,), self.generator_optimizer)
+            update = generator_update(self.generated, self.generator_step, self.generator_optimizer)
             phases.append(Phase("generator", self.generator_epochs, [update], start=self._begin_generator))
         return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training)]
 
@@ -201,6 +201,11 @@ class GenViewMethod(Method):
         self.views.prepare(x)
         if self.generated is not None:
             self.generated.prepare(x, seed)
+
+    def finish(self) -> None:
+        """Judge the generator, which may have been stopped in the middle of its phase."""
+        if self.generated is not None:
+            self.generated.check_learning()
 
     def release(self) -> None:
         self.rows, self.precomputed = None, []

@@ -139,7 +139,8 @@ def meta_losses(
         outputs, pulls = [ahead, mean(own, weight)], [pull, torch.ones_like(own[0])]
         losses = losses + own.detach()
     v = _averaged(theta, torch.autograd.grad(outputs, list(theta.values()), pulls, allow_unused=True))
-    with torch.no_grad():
+    # In forward mode autocast casts the weights of a convolution and not its input.
+    with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
         u = jvp(embed, ({name: value.detach() for name, value in weights.items()},), (v,))[1]
     leaf = z.detach().requires_grad_()
     (pull,) = torch.autograd.grad(mean(inner(leaf), weight), leaf, create_graph=True)

@@ -5,7 +5,8 @@ Symbols: theta encoder and head (the paper's theta and vartheta), omega the gene
 a_omega(z) augmented features, L = L_ori + delta L_aug (equation 11), ell the rate of the inner step, R the margin
 regularization (equation 5). Algorithm 1, per batch: update theta on L, omega fixed; then update omega on L at
 theta' = theta - ell grad_theta L, plus alpha R. Here theta is the value before the first update, whose gradient is
-therefore the inner one and is not computed again.
+therefore the inner one and is not computed again (Algorithm 1 looks ahead from the updated value, in a second loop over
+the data).
 """
 
 from __future__ import annotations

@@ -13,12 +13,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.views.learned.pi_noise import PiNoise, inverse_norm, log_barrier
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import Pair, ViewPair
 
+Noise = tuple[Tensor, Tensor, Tensor]  # as of `PiNoise.noise`
 Penalty = Literal["none", "inverse_norm", "log_barrier"]
 
 
@@ -33,8 +35,11 @@ class PiNDAMethod(Method):
         The other augmentation a. The smaller views of multi-crop carry no noise.
     noise : PiNoise
         The generator psi.
+    algorithm : {1, 2}
+        1: noise on the first view of every pair. 2: each view of each sample is, with equal probability, the sample
+        with noise or a view of `views`.
     two_sided : bool
-        Noise on both views; otherwise on the first alone, as in Algorithm 1.
+        In Algorithm 1 noise on both views.
     penalty : {"none", "inverse_norm", "log_barrier"}
         Added to the loss, times `penalty_weight`; see `viewsmith.views.learned.pi_noise`.
     epochs : int
@@ -47,6 +52,7 @@ class PiNDAMethod(Method):
         views: ViewPair,
         noise: PiNoise,
         *,
+        algorithm: Literal[1, 2] = 1,
         two_sided: bool,
         penalty: Penalty,
         penalty_weight: float,
@@ -55,7 +61,7 @@ class PiNDAMethod(Method):
     ) -> None:
         super().__init__()
         self.framework, self.views, self.noise = framework, views, noise
-        self.two_sided = two_sided
+        self.algorithm, self.two_sided = algorithm, two_sided
         self.penalty: Penalty = penalty
         self.penalty_weight = penalty_weight
         self.epochs, self.optimizer = epochs, optimizer
@@ -67,25 +73,48 @@ class PiNDAMethod(Method):
     def joint_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The framework's losses of noisy views, and the penalty on the noise; moves encoder and generator."""
         pair = self.views.for_batch(batch, self.framework)
+        pair, noise, inputs = self._noisy(pair, batch)
+        contrast = self.framework(pair, batch.progress)
+        penalty = self._penalty(noise, self.noise.real(inputs), len(contrast))
+        logs = {"contrast": contrast.mean(), "penalty": penalty.mean(), "gamma": torch.exp(-contrast.detach()).mean()}
+        return contrast + self.penalty_weight * penalty, logs
+
+    def _noisy(self, pair: Pair, batch: Batch) -> tuple[Pair, Noise, Tensor]:
+        """The pair with its noise, the noise, and the samples it was predicted from."""
+        if self.algorithm == 2:
+            noise = self.noise.noise(batch.x, batch.generator, 2)
+            return self._one_of_two(pair, batch, noise[0]), noise, batch.x
         # One pass of the generator: of the sample where both views start from it, else of both together.
         same = pair.first is pair.second
         inputs = pair.first if same or not self.two_sided else torch.cat([pair.first, pair.second])
-        eps, sigma = self.noise.noise(inputs, batch.generator, draws=2 if self.two_sided and same else 1)
+        noise = self.noise.noise(inputs, batch.generator, 2 if self.two_sided and same else 1)
         if self.two_sided:
-            first, second = (torch.cat([pair.first, pair.second]) + eps).chunk(2)
-        else:
-            first, second = pair.first + eps, pair.second
-        contrast = self.framework(replace(pair, first=first, second=second), batch.progress)
-        penalty = self._penalty(eps, sigma, self.noise.real(inputs), len(contrast))
-        return contrast + self.penalty_weight * penalty, {"contrast": contrast.mean(), "penalty": penalty.mean()}
+            first, second = (torch.cat([pair.first, pair.second]) + noise[0]).chunk(2)
+            return replace(pair, first=first, second=second), noise, inputs
+        return replace(pair, first=pair.first + noise[0]), noise, inputs
 
-    def _penalty(self, eps: Tensor, sigma: Tensor, real: Tensor | None, batch: int) -> Tensor:
+    def _one_of_two(self, pair: Pair, batch: Batch, eps: Tensor) -> Pair:
+        """Each view of a pair, or the sample with noise in its place (Algorithm 2)."""
+        if pair.first.shape != batch.x.shape:
+            raise InputError(
+                f"algorithm is 2, which shows samples {tuple(batch.x.shape[1:])} with noise in the place of views, and "
+                f"these have shape {tuple(pair.first.shape[1:])}: take algorithm 1"
+            )
+        chosen = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device) < 0.5
+        noisy = batch.x + eps.unflatten(0, (2, -1))
+        where = chosen.view(2, -1, *[1] * (batch.x.ndim - 1))
+        first, second = torch.where(where, noisy, torch.stack([pair.first, pair.second]))
+        ids = None
+        if pair.ids is not None:
+            shown = torch.where(chosen, batch.index, torch.stack(pair.ids))
+            ids = (shown[0], shown[1])
+        return replace(pair, first=first, second=second, ids=ids)
+
+    def _penalty(self, noise: Noise, real: Tensor | None, batch: int) -> Tensor:
+        _, sigma, eps = noise
         if self.penalty == "inverse_norm":
             return inverse_norm(eps).expand(batch)
         if self.penalty == "log_barrier":
-            # Against the opposite sign of a reversed generator the barrier has to be reversed too.
-            if self.noise.adversarial:
-                sigma = 2 * sigma.detach() - sigma
             return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
         return eps.new_zeros(batch)
 
@@ -109,9 +138,14 @@ class PiNDAMethod(Method):
 
     @torch.no_grad()
     def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-        """``sigma`` (predicted deviation), ``noise`` (a draw of it) and ``view`` (x + noise), of the shape of `x`."""
-        eps, sigma = self.noise.noise(x, generator)
-        return {"sigma": sigma, "noise": eps, "view": x + eps.to(x.dtype)}
+        """``sigma`` (predicted deviation), ``noise`` (a draw of it) and ``view`` (x + noise), of the shape of `x`.
+
+        With a learned mean, ``mean`` too.
+        """
+        eps, sigma, _ = self.noise.noise(x, generator)
+        mean = self.noise.noise_parameters(x)[1]
+        learned = {} if mean is None else {"mean": mean}
+        return {"sigma": sigma, **learned, "noise": eps, "view": x + eps.to(x.dtype)}
 
     @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:

@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import NoiseContext, find_stem
-from viewsmith.networks.encoders.resnet import SMALLEST, BasicBlock, ResNet, Stem
+from viewsmith.networks.encoders.resnet import SMALLEST, BasicBlock, Bottleneck, ResNet, Stem
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.mlp import MLP
 
@@ -91,7 +91,7 @@ class UNet(nn.Module):
 
 
 class ResNetMap(nn.Module):
-    """A ResNet-18, as published; its decoder is not published: here each stage doubles the size of the map.
+    """A ResNet, as published; its decoder is not published: here each stage doubles the size of the map.
 
     Parameters
     ----------
@@ -99,11 +99,15 @@ class ResNetMap(nn.Module):
         As in `LowResolutionMap`.
     stem : {"small", "standard"}
         As in `ResNet`.
+    depth : {18, 50}
     """
 
-    def __init__(self, channels: int, outputs: int | None = None, *, stem: Stem = "small") -> None:
+    def __init__(
+        self, channels: int, outputs: int | None = None, *, stem: Stem = "small", depth: Literal[18, 50] = 18
+    ) -> None:
         super().__init__()
-        self.trunk = ResNet(BasicBlock, (2, 2, 2, 2), channels=channels, stem=stem, norm=lambda n: nn.GroupNorm(32, n))
+        block, numbers = (BasicBlock, (2, 2, 2, 2)) if depth == 18 else (Bottleneck, (3, 4, 6, 3))
+        self.trunk = ResNet(block, numbers, channels=channels, stem=stem, norm=lambda n: nn.GroupNorm(32, n))
         widths = [self.trunk.n_components, 128, 64, 32]
         self.decoder = nn.ModuleList(_block(n_in, n_out) for n_in, n_out in itertools.pairwise(widths))
         self.last = nn.Conv2d(widths[-1], channels if outputs is None else outputs, 3, 1, 1)
@@ -231,6 +235,13 @@ def _unet(context: NoiseContext) -> UNet:
 )
 def _resnet18(context: NoiseContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNetMap:
     return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape))
+
+
+@register(
+    "noise generator", "resnet50", help="the trunk of a ResNet-50, as published", domains="images", smallest=SMALLEST
+)
+def _resnet50(context: NoiseContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNetMap:
+    return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape), depth=50)
 
 
 @register("noise generator", "sequence", help="convolutions over the bases", domains="dna", default=True)

@@ -144,6 +144,7 @@ class Trainer:
             status = self._run()
             if self.checkpoint and self._saved_at != self.steps:
                 self._save()
+            self.method.finish()
             for callback in self.callbacks:
                 callback.end(self, status)
         self.method.eval()
@@ -215,6 +216,8 @@ class Trainer:
         if run.spec.clip is not None:
             nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)
         run.optimizer.step()
+        if run.after is not None:
+            run.after()
         run.add(loss, logs)
 
     def _finish_epoch(self, phase: Phase) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ class RunningUpdate:
 
     Attributes
     ----------
-    name, every
+    name, every, after
         Of the update.
     step : callable
         The update's step, wrapped where there are several processes.
@@ -41,6 +41,7 @@ class RunningUpdate:
     others: list[nn.Parameter]
     spec: Optimizer
     optimizer: TorchOptimizer
+    after: Callable[[], None] | None = None
     loss: Tensor | None = None
     logs: dict[str, Tensor] = field(default_factory=dict)
     count: int = 0
@@ -83,7 +84,8 @@ def begin(update: Update, method: Method) -> RunningUpdate:
     others = [p for p in everything if p.requires_grad and id(p) not in moving]
     step = _averaging(update.step, method, others) if distributed.is_distributed() else update.step
     spec = update.optimizer or Optimizer()
-    return RunningUpdate(update.name, update.every, step, parameters, others, spec, make_optimizer(spec, parameters))
+    optimizer = make_optimizer(spec, parameters)
+    return RunningUpdate(update.name, update.every, step, parameters, others, spec, optimizer, update.after)
 
 
 class frozen:

@@ -27,7 +27,7 @@ from viewsmith.views.learned.feature_augmenters import MetaFeatures
 
 DEFAULT_BETA = 16.0
 #: Default number of negatives; the number for a bank is published, a queue has more recent features.
-DEFAULT_NEGATIVES = {"queue": 256, "bank": 1024}
+DEFAULT_NEGATIVES = {"queue": 256, "bank": 4096}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,16 @@ def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) 
 
 def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Gallery:
     """Images beside the noise made for them (`PiNDA.noise_parts`)."""
-    sigma, noise = made["sigma"], made["noise"]
-    # White is the largest sigma; gray is noise 0.
-    bright = 255 * sigma / max(sigma.max(), 1e-12)
-    gray = 127.5 + 127.5 * noise / max(abs(noise).max(), 1e-12)
-    tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in (bright, gray)]
+    sigma = made["sigma"]
+    # White is the largest sigma; gray is a mean or noise of 0.
+    parts = [255 * sigma / max(sigma.max(), 1e-12)]
+    parts += [
+        127.5 + 127.5 * made[name] / max(abs(made[name]).max(), 1e-12) for name in ("mean", "noise") if name in made
+    ]
+    tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in parts]
+    mean = f"its mean (gray 0, white {abs(made['mean']).max():.2g}); " if "mean" in made else ""
     caption = (
-        f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); "
+        f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); {mean}"
         "a draw of the noise; the image with it"
     )
     return Gallery("Learned noise", caption, samples, np.stack([*tiles, made["view"]], axis=1), "pixels")

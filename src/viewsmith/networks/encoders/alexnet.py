@@ -62,7 +62,8 @@ class SplitAlexNet(nn.Module):
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, 48, ...)."""
-        check_image_size(x, self.smallest)
+        small = self.smallest == SMALLEST["small"]
+        check_image_size(x, self.smallest, "enlarge them" if small else "enlarge them, or take the stem 'small'")
         h: Tensor = self.conv1(x)
         return h
 

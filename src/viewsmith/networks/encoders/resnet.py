@@ -18,8 +18,8 @@ Norm = Callable[[int], nn.Module]
 SMALLEST = 8
 
 
-def check_image_size(x: Tensor, smallest: int) -> None:
-    """Check that images (B, C, H, W) have at least `smallest` x `smallest` pixels.
+def check_image_size(x: Tensor, smallest: int, todo: str = "enlarge them") -> None:
+    """Check that images (B, C, H, W) have at least `smallest` x `smallest` pixels; `todo` is what to do about it.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def check_image_size(x: Tensor, smallest: int) -> None:
     height, width = x.shape[2:]
     if min(height, width) < smallest:
         least = f"{smallest} x {smallest}"
-        raise InputError(f"images are {height} x {width} pixels, expected at least {least}: enlarge them")
+        raise InputError(f"images are {height} x {width} pixels, expected at least {least}: {todo}")
 
 
 class BasicBlock(nn.Module):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from viewsmith.core.registry import register
 from viewsmith.views.base import ViewContext, ViewMaker
-from viewsmith.views.fixed.images import PairedImageViews, image_recipe
+from viewsmith.views.fixed.images import ImageViews, PairedImageViews, image_recipe
 
 
 def _recipe(
@@ -47,6 +47,18 @@ def _simclr(
     color_strength: float = 1.0,
 ) -> ViewMaker:
     return _recipe("simclr", context, color_strength, flip, crop_minimum)
+
+
+@register(
+    "view maker",
+    "crop",
+    help="random crop and flip; colors as they are",
+    domains="images",
+)
+def _crop(context: ViewContext, *, crop_minimum: float | Literal["auto"] = "auto", flip: float = 0.5) -> ViewMaker:
+    least = 0.08 if crop_minimum == "auto" else crop_minimum
+    mean, std = context.stats["pixel_mean"], context.stats["pixel_scale"]
+    return ImageViews(scale=(least, 1.0), flip=flip, jitter=0, gray=0, mean=mean, std=std)
 
 
 @register(

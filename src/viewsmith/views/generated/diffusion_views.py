@@ -20,7 +20,8 @@ from viewsmith.views.neighbors import outliers
 
 Condition = Literal["representation", "map", "labels", "random"]
 
-PROBE = 512  # rows on which the generator and its views are evaluated
+PROBE = 512  # rows on which the generator and its cached views are evaluated
+FEW = 128  # rows of which views are made for that alone
 
 
 class GeneratedViews(nn.Module):
@@ -54,7 +55,7 @@ class GeneratedViews(nn.Module):
     trained : Tensor
         1 if the denoising loss of the generator is finite and not above its initial value, else 0.
     drift, similarity : Tensor
-        Of the cached views, in the copied encoder's representation: the fraction outside their sample's neighborhood
+        Of generated views, in the copied encoder's representation: the fraction outside their sample's neighborhood
         (`outliers`), and the mean cosine similarity to their samples.
     """
 
@@ -81,8 +82,8 @@ class GeneratedViews(nn.Module):
     ) -> None:
         super().__init__()
         self.generator = generator
-        self.encoder = copy.deepcopy(encoder).requires_grad_(False)
-        self.map_head = copy.deepcopy(map_head).requires_grad_(False) if condition == "map" else None
+        self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
+        self.map_head = copy.deepcopy(map_head).requires_grad_(False).eval() if condition == "map" else None
         self.condition: Condition = condition
         self.n_views, self.keep_outliers = n_views, keep_outliers
         self.labels, self.strengths = labels, strengths
@@ -131,12 +132,13 @@ class GeneratedViews(nn.Module):
         return self.generator.loss(batch.x, condition, batch.generator)
 
     def check_learning(self) -> None:
-        """Set `trained`: whether the denoising loss is finite and not above its initial value."""
-        # A comparison with NaN is False.
-        self.trained.fill_(int(self._probe_loss() <= float(self.start_loss)))
+        """Set `trained`: whether the denoising loss is finite and not above its initial value, if there is one."""
+        if self.start_loss:
+            # A comparison with NaN is False.
+            self.trained.fill_(int(self._probe_loss() <= float(self.start_loss)))
 
     def diagnose(self) -> dict[str, float]:
-        """`drift` and `similarity` of the cached views, for the metrics; empty if no views were generated."""
+        """`drift` and `similarity` of generated views, for the metrics; empty if none were generated."""
         if not self.drift and not self.similarity:
             return {}
         return {"drift": float(self.drift), "generated_similarity": float(self.similarity)}
@@ -146,8 +148,8 @@ class GeneratedViews(nn.Module):
         if not self.start_loss or self.trained:
             return []
         return [
-            "the generator diverged (its denoising loss is not finite, or above its initial value): training continued "
-            "with fixed views; lower generator_learning_rate"
+            "the generator diverged (its denoising loss is not finite, or above its initial value): fixed views take "
+            "its place; lower generator_learning_rate"
         ]
 
     @torch.no_grad()
@@ -189,6 +191,8 @@ class GeneratedViews(nn.Module):
             views = batch.x.clone()
             if len(selected):
                 views[selected] = self.generate(batch.x[selected], batch.index[selected], batch.generator)
+                if not self.keep_outliers:
+                    used[selected] = ~self._strayed(views[selected], batch.index[selected])[0]
             return views, used
         cache = self._current_cache(batch.epoch // refresh if refresh else 0)
         number = torch.randint(self.n_views, (len(batch.x),), generator=batch.generator, device=batch.x.device)
@@ -270,23 +274,36 @@ class GeneratedViews(nn.Module):
         strength = self.strengths(self.encoder, self._prepared(), self.seed)
         return lambda x, index, generator: self.generate(x, index, generator, strength.to(x.device)[index])
 
+    def measure_drift(self) -> None:
+        """Set `drift` and `similarity` by new views of a few rows, where there is no cache of them."""
+        if not self.trained:
+            return
+        index = _evenly_spaced(len(self._prepared()), FEW, self.drift.device)
+        rng = stream(derive_seed(self.seed, "drift", int(self.rounds)), device=index.device)
+        strayed, similarity = self._strayed(self.generate(self._prepared()[index], index, rng), index)
+        self.drift.fill_(strayed.float().mean())
+        self.similarity.fill_(similarity.mean())
+
     @torch.no_grad()
     def _measure_drift(self, cache: ViewCache) -> None:
         """Set `drift` and `similarity`; without `keep_outliers` also find all outliers among the cached views."""
-        pool = self._representations()
-        index = torch.arange(len(pool), device=pool.device)
-        if self.keep_outliers:
-            index = _evenly_spaced(len(pool), PROBE, pool.device)
-        outside, similarities = [], []
-        for number in range(cache.n_views):
-            parts = [cache.take(part, torch.full_like(part, number)) for part in index.split(256)]
-            y = torch.cat([self.encoder(x).float() for x in parts])
-            outside.append(outliers(y, index, pool))
-            similarities.append((unit(y) * unit(pool[index])).sum(1))
-        is_outlier = torch.stack(outside, dim=1)
+        count = len(self._prepared())
+        index = _evenly_spaced(count, PROBE if self.keep_outliers else count, self.drift.device)
+        parts = index.split(256)
+        found = [
+            [self._strayed(cache.take(part, torch.full_like(part, number)), part) for part in parts]
+            for number in range(cache.n_views)
+        ]
+        is_outlier = torch.stack([torch.cat([strayed for strayed, _ in of_view]) for of_view in found], dim=1)
         self.drift.fill_(is_outlier.float().mean())
-        self.similarity.fill_(torch.stack(similarities).mean())
+        self.similarity.fill_(torch.stack([torch.cat([alike for _, alike in of_view]) for of_view in found]).mean())
         self._outliers = None if self.keep_outliers else is_outlier
+
+    @torch.no_grad()
+    def _strayed(self, views: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Which views (B, ...) are outside their rows' neighborhoods, and their cosines with them, both (B,)."""
+        pool, y = self._representations(), self.encoder(views).float()
+        return outliers(y, index, pool), (unit(y) * unit(pool[index])).sum(1)
 
     # ---- computed from the weights when needed, never saved ---------------------------------------------------------
 

@@ -46,10 +46,11 @@ class AugmentationChannel(ViewMaker):
         self.family, self.scores = family, scores
 
     def log_p(self, x: Tensor) -> Tensor:
-        """log P(T|x), (B, M), of samples (B, ...)."""
+        """log P(T|x), (B, M), of samples (B, ...); not in bfloat16 under autocast, which rounds small updates away."""
         if self.scores is None:
             return F.log_softmax(x.new_zeros(len(x), self.family.size), dim=1)
-        return F.log_softmax(self.family.scores(self.scores, x), dim=1)
+        with torch.autocast(x.device.type, enabled=False):
+            return F.log_softmax(self.family.scores(self.scores, x), dim=1)
 
     def effective(self, x: Tensor) -> Tensor:
         """Effective number of transformations of each sample, exp(H(T|x)), (B,), from 1 to M."""

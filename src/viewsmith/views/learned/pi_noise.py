@@ -63,6 +63,9 @@ def _mean(values: Tensor, real: Tensor | None) -> Tensor:
     return torch.where(real, values, 0).flatten(1).sum(dim=1) / real.flatten(1).sum(dim=1).clamp_min(1)
 
 
+Level = Literal["fixed", "drawn", "free"]
+
+
 class PiNoise(ViewMaker):
     """Noise predicted from the sample: x + mu(x) + sigma(x) * e (PiNDA: equation 19; Sigma is a standard deviation).
 
@@ -81,9 +84,10 @@ class PiNoise(ViewMaker):
         Predict mu; otherwise it is 0, as the authors recommend.
     strength : float
         Noise level s in scaled units: the level at the start of training, and always if `level` is "fixed".
-    level : {"fixed", "free"}
+    level : {"fixed", "drawn", "free"}
         "fixed": sigma has root mean square s over the features of each sample; only its distribution over the features
-        is learned. "free": the level is learned, too, as published.
+        is learned. "drawn": so has every draw of the noise, too (figure 1: noise is normalized before the contrast).
+        "free": the level is learned, too, as published.
     random_fraction : float
         With a fixed level, the fraction of the noise power that is distributed evenly over all features, 0 to 1.
     adversarial : bool
@@ -102,13 +106,14 @@ class PiNoise(ViewMaker):
         distribution: Noise = "gaussian",
         learn_mean: bool = False,
         strength: float = 1.0,
-        level: Literal["fixed", "free"] = "fixed",
+        level: Level = "fixed",
         random_fraction: float = 0.0,
         adversarial: bool = False,
     ) -> None:
         super().__init__()
         self.distribution: Noise = distribution
-        self.learn_mean, self.strength, self.level = learn_mean, strength, level
+        self.learn_mean, self.strength = learn_mean, strength
+        self.level: Level = level
         self.random_fraction, self.adversarial = random_fraction, adversarial
         self.network = network
         weight, bias = _last_layer(network)
@@ -139,24 +144,48 @@ class PiNoise(ViewMaker):
         raw, mean = out.chunk(2, dim=1) if self.learn_mean else (out, None)
         real = self.real(x)
         sigma = F.softplus(raw) + 1e-6
-        if self.level == "fixed":
+        if self.level != "free":
             power = sigma.square()
             # The lower bound, smaller than any level, avoids 0 / 0 for a sequence without a base.
             level = _mean(power, real).clamp_min(1e-13).view(-1, *[1] * (x.ndim - 1))
             sigma = self.strength * (self.random_fraction + (1 - self.random_fraction) * power / level).sqrt()
-        if self.adversarial:
-            sigma = 2 * sigma.detach() - sigma
         if real is not None:
             sigma, mean = torch.where(real, sigma, 0), None if mean is None else torch.where(real, mean, 0)
         return sigma.expand_as(x), None if mean is None else mean.expand_as(x)
 
-    def noise(self, x: Tensor, generator: torch.Generator | None = None, draws: int = 1) -> tuple[Tensor, Tensor]:
-        """`draws` independent draws of the noise, (draws * B, ...), and their sigma, (B, ...)."""
+    def noise(
+        self, x: Tensor, generator: torch.Generator | None = None, draws: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Independent draws of the noise.
+
+        Returns
+        -------
+        eps : Tensor, shape (draws * B, ...)
+            To be added to the samples; if `adversarial`, the gradient of sigma is reversed in it.
+        sigma : Tensor, shape (B, ...)
+        penalized : Tensor, shape (draws * B, ...)
+            `eps` without that reversal: a penalty restrains the generator, whichever way it learns.
+        """
         sigma, mean = self.noise_parameters(x)
         copies = (draws, *[1] * (x.ndim - 1))
-        repeated = sigma.repeat(copies)
-        eps = repeated * unit_noise(repeated, self.distribution, generator)
-        return (eps if mean is None else eps + mean.repeat(copies)), sigma
+        deviation = sigma.repeat(copies)
+        unit = unit_noise(deviation, self.distribution, generator)
+        shift = None if mean is None else mean.repeat(copies)
+        real = self.real(x) if self.level == "drawn" else None
+        real = None if real is None else real.repeat(copies)
+        penalized = self._noise(deviation, unit, shift, real)
+        if not self.adversarial:
+            return penalized, sigma, penalized
+        return self._noise(2 * deviation.detach() - deviation, unit, shift, real), sigma, penalized
+
+    def _noise(self, deviation: Tensor, unit: Tensor, shift: Tensor | None, real: Tensor | None) -> Tensor:
+        """Noise from standard noise, normalized where draws are."""
+        eps = deviation * unit
+        eps = eps if shift is None else eps + shift
+        if self.level != "drawn":
+            return eps
+        power = _mean(eps.square(), real).clamp_min(1e-13)
+        return self.strength * eps * power.rsqrt().view(-1, *[1] * (eps.ndim - 1))
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x + self.noise(x, generator)[0].to(x.dtype)

@@ -1,0 +1,39 @@
+"""DiffAug as an estimator: its phases, its generator's settings and its presets."""
+
+import pytest
+
+from viewsmith import DiffAug
+from viewsmith.methods.diffaug import parse_phases
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 4, "hidden": (8,), "n_components": 6, "batch_size": 64, "random_state": 0}
+
+
+@pytest.mark.parametrize(("schedule", "rates"), [("constant", 1), ("cosine", 2)])
+def test_the_generator_follows_the_schedule(wine, schedule, rates):
+    model = DiffAug(**TINY, generator_epochs=3, schedule=schedule).fit(wine)
+    found = {row["learning_rate"] for row in model.metrics_ if row["phase"] == "B1"}
+    assert min(len(found), 2) == rates
+
+
+@pytest.mark.parametrize(
+    ("options", "epochs"),
+    [
+        ({}, [2, 3, 4]),
+        ({"epochs": 12}, [4, 6, 8]),
+        ({"epochs": 12, "generator_epochs": 5}, [4, 5, 8]),
+        ({"generator_epochs": 5}, [2, 5, 4]),
+    ],
+)
+def test_epochs_of_the_phases_can_be_told_and_scaled(wine, options, epochs):
+    model = DiffAug(**TINY | {"epochs": "auto"} | options, phases="A2 B3 A4").fit(wine)
+    names = [row["phase"] for row in model.metrics_]
+    assert [names.count(name) for name in ("A1", "B1", "A2")] == epochs
+    assert model.resolved_.epochs == epochs[0] + epochs[2] and model.resolved_.generator_epochs == epochs[1]
+
+
+@pytest.mark.parametrize(("name", "phases"), [("paper", (330, 330, 340)), ("paper-images", (200, 400, 800))])
+def test_the_presets_have_the_papers_phases(name, phases):
+    found = parse_phases(DiffAug.presets[name]["phases"])
+    assert [letter for letter, _ in found] == ["A", "B", "A"] and tuple(n for _, n in found) == phases
