@@ -69,7 +69,7 @@ REFUSED = [
     ("epochs", 0, "greater than or equal to 1 or 'auto'"),
     ("epochs", "many", "integer or 'auto'"),
     ("batch_size", 0, "greater than or equal to 2"),
-    ("optimizer", "lion", "'adamw', 'adam' or 'sgd'"),
+    ("optimizer", "lion", "'adamw', 'adam', 'sgd' or 'lars'"),
     ("learning_rate", 0, "greater than 0"),
     ("learning_rate", float("inf"), "a finite number"),
     ("weight_decay", -1e-3, "greater than or equal to 0"),

@@ -18,7 +18,7 @@ from viewsmith.core.method import Method
 from viewsmith.core.registry import register
 from viewsmith.data import Dataset
 from viewsmith.estimators import presets
-from viewsmith.estimators.arguments import Auto, Count, Fraction, Positive, Rate, Widths
+from viewsmith.estimators.arguments import Auto, Count, Fraction, Natural, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.diffusion import (
     GeneratorSettings,
@@ -37,7 +37,6 @@ from viewsmith.views.generated.diffusion_views import GeneratedViews
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Strength = Annotated[float, Field(gt=0, le=1)]
-Natural = Annotated[int, Field(ge=0)]
 
 
 #: Settings that "auto" leaves to the domain.

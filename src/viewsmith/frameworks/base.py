@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.method import Role
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.base import Pair
 
@@ -100,6 +101,9 @@ class Framework(nn.Module):
 
     encoder: nn.Module
     head: nn.Module
+    #: The submodules that training recipes treat apart, by role: ``{"predictor": "predictor"}`` where its rate may be
+    #: kept constant, ``{"last layer": "prototypes"}`` where it may be frozen at first.
+    training_roles: ClassVar[Mapping[Role, str]] = {}
 
     def __init__(self, encoder: nn.Module | None = None, head: nn.Module | None = None) -> None:
         super().__init__()

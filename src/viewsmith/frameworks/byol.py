@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_momentum, predictions_and_targets
@@ -56,6 +60,8 @@ class BYOL(Framework):
     InputError
         A setting is out of range.
     """
+
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, *, momentum: float = 0.996) -> None:
         super().__init__()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import (
@@ -81,6 +83,7 @@ class DINO(Framework):
     """
 
     center: Tensor
+    training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
     def __init__(
         self,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets
@@ -58,6 +62,8 @@ class MoCoV3(Framework):
     InputError
         A setting is out of range.
     """
+
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
 
     def __init__(
         self,

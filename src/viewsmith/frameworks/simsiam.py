@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_no_local_views, check_predictor, full_precision
@@ -41,6 +45,8 @@ class SimSiam(Framework):
     predictor : nn.Module
         Projections to predictions (B, d); the paper keeps its learning rate constant.
     """
+
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module) -> None:
         super().__init__()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check, check_temperature, head_width, prototype_scores, represent_views
@@ -58,6 +62,8 @@ class SwAV(Framework):
     InputError
         A setting is out of range, or `d` unknown.
     """
+
+    training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
     def __init__(
         self,

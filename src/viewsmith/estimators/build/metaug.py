@@ -175,8 +175,10 @@ def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | N
 
 
 def make_feature_optimizer(plan: AnyPlan) -> Optimizer:
-    """The encoder's with a rate of its own; its gradient is not clipped."""
-    return replace(make_optimizer(plan), learning_rate=plan.resolved.feature_learning_rate, clip=None)
+    """The encoder's with a rate of its own; its gradient is not clipped, and no part of it is treated apart."""
+    rate = plan.resolved.feature_learning_rate
+    own = {"learning_rate": rate, "clip": None, "constant_predictor_rate": False, "freeze_last_layer": 0.0}
+    return replace(make_optimizer(plan), **own)
 
 
 def _dims(plan: AnyPlan) -> tuple[int, ...]:
