@@ -13,7 +13,7 @@ def steps(name, rows=None):
 
     Eight samples and a queue of 20: the third step passes the queue's end.
     """
-    module = framework = build(name, **({"queue": 20} if name == "moco" else {}))
+    module = framework = build(name, **({"queue": 20} if name in ("moco", "nnclr") else {}))
     if rows is not None:
         module = torch.nn.parallel.DistributedDataParallel(framework, broadcast_buffers=False)
     optimizer = torch.optim.SGD(trainable(framework), lr=0.1)

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-import torch
 from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -26,6 +24,7 @@ from viewsmith.estimators.build.diffusion import (
     make_generator_optimizer,
     resolve_generator,
 )
+from viewsmith.estimators.build.labels import find_classes
 from viewsmith.estimators.build.model import domain_in, make_encoder, make_head, make_optimizer, make_views, with_noise
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures, figure_rows
@@ -232,7 +231,9 @@ class DiffAug(ViewsmithEstimator):
         self, options: DiffAug, shared: dict[str, Any], data: TrainingData
     ) -> tuple[DiffAugResolved, DiffAugInputs]:
         _check(options, data)
-        labels = find_classes(data.labels, len(data.rows)) if options.reads_labels() else None
+        labels = None
+        if options.reads_labels():
+            labels = find_classes(data.labels, len(data.rows), "condition is 'labels'", "'representation'")
         found = resolve_generator(options, data.domain, shared["epochs"], FROM_DOMAIN)
         n_classes = 0 if labels is None else int(labels.max()) + 1
         return DiffAugResolved(**shared, **found, n_classes=n_classes), DiffAugInputs(labels)
@@ -279,22 +280,6 @@ def _check(options: DiffAug, data: TrainingData) -> None:
     if options.denoiser not in data.domain.denoisers:
         expected = join_names(data.domain.denoisers)
         raise InputError(f"denoiser is {options.denoiser!r}, expected {expected} for {data.domain.name}")
-
-
-def find_classes(y: Any, n_rows: int) -> Tensor:
-    """Labels as class numbers 0, 1, ..., int64 (n,).
-
-    Raises
-    ------
-    InputError
-        There are none, or not one for each row.
-    """
-    if y is None:
-        raise InputError("condition is 'labels', but no labels were given: call fit(X, y), or take 'representation'")
-    values = np.asarray(y)
-    if values.shape != (n_rows,):
-        raise InputError(f"the labels have shape {values.shape}, expected one for each of the {n_rows} rows")
-    return torch.from_numpy(np.unique(values.astype(str), return_inverse=True)[1].astype(np.int64))
 
 
 def make_soft(plan: Plan[DiffAug, DiffAugResolved], encoder: nn.Module) -> SoftContrastive:

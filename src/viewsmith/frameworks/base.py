@@ -104,6 +104,8 @@ class Framework(nn.Module):
     #: The submodules that training recipes treat apart, by role: ``{"predictor": "predictor"}`` where its rate may be
     #: kept constant, ``{"last layer": "prototypes"}`` where it may be frozen at first.
     training_roles: ClassVar[Mapping[Role, str]] = {}
+    #: Whether it needs labels, which ``fit(X, y)`` then hands to `read_labels`; no other framework gets any.
+    reads_labels: ClassVar[bool] = False
 
     def __init__(self, encoder: nn.Module | None = None, head: nn.Module | None = None) -> None:
         super().__init__()
@@ -122,6 +124,10 @@ class Framework(nn.Module):
         progress : float
             Fraction of the training that is done, 0 to 1.
         """
+        raise NotImplementedError
+
+    def read_labels(self, labels: Tensor) -> None:
+        """Take the class of each training row, int64 (n,), numbered from 0; called where `reads_labels`."""
         raise NotImplementedError
 
     @property

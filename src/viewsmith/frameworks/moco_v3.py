@@ -8,12 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets
-from viewsmith.losses.nt_xent import nt_xent
+from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets, two_way_info_nce
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.momentum import momentum_copy
 from viewsmith.views.pair import Pair
@@ -113,22 +111,6 @@ class MoCoV3(Framework):
             The pair has local views, or the predictor's width is not the head's.
         """
         queries, keys = predictions_and_targets(self, "moco-v3", pair, progress)
-        q, k = queries.chunk(2), keys.chunk(2)
-        everywhere = gather(k[0]), gather(k[1])
-        ids = pair.ids
-        all_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
         with torch.autocast(queries.device.type, enabled=False):
-            directions = [
-                nt_xent(
-                    q[side],
-                    k[1 - side],
-                    temperature=self.temperature,
-                    negatives="cross",
-                    ids=None if ids is None else (ids[side], ids[1 - side]),
-                    gathered=(everywhere[side], everywhere[1 - side]),
-                    gathered_ids=None if all_ids is None else (all_ids[side], all_ids[1 - side]),
-                    offset=local_rows(len(q[0])).start,
-                )
-                for side in (0, 1)
-            ]
+            directions = two_way_info_nce(queries, keys, pair.ids, self.temperature)
             return self.temperature * (directions[0] + directions[1])

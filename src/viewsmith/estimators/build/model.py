@@ -123,6 +123,14 @@ def _start_from(file: str, encoder: nn.Module, name: str) -> None:
 
 
 def make_framework(plan: AnyPlan) -> Framework:
+    """The framework around its encoder, with the labels if it reads them."""
+    framework = _framework(plan)
+    if plan.labels is not None:
+        framework.read_labels(plan.labels)
+    return framework
+
+
+def _framework(plan: AnyPlan) -> Framework:
     """The framework around its encoder; of the user's object a copy, connected to the encoder if it has none."""
     options, resolved = plan.options, plan.resolved
     given = options.framework

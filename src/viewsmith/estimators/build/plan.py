@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pydantic
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
@@ -157,9 +157,12 @@ class Plan(Generic[O, R]):
         What building needs once and no text describes, such as a view cache that was read: a dataclass of the method.
     fresh : bool
         The model is new: weights to start from are read. Otherwise it takes those of a run.
+    labels : Tensor of int64, shape (n,), or None
+        Classes of the training rows, of a new model whose framework reads labels.
     """
 
     options: O
     resolved: R
     inputs: Any = None
     fresh: bool = False
+    labels: Tensor | None = None

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from sklearn.base import clone
 
@@ -23,6 +24,8 @@ class Trial(Protocol):
 
     def set_params(self, **params: Any) -> Any: ...
 
+    def reads_labels(self) -> bool: ...
+
 
 def choose_strength(
     estimator: Trial,
@@ -35,7 +38,7 @@ def choose_strength(
 
     For each strength a short training on 80 % of (at most 5,000) rows is scored on the other 20 %: their first
     principal coordinates, predicted from their neighbors in the representation
-    (`viewsmith.evaluation.label_free.neighbor_r2`). The highest score wins; labels play no part.
+    (`viewsmith.evaluation.label_free.neighbor_r2`). The highest score wins; labels play no part in it.
 
     Parameters
     ----------
@@ -70,7 +73,7 @@ def choose_strength(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a trial's collapse is for its score to tell
-            trial.fit(kept)
+            trial.fit(kept, np.asarray(data.labels)[order[cut:]] if trial.reads_labels() else None)
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
         score = neighbor_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
         # Each process scores a model with its own BatchNorm statistics; all have to choose alike.
