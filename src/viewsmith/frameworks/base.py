@@ -126,6 +126,17 @@ class Framework(nn.Module):
         """
         raise NotImplementedError
 
+    @property
+    def output_networks(self) -> tuple[nn.Module, nn.Module]:
+        """Encoder and head whose outputs are the model's, for `transform`, evaluation and export."""
+        return self.encoder, self.head
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        """Representations of scaled samples, (B, n_components), or their projections."""
+        encoder, head = self.output_networks
+        h: Tensor = encoder(x)
+        return h if output == "representation" else head(h)
+
     def read_labels(self, labels: Tensor) -> None:
         """Take the class of each training row, int64 (n,), numbered from 0; called where `reads_labels`."""
         raise NotImplementedError

@@ -92,7 +92,8 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
     Parameters
     ----------
     framework : nn.Module
-        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy`` and ``momentum``.
+        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy``, ``momentum`` and
+        ``separate_batch_norm`` (`in_views`).
     name : str
         Its name, in messages.
     pair : Pair
@@ -106,11 +107,11 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
     """
     check_no_local_views(pair, name)
     move_copies(framework, cosine_momentum(framework.momentum, progress))
-    # One forward for both views: they share their BatchNorm statistics.
-    views = torch.cat([pair.first, pair.second])
-    p = full_precision(framework.predictor(framework.head(framework.encoder(views))))
+    views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
+    p = in_views(lambda x: framework.predictor(framework.head(framework.encoder(x))), views, separate)
     with torch.no_grad():
-        z = full_precision(framework.head_copy(framework.encoder_copy(views)))
+        z = in_views(lambda x: framework.head_copy(framework.encoder_copy(x)), views, separate)
+    p, z = full_precision(p), full_precision(z)
     check_predictor(p, z)
     return p, z
 

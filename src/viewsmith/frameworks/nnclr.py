@@ -43,7 +43,7 @@ def predictor(width: int = 256, hidden: int = 4096) -> MLP:
 
 
 def nearest(z: Tensor, support: Tensor) -> Tensor:
-    """The row of `support` (K, d), of length 1, with the largest cosine to each row of z (B, d) (equation 2)."""
+    """The row of `support` (K, d), of length 1, with the largest cosine to each row of z (B, d) (equation 4)."""
     return support[(unit(z) @ support.T).argmax(dim=1)]
 
 
