@@ -11,7 +11,7 @@ from torch import nn
 
 import viewsmith
 from refusals import refusal
-from registered import FRAMEWORKS, heads
+from registered import FRAMEWORKS, heads, labels
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.methods import CRLTACMethod
 from viewsmith.networks import CropCNN, MaskScores, PositionScores, SmallCNN
@@ -339,7 +339,7 @@ def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path)
 def test_a_trained_channel_serves_every_framework(framework, runs):
     small = heads(framework, projector_dims=(8, 6), prototypes=10, queue_size=16)
     options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "encoder": "cnn", **small}
-    model = Contrastive(**options, view_maker=f"channel:{runs / 'images'}").fit(images())
+    model = Contrastive(**options, view_maker=f"channel:{runs / 'images'}").fit(images(), labels(framework, images()))
     assert np.isfinite(model.metrics_[-1]["loss"]) and model.views(images(), 2).shape == (16, 2, 20, 20)
 
 

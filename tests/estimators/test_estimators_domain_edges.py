@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 import viewsmith
 from cases import covering, slow
 from refusals import refusal
-from registered import ENCODERS, FRAMEWORKS, GENERATORS
+from registered import ENCODERS, FRAMEWORKS, GENERATORS, labels
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimators import estimators
 from viewsmith.estimators.build.options import check_options
@@ -206,7 +206,7 @@ def test_short_unknown_equal_and_unequal_sequences(name, encoder, given):
 )
 def test_two_rows_and_odd_batches(domain, framework, n, batch):
     x = DATA[domain](n)
-    model = PiNDA(**TINY | {"batch_size": batch}, framework=framework).fit(x)
+    model = PiNDA(**TINY | {"batch_size": batch}, framework=framework).fit(x, labels(framework, x))
     assert np.isfinite(model.transform(x)).all() and np.isfinite(model.metrics_[-1]["loss"])
     assert model.summary_["steps"] == max(1, n // batch)
 
@@ -260,9 +260,10 @@ CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr",
 def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, options, tmp_path):
     x = DATA[domain]()
     options = {**TINY, "batch_size": 4, "framework": framework, "representation_noise": 0.1, **options}
-    whole = PiNDA(**options).fit(x)
-    assert PiNDA(**options, minutes=1e-9).fit(x, run=tmp_path / "run").summary_["steps"] == 1
-    resumed = PiNDA(**options).fit(x, run=tmp_path / "run", resume=True)
+    y = labels(framework, x)
+    whole = PiNDA(**options).fit(x, y)
+    assert PiNDA(**options, minutes=1e-9).fit(x, y, run=tmp_path / "run").summary_["steps"] == 1
+    resumed = PiNDA(**options).fit(x, y, run=tmp_path / "run", resume=True)
     assert resumed.summary_["steps"] == 3 and resumed.metrics_[-1]["loss"] == whole.metrics_[-1]["loss"]
     for key, value in whole.weights().items():
         assert torch.equal(resumed.weights()[key], value), key

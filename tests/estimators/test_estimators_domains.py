@@ -7,7 +7,7 @@ import torch
 import viewsmith
 from cases import covering, slow
 from refusals import refusal
-from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads
+from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads, labels
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.registry import find
 from viewsmith.estimators import estimators
@@ -62,7 +62,8 @@ ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VI
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), covering(ALLOWED, (0, 1), (0, 2), (1, 2), (1, 3)))
 def test_every_allowed_combination_trains_two_steps(name, domain, framework, view):
     x = DATA[domain]()
-    model = estimators()[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1).fit(x)
+    model = estimators()[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1)
+    model.fit(x, labels(framework, x))
     phases = {row["phase"] for row in model.metrics_}
     assert model.fitted_["domain"] == domain and model.summary_["steps"] == 2 * len(phases)
     assert np.isfinite(model.metrics_[-1]["loss"])
@@ -281,9 +282,10 @@ def test_a_momentum_copy_sees_through_the_same_principal_axes(digits):
 def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
     x = DATA["vectors"]()
     options = TINY | heads(framework) | {"epochs": 4, "checkpoint_every": 0, "view_maker": "noise"}
-    whole = Contrastive(**options).fit(x, run=tmp_path / "whole")
-    Contrastive(**options, minutes=1e-9).fit(x, run=tmp_path / "cut")
-    resumed = Contrastive(**options).fit(x, run=tmp_path / "cut", resume=True)
+    y = labels(framework, x)
+    whole = Contrastive(**options).fit(x, y, run=tmp_path / "whole")
+    Contrastive(**options, minutes=1e-9).fit(x, y, run=tmp_path / "cut")
+    resumed = Contrastive(**options).fit(x, y, run=tmp_path / "cut", resume=True)
     assert resumed.summary_["steps"] == 8
     for key, value in whole.weights().items():
         assert torch.equal(resumed.weights()[key], value), key

@@ -7,7 +7,7 @@ import torch
 import viewsmith
 from cases import slow
 from refusals import refusal
-from registered import FRAMEWORKS
+from registered import FRAMEWORKS, labels
 from viewsmith import Contrastive, DiffAug, GenView
 from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
@@ -38,7 +38,8 @@ def bank(tmp_path_factory, images):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_framework_takes_a_bank_and_weights(images, bank, framework):
     views = "multicrop" if framework in ("swav", "dino") else "auto"
-    model = GenView(**TINY, view_cache=bank, framework=framework, view_maker=views).fit(images)
+    model = GenView(**TINY, view_cache=bank, framework=framework, view_maker=views)
+    model.fit(images, labels(framework, images))
     assert {"quality", "largest_weight"} <= model.metrics_[-1].keys() and np.isfinite(model.metrics_[-1]["loss"])
     assert [row["phase"] for row in model.metrics_] == ["first", "train"]
     assert model.transform(images).shape == (N, 8) and not model.generates

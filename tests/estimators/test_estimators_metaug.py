@@ -9,7 +9,7 @@ from refusals import refusal
 from viewsmith import Contrastive, MetAug
 from viewsmith.data import Dataset
 from viewsmith.estimators.build.metaug import resolve_features
-from viewsmith.frameworks import SimCLR, Unified
+from viewsmith.frameworks import NNCLR, SimCLR, Unified
 from viewsmith.networks import SplitAlexNet, ViewEncoders
 from viewsmith.reports import ReportContent, render_report
 
@@ -160,6 +160,28 @@ def test_no_generators_on_another_framework_is_that_framework(wine):
 def test_beta_follows_the_temperature(wine, options, beta):
     model = MetAug(**TINY | options).fit(wine)
     assert model.method_.terms.contrast.logits.beta == model.fitted_["beta"] == pytest.approx(beta)
+
+
+def test_margins_are_of_the_batch_or_of_each_sample(wine):
+    batch, sample = (MetAug(**TINY, margin_scope=scope, margin_weight=5.0).fit(wine) for scope in ("batch", "sample"))
+    assert (batch.method_.margin_each, sample.method_.margin_each) == (False, True)
+    assert not np.allclose(batch.metrics_[-1]["margin"], sample.metrics_[-1]["margin"], rtol=1e-3)
+    of_generators = [name for name in batch.weights() if name.startswith("method.features") and "weight" in name]
+    assert any(not torch.equal(batch.weights()[name], sample.weights()[name]) for name in of_generators)
+
+
+def test_on_nnclr_it_is_the_papers_second_form(wine, tmp_path):
+    """MetAug* of table 3: NNCLR trains the encoder, generators and their contrast are added."""
+    options = TINY | {"framework": "nnclr", "projector_dims": (5, 4), "epochs": 2, "queue_size": 80}
+    model = MetAug(**options).fit(wine, run=tmp_path / "run")
+    assert isinstance(model.method_.framework, NNCLR) and model.method_.added is not None
+    assert len(model.method_.framework.keys) == 80 and int(model.method_.framework.pointer) == 4 * 64 % 80
+    assert {"augmented", "feature_cosine"} <= model.metrics_[-1].keys()
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.transform(wine), model.transform(wine))
+    assert np.array_equal(loaded.views(wine[:3], 2), model.views(wine[:3], 2))
+    alone = Contrastive(**{k: v for k, v in options.items() if k != "framework"}, framework="nnclr").fit(wine)
+    assert not np.array_equal(alone.transform(wine), model.transform(wine))
 
 
 def test_training_logs_how_close_augmented_features_are(wine):

@@ -5,6 +5,7 @@ import torch
 from viewsmith.frameworks import (
     BYOL,
     DINO,
+    NNCLR,
     BarlowTwins,
     LeJEPA,
     MoCo,
@@ -12,6 +13,7 @@ from viewsmith.frameworks import (
     SimCLR,
     SimSiam,
     SoftContrastive,
+    SupCon,
     SwAV,
     VICReg,
 )
@@ -20,6 +22,7 @@ from viewsmith.views import Pair
 
 B, D, WIDTH = 6, 4, 3
 FIRST = torch.tensor([4, 1, 0, 9, 3, 2])
+LABELS = torch.arange(64) % 2  # of all rows
 
 
 def networks(norm="none"):
@@ -40,6 +43,8 @@ FRAMEWORKS = {
     "simsiam": lambda norm, **o: SimSiam(*networks(norm), predictor(norm), **o),
     "swav": lambda norm, **o: SwAV(*networks(norm), **{"prototypes": 5} | o),
     "dino": lambda norm, **o: DINO(*networks(norm), **{"prototypes": 5, "momentum": 0.7} | o),
+    "nnclr": lambda norm, **o: NNCLR(*networks(norm), predictor(norm), **{"queue": 14, "temperature": 0.3} | o),
+    "supcon": lambda norm, **o: SupCon(*networks(norm), LABELS, **o),
     "vicreg": lambda norm, **o: VICReg(*networks(norm), **o),
     "barlow-twins": lambda norm, **o: BarlowTwins(*networks(norm), **{"off_diagonal_weight": 0.3} | o),
     "lejepa": lambda norm, **o: LeJEPA(*networks(norm), **{"sigreg_weight": 0.2, "n_slices": 7, "seed": 5} | o),

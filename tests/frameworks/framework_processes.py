@@ -6,14 +6,15 @@ import torch
 from framework_cases import FRAMEWORKS, MULTICROP, build, pair, part, trainable
 
 BATCH, STEPS = 8, 3
+OPTIONS = {"moco": {"queue": 20}, "nnclr": {"queue": 20}, "swav": {"queue": 15, "queue_start": 0.0}}
 
 
 def steps(name, rows=None):
     """Train on whole batches, or on the rows of one process: gradients of every step, and the state left.
 
-    Eight samples and a queue of 20: the third step passes the queue's end.
+    Eight samples and a queue of 20: the third step passes the queue's end. SwAV's queue is full in the third.
     """
-    module = framework = build(name, **({"queue": 20} if name == "moco" else {}))
+    module = framework = build(name, **OPTIONS.get(name, {}))
     if rows is not None:
         module = torch.nn.parallel.DistributedDataParallel(framework, broadcast_buffers=False)
     optimizer = torch.optim.SGD(trainable(framework), lr=0.1)

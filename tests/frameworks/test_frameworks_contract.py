@@ -88,7 +88,7 @@ def test_only_training_moves_state(name):
     moved = {key for key in still if not torch.equal(framework.state_dict()[key], before[key])}
     expected = {key for key in still if "_copy" in key}
     expected |= {"keys", "key_ids", "pointer"} if name == "moco" else {"center"} if name == "dino" else set()
-    expected |= {"stream"} if name == "lejepa" else set()
+    expected |= {"keys", "pointer"} if name == "nnclr" else {"stream"} if name == "lejepa" else set()
     assert moved == expected
 
 
@@ -185,7 +185,7 @@ def test_multicrop_views(name):
 def test_samples_of_zeros_are_legal(name):
     framework = build(name)
     batch = pair()
-    losses = framework(Pair(torch.zeros_like(batch.first), batch.second))
+    losses = framework(Pair(torch.zeros_like(batch.first), batch.second, batch.ids))
     losses.mean().backward()
     assert losses.isfinite().all() and all(p.grad.isfinite().all() for p in trainable(framework))
 
@@ -259,6 +259,7 @@ def test_training_lowers_the_loss(name):
     # VICReg's published weights make steps of plain gradient descent 25 times as long.
     options = {
         "moco": {"queue": 64},
+        "nnclr": {"queue": 64},
         "dino": {"momentum": 1, "center_momentum": 1},
         "soft": {"loss": SoftLoss(target_distance=1e6), "map_loss": SoftLoss(target_distance=1e6)},
         "vicreg": {"invariance_weight": 1, "variance_weight": 1, "covariance_weight": 0.04},

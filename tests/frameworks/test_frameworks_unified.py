@@ -154,14 +154,16 @@ def test_draws_are_replayed_and_shared_or_not():
     assert len(made.draw(B, IDS, generator()).keys[0].unique(dim=0)) == 6
 
 
-def test_a_bank_averages_what_a_row_gave():
-    made, z = memory(), tensor(M, B, D, seed=2)
+@pytest.mark.parametrize("momentum", [0.5, 0.8, 1.0])
+def test_a_bank_averages_what_a_row_gave(momentum):
+    made, z = memory(momentum=momentum), tensor(M, B, D, seed=2)
     before = made.keys.clone()
     assert torch.equal(made.draw(B, IDS).positives[2, 0], before[2, 5])
     made.write(z, IDS)
     for m, i in itertools.product(range(M), range(B)):
         row = IDS[m, i]
-        torch.testing.assert_close(made.keys[m, row], length_one(0.5 * before[m, row] + 0.5 * length_one(z[m, i])))
+        mixed = momentum * before[m, row] + (1 - momentum) * length_one(z[m, i])
+        torch.testing.assert_close(made.keys[m, row], length_one(mixed))
     assert torch.equal(made.keys[0, 5:], before[0, 5:]) and torch.equal(made.keys[2, 0], before[2, 0])
 
 

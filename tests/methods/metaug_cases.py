@@ -5,7 +5,7 @@ import datetime
 import torch
 
 from viewsmith.core import Batch, Optimizer
-from viewsmith.frameworks import DINO, FeatureContrast, FeatureMemory, MoCo, SimCLR, SimSiam, Unified
+from viewsmith.frameworks import DINO, NNCLR, FeatureContrast, FeatureMemory, MoCo, SimCLR, SimSiam, Unified
 from viewsmith.losses.oucl import Logits
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, SmallCNN, ViewEncoders, ViewHeads
@@ -54,6 +54,7 @@ def build(
             "simclr": lambda: SimCLR(encoder(norm), head),
             "moco": lambda: MoCo(encoder(norm), head, queue=16, momentum=0.5),
             "simsiam": lambda: SimSiam(encoder(norm), head, MLP(Z, [5, Z], activation="gelu")),
+            "nnclr": lambda: NNCLR(encoder(norm), head, MLP(Z, [5, Z], activation="gelu"), queue=16),
             "dino": lambda: DINO(encoder(norm), head, prototypes=5, momentum=0.5),
         }[name]()
     with_features = options.get("meta") != "none"
@@ -91,7 +92,7 @@ def gradients(module):
 
 # ---- several processes
 
-SHARED = ("oucl", "per-view", "simclr", "moco")
+SHARED = ("oucl", "per-view", "simclr", "moco", "nnclr")
 
 
 def two_steps(name, world=1, rank=0):

@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from viewsmith.core import Batch, Optimizer
-from viewsmith.frameworks import SimCLR
+from viewsmith.frameworks import BYOL, SimCLR
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods import ContrastiveMethod, GenViewMethod
 from viewsmith.networks import MLP
 from viewsmith.networks.feature_maps import FrozenMaps
+from viewsmith.networks.momentum import cosine_momentum
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import GaussianNoise, Identity, ViewPair
@@ -88,6 +89,30 @@ def test_the_phases_and_their_epochs(options, phases):
     assert [(phase.name, phase.epochs) for phase in found] == phases
     spans = [phase.updates[0].optimizer.span for phase in found if phase.name != "generator"]
     assert spans[0][0] == 0 and spans[-1][1] == 1 and all(a[1] == b[0] for a, b in itertools.pairwise(spans))
+
+
+def test_schedules_of_the_framework_run_once_over_all_phases():
+    """The momentum of a copy does not start again with the second phase of the encoder."""
+    method = genview()
+    encoder = method.framework.encoder
+    method.framework = BYOL(encoder, MLP(M, [3]), MLP(3, [4, 3]), momentum=0.6)
+    seen, momenta, forward = [], [], method.framework.forward
+
+    def watched(pair, progress):
+        before = method.framework.head_copy[0].weight.clone()
+        losses = forward(pair, progress)
+        moved, way = method.framework.head_copy[0].weight - before, method.framework.head[0].weight.detach() - before
+        seen.append(progress)
+        if way.abs().max() > 1e-6:  # not in the first step, where both are equal
+            momenta.append(1 - float((moved * way).sum() / way.square().sum()))
+        return losses
+
+    method.framework.forward = watched
+    Trainer(method, seed=0, batch_size=10).fit(X[:20])
+    steps = 4 * 2  # of the encoder, in two phases
+    assert seen == pytest.approx([step / steps for step in range(steps)])
+    expected = [cosine_momentum(0.6, step / steps) for step in range(1, steps)]
+    assert momenta == pytest.approx(expected, abs=1e-3)
 
 
 def test_each_phase_moves_its_own_network():

@@ -74,6 +74,7 @@ CASES = [
     ("simclr", {}),
     ("moco", {}),
     ("simsiam", {}),
+    ("nnclr", {}),
     ("dino", {}),
 ]
 
@@ -136,7 +137,7 @@ def test_the_meta_gradient_is_that_of_differences():
     assert (values[0] - values[1]) / 2e-5 == pytest.approx(float(expected[name][2, 1]), rel=1e-5, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["oucl", "simclr", "moco"])
+@pytest.mark.parametrize("name", ["oucl", "simclr", "moco", "nnclr"])
 def test_each_update_moves_its_own(name):
     method = build(name)
     updates = method.phases()[0].updates

@@ -43,20 +43,39 @@ class Batch:
     progress: float = 0.0
 
 
+#: Parts of a framework that training recipes treat apart: a predictor may keep its learning rate, a last layer (the
+#: prototypes) may be frozen at first. A module names its own in ``training_roles``.
+Role = Literal["predictor", "last layer"]
+
 #: What an update calls with each batch: returns the pair losses, (B,), and scalar tensors to log, by name.
 Step = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """Optimizer and learning-rate schedule of one update.
+    """Optimizer, schedules and parameter groups of one update.
 
     The rate rises linearly during `warmup` (a fraction of the steps) and then follows half a cosine down to
     ``final * learning_rate``; ``schedule="constant"`` keeps it after the warm-up. `span` is the part of that curve
     that the phase covers: two phases with the spans (0, 0.5) and (0.5, 1) follow one curve together.
+
+    Attributes
+    ----------
+    final_weight_decay : float or None
+        The weight decay goes there from `weight_decay` by half a cosine over the whole curve (DINO: Caron et al. 2021,
+        section 3.2); None: it is constant.
+    exclude_norm_and_bias : bool
+        Parameters of one dimension, which are biases and the weights of normalization layers, have no weight decay,
+        and with "lars" the plain learning rate (SimCLR, BYOL, Barlow Twins, DINO).
+    trust_coefficient : float
+        eta of "lars".
+    constant_predictor_rate : bool
+        The predictor's rate is `learning_rate` at every step (SimSiam: Chen and He 2021, section 4.2).
+    freeze_last_layer : float
+        Fraction of the curve at whose start the last layer does not move (DINO, SwAV).
     """
 
-    name: Literal["adamw", "adam", "sgd"] = "adamw"
+    name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
     momentum: float = 0.9
@@ -65,6 +84,20 @@ class Optimizer:
     final: float = 0.0
     clip: float | None = None
     span: tuple[float, float] = (0.0, 1.0)
+    final_weight_decay: float | None = None
+    exclude_norm_and_bias: bool = False
+    trust_coefficient: float = 1e-3
+    constant_predictor_rate: bool = False
+    freeze_last_layer: float = 0.0
+
+    @property
+    def roles(self) -> list[Role]:
+        """Parts that are treated apart."""
+        asked: dict[Role, bool | float] = {
+            "predictor": self.constant_predictor_rate,
+            "last layer": self.freeze_last_layer,
+        }
+        return [role for role, wanted in asked.items() if wanted]
 
 
 @dataclass(frozen=True)
@@ -112,6 +145,15 @@ class Update:
         """Parameters that the update moves, each once, in the order of `trains`."""
         found = [p for part in self.trains for p in ([part] if isinstance(part, nn.Parameter) else part.parameters())]
         return [p for p in dict.fromkeys(found) if p.requires_grad]
+
+    def parameters_of(self, role: Role) -> list[nn.Parameter]:
+        """Parameters of what the modules of `trains` name for a role in their ``training_roles``."""
+        found: list[nn.Parameter] = []
+        for module in [m for part in self.trains if isinstance(part, nn.Module) for m in part.modules()]:
+            roles: Any = getattr(module, "training_roles", {})
+            if role in roles:
+                found += module.get_submodule(roles[role]).parameters()
+        return found
 
 
 @dataclass(frozen=True)

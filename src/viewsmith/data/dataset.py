@@ -87,7 +87,18 @@ class Dataset:
         return self.x if transductive else self.x_train
 
     def fit_labels(self, transductive: bool) -> np.ndarray | None:
-        """Labels of `fit_rows`, for the only setting of `fit` that uses labels; None if they are not known."""
+        """Labels of `fit_rows`, for the settings of `fit` that use labels; None if they are not known.
+
+        Raises
+        ------
+        InputError
+            They would be those of test rows, too.
+        """
+        if transductive and self.test_index is not None and self.y is not None:
+            raise InputError(
+                "fit would read the labels of the test rows, because it reads labels with these settings and trains on "
+                "all rows (--transductive): leave --transductive out"
+            )
         return self.y if transductive else self.y_train
 
 

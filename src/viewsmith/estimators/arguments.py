@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -12,10 +13,12 @@ from torch import nn
 
 import viewsmith.frameworks
 import viewsmith.views  # noqa: F401, they register what the documentation names
-from viewsmith.core.registry import registered
+from viewsmith.core.method import Role
+from viewsmith.core.registry import Entry, get, registered
 from viewsmith.domains import domain_of
 
 Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
 BatchSize = Annotated[int, Field(ge=2)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -110,11 +113,26 @@ SHARED_DOC = """\
         "auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU).
     batch_size : int
         Rows in a training step, at least 2: the other rows of a batch are the negatives.
-    optimizer : {"adamw", "adam", "sgd"}
+    optimizer : {"adamw", "adam", "sgd", "lars"}
+        lars scales the learning rate of each layer, for large batches.
     learning_rate : float or "auto"
+        "auto": 0.003; with lars 0.3 for every 256 rows of a batch.
     weight_decay, warmup : float
         `warmup` is the fraction of the steps in which the learning rate increases.
+    final_weight_decay : float or None
+        The weight decay follows half a cosine from `weight_decay` to this value (DINO); None: it is constant.
+    exclude_norm_and_bias : bool or "auto"
+        No weight decay for biases and the weights of normalization layers and, with lars, no scaling of their learning
+        rate. "auto": only with lars.
+    trust_coefficient : float or "auto"
+        Of lars. "auto": 0.001.
     schedule : {"cosine", "constant"}
+    constant_predictor_rate : bool
+        The predictor keeps its learning rate, whatever the schedule, as published with SimSiam ({predictors}).
+    freeze_first_layers : int
+        So many first layers of the encoder keep their initial weights (MoCo v3 with transformers: 1).
+    freeze_last_layer : float
+        Fraction of the steps at whose start the prototypes do not move ({prototypes}).
     gradient_clip : float or None
         Largest norm of the gradient; None: no clipping.
     precision : {"32", "bf16"}
@@ -155,6 +173,16 @@ def with_shared(doc: str) -> str:
     return doc
 
 
+def with_role(role: Role) -> list[str]:
+    """Names of the frameworks, of those registered so far, that have such a part (`Framework.training_roles`)."""
+    return [name for name in registered("framework") if role in roles_of(get("framework", name))]
+
+
+def roles_of(entry: Entry | None) -> Mapping[Role, str]:
+    """The parts of a registered framework that training recipes treat apart."""
+    return getattr(entry.build, "training_roles", {}) if entry else {}
+
+
 def _filled(doc: str) -> str:
     """Fill in the names of the registered parts."""
     domains = [domain_of(name) for name in registered("domain")]
@@ -166,6 +194,8 @@ def _filled(doc: str) -> str:
         ),
         "default views": ", ".join(f"{d.default_views} ({d.name})" for d in domains),
         "encoders": ". ".join(f"{d.name.capitalize()}: {', '.join(registered('encoder', d.name))}" for d in domains),
+        "predictors": ", ".join(with_role("predictor")),
+        "prototypes": ", ".join(with_role("last layer")),
         "default encoders": ", ".join(f"{d.default_encoder} ({d.name})" for d in domains),
     }
     for name, text in lists.items():
@@ -219,11 +249,17 @@ class Arguments:
     impute: Literal["none", "median"] = "none"
     epochs: Count | Auto = "auto"
     batch_size: BatchSize = 256
-    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    optimizer: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
     learning_rate: Positive | Auto = "auto"
     weight_decay: Rate = 0.0
+    final_weight_decay: Rate | None = None
+    exclude_norm_and_bias: bool | Auto = "auto"
+    trust_coefficient: Positive | Auto = "auto"
     warmup: Fraction = 0.0
     schedule: Literal["cosine", "constant"] = "cosine"
+    constant_predictor_rate: bool = False
+    freeze_first_layers: Natural = 0
+    freeze_last_layer: Fraction = 0.0
     gradient_clip: Positive | None = None
     precision: Literal["32", "bf16"] = "32"
     device: str = "auto"

@@ -26,6 +26,7 @@ from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
 from viewsmith.estimators.arguments import Arguments, with_shared
+from viewsmith.estimators.build.labels import framework_labels, framework_reads_labels
 from viewsmith.estimators.build.model import build_fresh
 from viewsmith.estimators.build.options import check_options
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
@@ -67,8 +68,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         raise NotImplementedError
 
     def reads_labels(self) -> bool:
-        """Whether fit needs labels: only in one ablation of DiffAug."""
-        return False
+        """Whether fit needs labels: with a framework that reads them (supcon), and in one ablation of DiffAug."""
+        return framework_reads_labels(self.framework)
 
     def _adapt(self, options: Any, domain: Domain, row_shape: tuple[int, ...]) -> Any:
         """Adapt the arguments to the domain and the shape of a sample, before rows are scaled."""
@@ -101,7 +102,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resume: bool = False,
         context: dict[str, Any] | None = None,
     ) -> Self:
-        """Learn representations of the rows of `X` without labels.
+        """Learn representations of the rows of `X`; labels are used only if a setting asks for them.
 
         Parameters
         ----------
@@ -110,7 +111,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             need ``impute="median"``). Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: strings, or ASCII letters as
             uint8 (n, L), with 0 after the end of shorter sequences.
         y : array-like, optional
-            Ignored, except by DiffAug with ``condition="labels"``.
+            Ignored, except with the framework supcon and by DiffAug with ``condition="labels"``.
         run : path, optional
             Folder in which the run is saved: configuration, metrics, checkpoints during training, weights, summary.
         resume : bool
@@ -155,7 +156,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resumes = distributed.broadcast_flag(resumes, device)
         if folder and first and not folder.initial.exists():
             folder.write_initial(self.initial_)
-        outcome = train(self.name, self.method_, data, options, folder, resume=resumes, split=context.get("split"))
+        outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, split=context.get("split"))
         self.status_, self.metrics_ = outcome.status, outcome.metrics
         self.warnings_, self.summary_ = outcome.warnings, outcome.summary
         self._to_device()
@@ -341,7 +342,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         named = hasattr(self, "feature_names_in_")
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
         resolved = dataclasses.replace(resolved, named=named, feature_names=names)
-        return Plan(options, self._with_strength(options, resolved, data), inputs, fresh=True)
+        labels = framework_labels(options.framework, data.labels, len(data.rows))
+        return Plan(options, self._with_strength(options, resolved, data), inputs, fresh=True, labels=labels)
 
     def _with_strength(self, options: Any, resolved: Resolved, data: TrainingData) -> Resolved:
         """`resolved` with the noise strengths; if the strength is "auto" and used, it is chosen without labels."""

@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-import torch
 from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -19,7 +17,7 @@ from viewsmith.core.method import Method
 from viewsmith.core.registry import register
 from viewsmith.data import Dataset
 from viewsmith.estimators import presets
-from viewsmith.estimators.arguments import Auto, Count, Fraction, Positive, Rate, Widths
+from viewsmith.estimators.arguments import Auto, Count, Fraction, Natural, Positive, Rate, Widths
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.diffusion import (
     GeneratorSettings,
@@ -27,6 +25,7 @@ from viewsmith.estimators.build.diffusion import (
     make_generator_optimizer,
     resolve_generator,
 )
+from viewsmith.estimators.build.labels import find_classes
 from viewsmith.estimators.build.model import domain_in, make_encoder, make_head, make_optimizer, make_views, with_noise
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures, figure_rows
@@ -38,7 +37,6 @@ from viewsmith.views.generated.diffusion_views import GeneratedViews
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Strength = Annotated[float, Field(gt=0, le=1)]
-Natural = Annotated[int, Field(ge=0)]
 
 
 #: Settings for which "auto" takes the value of the domain.
@@ -243,7 +241,9 @@ class DiffAug(ViewsmithEstimator):
         lengths = parse_phases(options.phases)
         if re.search(r"\d", options.phases):
             shared, options = _with_epochs(options, shared, lengths)
-        labels = find_classes(data.labels, len(data.rows)) if options.reads_labels() else None
+        labels = None
+        if options.reads_labels():
+            labels = find_classes(data.labels, len(data.rows), "condition is 'labels'", "'representation'")
         found = resolve_generator(options, data.domain, shared["epochs"], FROM_DOMAIN)
         n_classes = 0 if labels is None else int(labels.max()) + 1
         return DiffAugResolved(**shared, **found, n_classes=n_classes), DiffAugInputs(labels)
@@ -293,30 +293,14 @@ def _check(options: DiffAug, data: TrainingData) -> None:
 def _with_epochs(
     options: DiffAug, shared: dict[str, Any], phases: list[tuple[str, int]]
 ) -> tuple[dict[str, Any], DiffAug]:
-    """Epochs as they are written with the phases, where they are not given; those of the generator in proportion."""
+    """Fill in epochs that are "auto" with those written in the phases; those of the generator in proportion."""
     encoder, generator = (sum(n for letter, n in phases if (letter == "B") == b) for b in (False, True))
     if options.epochs == "auto":
         shared = shared | {"epochs": encoder}
     if options.generator_epochs == "auto" and generator:
-        own = max(1, round(generator * shared["epochs"] / encoder))
-        options = dataclasses.replace(options, generator_epochs=own)
+        epochs = max(1, round(generator * shared["epochs"] / encoder))
+        options = dataclasses.replace(options, generator_epochs=epochs)
     return shared, options
-
-
-def find_classes(y: Any, n_rows: int) -> Tensor:
-    """Labels as class numbers 0, 1, ..., int64 (n,).
-
-    Raises
-    ------
-    InputError
-        There are no labels, or not one for each row.
-    """
-    if y is None:
-        raise InputError("condition is 'labels', but no labels were given: call fit(X, y), or set another condition")
-    values = np.asarray(y)
-    if values.shape != (n_rows,):
-        raise InputError(f"the labels have shape {values.shape}, expected one for each of the {n_rows} rows")
-    return torch.from_numpy(np.unique(values.astype(str), return_inverse=True)[1].astype(np.int64))
 
 
 def make_soft(plan: Plan[DiffAug, DiffAugResolved], encoder: nn.Module) -> SoftContrastive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -12,15 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
-from torch import nn
+from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
-from viewsmith.estimators.arguments import Arguments
-from viewsmith.estimators.build.plan import TrainingData
+from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.training.callbacks import Callback, Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
@@ -57,14 +57,17 @@ def train(
     name: str,
     method: Method,
     data: TrainingData,
-    options: Arguments,
+    plan: Plan[Any, Any],
     folder: RunFolder | None,
     *,
     resume: bool,
     split: dict[str, Any] | None,
 ) -> Outcome:
     """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one."""
-    began = datetime.now(UTC)
+    began, options = datetime.now(UTC), plan.options
+    labels = {} if plan.labels is None else {"labels": _labels_read(options.framework, plan.labels)}
+    if labels and options.verbose and distributed.rank() == 0:
+        print(labels["labels"], file=sys.stderr)
     history = History(folder.metrics if folder else None)
     callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history)]
     if options.verbose:
@@ -107,11 +110,18 @@ def train(
         "seconds": {"training": round(trainer.age, 3), "this session": round(time.perf_counter() - started, 3)},
         "device": str(data.device),
         "processes": distributed.world_size(),
+        **labels,
         "warnings": all_warnings,
         **environment(),
         **({} if split is None else {"split": split}),
     }
     return Outcome(status, history.rows, all_warnings, summary)
+
+
+def _labels_read(framework: Any, labels: Tensor) -> str:
+    """What is said where labels are read."""
+    name = framework if isinstance(framework, str) else type(framework).__name__
+    return f"the framework {name} reads the labels of {len(labels)} rows ({int(labels.max()) + 1} classes)"
 
 
 def find_seed(random_state: Any) -> int:

@@ -8,9 +8,11 @@ from viewsmith.frameworks.lejepa import LeJEPA
 from viewsmith.frameworks.memory import FeatureMemory
 from viewsmith.frameworks.moco import MoCo
 from viewsmith.frameworks.moco_v3 import MoCoV3
+from viewsmith.frameworks.nnclr import NNCLR
 from viewsmith.frameworks.simclr import SimCLR
 from viewsmith.frameworks.simsiam import SimSiam
 from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
+from viewsmith.frameworks.sup_con import SupCon
 from viewsmith.frameworks.swav import SwAV
 from viewsmith.frameworks.unified import FeatureContrast, Unified
 from viewsmith.frameworks.vicreg import VICReg
@@ -18,6 +20,7 @@ from viewsmith.frameworks.vicreg import VICReg
 __all__ = [
     "BYOL",
     "DINO",
+    "NNCLR",
     "BarlowTwins",
     "DataFacts",
     "FeatureContrast",
@@ -32,6 +35,7 @@ __all__ = [
     "SimSiam",
     "SoftContrastive",
     "SoftLoss",
+    "SupCon",
     "SwAV",
     "Unified",
     "VICReg",

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.method import Role
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.base import Pair
 
@@ -100,6 +101,11 @@ class Framework(nn.Module):
 
     encoder: nn.Module
     head: nn.Module
+    #: The submodules that training recipes treat apart, by role: ``{"predictor": "predictor"}`` where its rate may be
+    #: kept constant, ``{"last layer": "prototypes"}`` where it may be frozen at first.
+    training_roles: ClassVar[Mapping[Role, str]] = {}
+    #: Whether it needs labels, which ``fit(X, y)`` then hands to `read_labels`; no other framework gets any.
+    reads_labels: ClassVar[bool] = False
 
     def __init__(self, encoder: nn.Module | None = None, head: nn.Module | None = None) -> None:
         super().__init__()
@@ -118,6 +124,21 @@ class Framework(nn.Module):
         progress : float
             Fraction of the training that is done, 0 to 1.
         """
+        raise NotImplementedError
+
+    @property
+    def output_networks(self) -> tuple[nn.Module, nn.Module]:
+        """Encoder and head whose outputs are the model's, for `transform`, evaluation and export."""
+        return self.encoder, self.head
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        """Representations of scaled samples, (B, n_components), or their projections."""
+        encoder, head = self.output_networks
+        h: Tensor = encoder(x)
+        return h if output == "representation" else head(h)
+
+    def read_labels(self, labels: Tensor) -> None:
+        """Take the class of each training row, int64 (n,), numbered from 0; called where `reads_labels`."""
         raise NotImplementedError
 
     @property

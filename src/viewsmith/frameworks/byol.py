@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import check_momentum, predictions_and_targets
@@ -45,6 +49,9 @@ class BYOL(Framework):
         Projections to predictions (B, d).
     momentum : float
         Of the copies at the start; it rises to 1 by half a cosine over the training.
+    separate_batch_norm : bool
+        The first and the second views pass the networks one after another, each with its own BatchNorm statistics, as
+        in the authors' program; otherwise together.
 
     Attributes
     ----------
@@ -57,12 +64,22 @@ class BYOL(Framework):
         A setting is out of range.
     """
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, *, momentum: float = 0.996) -> None:
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        predictor: nn.Module,
+        *,
+        momentum: float = 0.996,
+        separate_batch_norm: bool = False,
+    ) -> None:
         super().__init__()
         check_momentum("momentum", momentum)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-        self.momentum = momentum
+        self.momentum, self.separate_batch_norm = momentum, separate_batch_norm
 
     @classmethod
     def build(
@@ -70,13 +87,15 @@ class BYOL(Framework):
         context: FrameworkContext,
         *,
         momentum: float = 0.996,
+        separate_batch_norm: bool = False,
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
     ) -> BYOL:
         """BYOL with its head and predictor."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
-        return cls(context.encoder, context.wrap(head), predicts, momentum=momentum)
+        own: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
+        return cls(context.encoder, context.wrap(head), predicts, **own)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions).

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries
-from viewsmith.losses.nt_xent import unit
+from viewsmith.frameworks.base import DataFacts
+from viewsmith.losses.nt_xent import nt_xent, unit
 from viewsmith.networks.momentum import cosine_momentum, update_copy
 from viewsmith.views.pair import Pair
 
@@ -90,7 +92,8 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
     Parameters
     ----------
     framework : nn.Module
-        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy`` and ``momentum``.
+        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy``, ``momentum`` and
+        ``separate_batch_norm`` (`in_views`).
     name : str
         Its name, in messages.
     pair : Pair
@@ -104,13 +107,86 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
     """
     check_no_local_views(pair, name)
     move_copies(framework, cosine_momentum(framework.momentum, progress))
-    # One forward for both views: they share their BatchNorm statistics.
-    views = torch.cat([pair.first, pair.second])
-    p = full_precision(framework.predictor(framework.head(framework.encoder(views))))
+    views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
+    p = in_views(lambda x: framework.predictor(framework.head(framework.encoder(x))), views, separate)
     with torch.no_grad():
-        z = full_precision(framework.head_copy(framework.encoder_copy(views)))
+        z = in_views(lambda x: framework.head_copy(framework.encoder_copy(x)), views, separate)
+    p, z = full_precision(p), full_precision(z)
     check_predictor(p, z)
     return p, z
+
+
+def in_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool) -> Tensor:
+    """A network's output for the first and the second views, (2 B, ...) each.
+
+    In one forward pass, in which they share their BatchNorm statistics, or `separate`: one after the other.
+    """
+    return torch.cat([network(part) for part in views.chunk(2)]) if separate else network(views)
+
+
+def two_way_info_nce(
+    anchors: Tensor, candidates: Tensor, ids: tuple[Tensor, Tensor] | None, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """InfoNCE, (B,), of the first views' anchors with the second views' candidates, and the other way round.
+
+    Parameters
+    ----------
+    anchors, candidates : Tensor, shape (2 B, d)
+        Of the first views, then of the second. Candidates come from all processes, with gradient.
+    ids : pair of int64 Tensor, each (B,), or None
+        Rows that the views show: candidates that show one of the anchor's are no negatives.
+    temperature : float
+    """
+    a, c = anchors.chunk(2), candidates.chunk(2)
+    everywhere = gather(c[0]), gather(c[1])
+    all_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
+
+    def direction(side: int) -> Tensor:
+        return nt_xent(
+            a[side],
+            c[1 - side],
+            temperature=temperature,
+            negatives="cross",
+            ids=None if ids is None else (ids[side], ids[1 - side]),
+            gathered=(everywhere[side], everywhere[1 - side]),
+            gathered_ids=None if all_ids is None else (all_ids[side], all_ids[1 - side]),
+            offset=local_rows(len(a[0])).start,
+        )
+
+    return direction(0), direction(1)
+
+
+def resolve_queue(options: dict[str, Any], facts: DataFacts, largest: int) -> dict[str, Any]:
+    """Options with a queue of half of the rows, at most `largest`, at least a batch, in place of "auto".
+
+    Raises
+    ------
+    InputError
+        The queue is smaller than a batch.
+    """
+    size, batch = options.get("queue_size", "auto"), min(facts.batch_size, facts.n_rows)
+    if size == "auto":
+        size = min(largest, max(facts.batch_size, facts.n_rows // 2))
+    if size < batch:
+        raise InputError(
+            f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
+        )
+    return options | {"queue_size": size}
+
+
+def replace_oldest(pointer: Tensor, count: int, length: int) -> Tensor:
+    """Places in a ring of `length` features for `count` new ones; `pointer`, where the oldest lies, moves on.
+
+    Raises
+    ------
+    InputError
+        There are more than places.
+    """
+    if count > length:
+        raise InputError(f"the queue has {length} keys and the batch {count}: expected a queue of a batch or more")
+    places = (pointer + torch.arange(count, device=pointer.device)) % length
+    pointer.add_(count).remainder_(length)
+    return places
 
 
 def full_precision(z: Tensor) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
 from viewsmith.frameworks.common import (
@@ -63,6 +65,8 @@ class DINO(Framework):
     momentum : float
         Of the copies at the start; it rises to 1 by half a cosine over the training.
     center_momentum : float
+    teacher_output : bool
+        What users get is the teacher's representation (`output_networks`), as published, instead of the student's.
     width : int, optional
         d; by default ``head.n_components``.
 
@@ -81,6 +85,7 @@ class DINO(Framework):
     """
 
     center: Tensor
+    training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class DINO(Framework):
         warmup: float = 0.1,
         momentum: float = 0.996,
         center_momentum: float = 0.9,
+        teacher_output: bool = False,
         width: int | None = None,
     ) -> None:
         super().__init__()
@@ -110,7 +116,7 @@ class DINO(Framework):
         self.prototypes_copy = momentum_copy(self.prototypes)
         self.temperature, self.momentum, self.center_momentum = temperature, momentum, center_momentum
         self.teacher_temperature, self.first_teacher_temperature = teacher_temperature, first_teacher_temperature
-        self.warmup = warmup
+        self.warmup, self.teacher_output = warmup, teacher_output
         self.register_buffer("center", torch.zeros(prototypes))
 
     @classmethod
@@ -121,13 +127,21 @@ class DINO(Framework):
         prototypes: int | None = None,
         temperature: float = 0.1,
         momentum: float = 0.996,
+        head_norm: Literal["none", "batch"] = "none",
+        teacher_output: bool = False,
         projector_dims: tuple[int, ...] | None = None,
     ) -> DINO:
         """DINO with its head and, unless given, as many prototypes as suit the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 256))
-        head = context.wrap(projector(context.n_components, **dims, norm="none"))
+        head = context.wrap(projector(context.n_components, **dims, norm=head_norm))
         count = prototypes or (65_536 if context.published else 1024)
-        return cls(context.encoder, head, prototypes=count, temperature=temperature, momentum=momentum)
+        own: dict[str, Any] = {"momentum": momentum, "teacher_output": teacher_output}
+        return cls(context.encoder, head, prototypes=count, temperature=temperature, **own)
+
+    @property
+    def output_networks(self) -> tuple[nn.Module, nn.Module]:
+        """The teacher's encoder and head where asked for, else the student's."""
+        return (self.encoder_copy, self.head_copy) if self.teacher_output else (self.encoder, self.head)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over the teacher's view and every other view of the student.

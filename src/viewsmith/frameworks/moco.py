@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
@@ -19,6 +18,8 @@ from viewsmith.frameworks.common import (
     full_precision,
     head_width,
     move_copies,
+    replace_oldest,
+    resolve_queue,
 )
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.mlp import MLP
@@ -123,14 +124,7 @@ class MoCo(Framework):
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
         """A queue of half of the rows, at most 65,536, at least a batch."""
-        size, batch = options.get("queue_size", "auto"), min(facts.batch_size, facts.n_rows)
-        if size == "auto":
-            size = min(65_536, max(facts.batch_size, facts.n_rows // 2))
-        if size < batch:
-            raise InputError(
-                f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
-            )
-        return options | {"queue_size": size}
+        return resolve_queue(options, facts, 65_536)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses of the first views, shape (B,); `progress` changes nothing.
@@ -164,12 +158,6 @@ class MoCo(Framework):
     def _enqueue(self, keys: Tensor, pair: Pair) -> None:
         ids = self.key_ids.new_full((len(keys),), -1) if pair.ids is None else pair.ids[1]
         keys, ids = gather(keys), gather(ids)
-        length = len(self.keys)
-        if len(keys) > length:
-            raise InputError(
-                f"the queue has {length} keys and the batch {len(keys)}: expected a queue of a batch or more"
-            )
-        places = (self.pointer + torch.arange(len(keys), device=keys.device)) % length
+        places = replace_oldest(self.pointer, len(keys), len(self.keys))
         self.keys[places] = keys.to(self.keys.dtype)
         self.key_ids[places] = ids
-        self.pointer.add_(len(keys)).remainder_(length)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.distributed import gather, local_rows
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets
-from viewsmith.losses.nt_xent import nt_xent
+from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets, two_way_info_nce
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.momentum import momentum_copy
 from viewsmith.views.pair import Pair
@@ -20,9 +22,9 @@ def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:
     return MLP(n_components, [hidden, out], norm="batch", last="normed")
 
 
-def predictor(width: int = 256, hidden: int = 4096) -> MLP:
-    """MoCo v3's predictor for ResNets: BatchNorm in the hidden layer, a bare last layer."""
-    return MLP(width, [hidden, width], norm="batch")
+def predictor(width: int = 256, hidden: int = 4096, *, bias: bool = False) -> MLP:
+    """MoCo v3's predictor for ResNets: BatchNorm in the hidden layer, a bare last layer; no bias (the program)."""
+    return MLP(width, [hidden, width], norm="batch", bias=bias)
 
 
 @register(
@@ -48,6 +50,9 @@ class MoCoV3(Framework):
         tau; the paper uses 1 for ResNets, 0.2 for vision transformers.
     momentum : float
         Of the copies at the start; it rises to 1 by half a cosine over the training.
+    separate_batch_norm : bool
+        The first and the second views pass the networks one after another, each with its own BatchNorm statistics, as
+        in the authors' program; otherwise together.
 
     Attributes
     ----------
@@ -59,6 +64,8 @@ class MoCoV3(Framework):
         A setting is out of range.
     """
 
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
+
     def __init__(
         self,
         encoder: nn.Module,
@@ -67,6 +74,7 @@ class MoCoV3(Framework):
         *,
         temperature: float = 1.0,
         momentum: float = 0.99,
+        separate_batch_norm: bool = False,
     ) -> None:
         super().__init__()
         check_temperature("temperature", temperature)
@@ -74,6 +82,7 @@ class MoCoV3(Framework):
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum
+        self.separate_batch_norm = separate_batch_norm
 
     @classmethod
     def build(
@@ -82,13 +91,16 @@ class MoCoV3(Framework):
         *,
         temperature: float = 1.0,
         momentum: float = 0.99,
+        separate_batch_norm: bool = False,
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
     ) -> MoCoV3:
-        """MoCo v3 with its head and predictor."""
+        """MoCo v3 with its head and predictor, whose last layer has a bias where it is not of the published size."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
-        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
-        return cls(context.encoder, context.wrap(head), predicts, temperature=temperature, momentum=momentum)
+        dims = context.dims("predictor_dims", predictor_dims, (512,))
+        predicts = predictor(head.n_components, **dims, bias=not context.published)
+        own: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
+        return cls(context.encoder, context.wrap(head), predicts, temperature=temperature, **own)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).
@@ -107,22 +119,6 @@ class MoCoV3(Framework):
             The pair has local views, or the predictor's width is not the head's.
         """
         queries, keys = predictions_and_targets(self, "moco-v3", pair, progress)
-        q, k = queries.chunk(2), keys.chunk(2)
-        everywhere = gather(k[0]), gather(k[1])
-        ids = pair.ids
-        all_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
         with torch.autocast(queries.device.type, enabled=False):
-            directions = [
-                nt_xent(
-                    q[side],
-                    k[1 - side],
-                    temperature=self.temperature,
-                    negatives="cross",
-                    ids=None if ids is None else (ids[side], ids[1 - side]),
-                    gathered=(everywhere[side], everywhere[1 - side]),
-                    gathered_ids=None if all_ids is None else (all_ids[side], all_ids[1 - side]),
-                    offset=local_rows(len(q[0])).start,
-                )
-                for side in (0, 1)
-            ]
+            directions = two_way_info_nce(queries, keys, pair.ids, self.temperature)
             return self.temperature * (directions[0] + directions[1])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_no_local_views, check_predictor, full_precision
+from viewsmith.frameworks.common import check_no_local_views, check_predictor, full_precision, in_views
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -40,24 +44,33 @@ class SimSiam(Framework):
         Representations to projections z (B, d).
     predictor : nn.Module
         Projections to predictions (B, d); the paper keeps its learning rate constant.
+    separate_batch_norm : bool
+        The first and the second views pass the networks one after another, each with its own BatchNorm statistics, as
+        in the authors' program; otherwise together.
     """
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module) -> None:
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
+
+    def __init__(
+        self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, *, separate_batch_norm: bool = False
+    ) -> None:
         super().__init__()
         self.encoder, self.head, self.predictor = encoder, head, predictor
+        self.separate_batch_norm = separate_batch_norm
 
     @classmethod
     def build(
         cls,
         context: FrameworkContext,
         *,
+        separate_batch_norm: bool = False,
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
     ) -> SimSiam:
         """SimSiam with its head and predictor."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 512)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (128,)))
-        return cls(context.encoder, context.wrap(head), predicts)
+        return cls(context.encoder, context.wrap(head), predicts, separate_batch_norm=separate_batch_norm)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equation 4); `progress` changes nothing.
@@ -68,9 +81,9 @@ class SimSiam(Framework):
             The pair has local views, or the predictor's width is not the head's.
         """
         check_no_local_views(pair, "simsiam")
-        # One forward for both views: they share their BatchNorm statistics.
-        z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
-        p = full_precision(self.predictor(z))
+        views = torch.cat([pair.first, pair.second])
+        z = in_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
+        p = full_precision(in_views(self.predictor, z, self.separate_batch_norm))
         z = full_precision(z.detach())
         check_predictor(p, z)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar
+
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from viewsmith.core.distributed import gather
+from viewsmith.core.distributed import gather, rank, world_size
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check, check_temperature, head_width, prototype_scores, represent_views
+from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
+from viewsmith.frameworks.common import (
+    check,
+    check_temperature,
+    full_precision,
+    head_width,
+    prototype_scores,
+    replace_oldest,
+    represent_views,
+    resolve_queue,
+    updates_state,
+)
+from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -27,9 +43,11 @@ def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
     local_views=True,
 )
 class SwAV(Framework):
-    """Online clustering with equal clusters. Its only state is weights: the prototypes, length-1 vectors.
+    """Online clustering with equal clusters around the prototypes, length-1 vectors that are trained.
 
-    Takes multi-crop views: the two full views are assigned, all views predict.
+    Takes multi-crop views: the two full views are assigned, all views predict. With a queue, projections of earlier
+    steps are assigned with those of the batch, which makes the clusters of a small batch equal too; in a training
+    forward (train mode, gradients on) the projections of the full views, of all processes, replace its oldest last.
 
     Parameters
     ----------
@@ -45,6 +63,11 @@ class SwAV(Framework):
         Smoothness of the assignments; see `viewsmith.losses.swapped_prediction.sinkhorn`.
     iterations : int
         Of Sinkhorn's scaling.
+    queue : int
+        Earlier projections of each of the two full views that are kept, 0 or at least a batch of all processes
+        (published for batches of 256: 3,840).
+    queue_start : float
+        Fraction of the training after which it is filled; it is used as soon as it is full.
     width : int, optional
         d; by default ``head.n_components``.
 
@@ -52,12 +75,21 @@ class SwAV(Framework):
     ----------
     prototypes : nn.Linear
         d to K without bias; its rows are used at length 1 whatever their own.
+    keys : Tensor, shape (2, queue, d)
+        Earlier projections, of length 1.
+    pointer, filled : Tensor of int64, shape ()
+        Where the oldest lies, and how many there are.
 
     Raises
     ------
     InputError
         A setting is out of range, or `d` unknown.
     """
+
+    keys: Tensor
+    pointer: Tensor
+    filled: Tensor
+    training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
     def __init__(
         self,
@@ -68,6 +100,8 @@ class SwAV(Framework):
         temperature: float = 0.1,
         epsilon: float = 0.05,
         iterations: int = 3,
+        queue: int = 0,
+        queue_start: float = 0.075,
         width: int | None = None,
     ) -> None:
         super().__init__()
@@ -75,9 +109,17 @@ class SwAV(Framework):
         check_temperature("temperature", temperature)
         check_temperature("epsilon", epsilon)
         check(iterations >= 1, "iterations", iterations, "at least 1")
+        check(queue >= 0, "queue", queue, "0 or more")
+        check(0 <= queue_start <= 1, "queue_start", queue_start, "a fraction from 0 to 1")
         self.encoder, self.head = encoder, head
-        self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
+        d = head_width(head, width)
+        self.prototypes = nn.Linear(d, prototypes, bias=False)
         self.temperature, self.epsilon, self.iterations = temperature, epsilon, iterations
+        self.queue, self.queue_start = queue, queue_start
+        if queue:
+            self.register_buffer("keys", torch.zeros(2, queue, d))
+            self.register_buffer("pointer", torch.tensor(0))
+            self.register_buffer("filled", torch.tensor(0))
 
     @classmethod
     def build(
@@ -86,24 +128,70 @@ class SwAV(Framework):
         *,
         prototypes: int | None = None,
         temperature: float = 0.1,
+        queue_size: Annotated[int, Field(ge=0)] = 0,
+        queue_start: Annotated[float, Field(ge=0, le=1)] = 0.075,
         projector_dims: tuple[int, ...] | None = None,
     ) -> SwAV:
         """SwAV with its head and, unless given, as many prototypes as suit the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 128))
         head = context.wrap(projector(context.n_components, **dims))
         count = prototypes or (3000 if context.published else 300)
-        return cls(context.encoder, head, prototypes=count, temperature=temperature)
+        queue: dict[str, Any] = {"queue": queue_size, "queue_start": queue_start}
+        return cls(context.encoder, head, prototypes=count, temperature=temperature, **queue)
+
+    @classmethod
+    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+        """A queue, where there is one, of at least a batch."""
+        return resolve_queue(options, facts, 0) if options.get("queue_size") else options
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean over the assigned view and every other view; `progress` changes nothing.
+        """Losses, shape (B,): mean over the assigned view and every other view.
 
-        Assignments are balanced over the samples of all processes.
+        Assignments are balanced over the samples of all processes and the queue.
+
+        Parameters
+        ----------
+        pair : Pair
+        progress : float
+            Fraction of training done, 0 to 1.
+
+        Raises
+        ------
+        InputError
+            The batch of all processes is larger than the queue.
         """
+        batch, queued = len(pair.first), bool(self.queue) and progress >= self.queue_start
+        moves = queued and updates_state(self)
         z = self.head(represent_views(self.encoder, pair))
-        scores = prototype_scores(z, self.prototypes).unflatten(0, (-1, len(pair.first)))
+        scores = prototype_scores(z, self.prototypes).unflatten(0, (-1, batch))
+        with torch.autocast(scores.device.type, enabled=False), torch.no_grad():
+            assigned = scores[:2].detach()
+            targets = self._with_queue(assigned) if queued else self._assign(assigned, _log_total_everywhere)
+            if moves:
+                self._enqueue(unit(full_precision(z.detach())[: 2 * batch]).unflatten(0, (2, batch)))
         with torch.autocast(scores.device.type, enabled=False):
-            targets = sinkhorn(scores[:2].detach(), self.epsilon, self.iterations, total=_log_total_everywhere)
             return swapped_prediction(scores, targets, self.temperature)
+
+    def _assign(self, scores: Tensor, total: Callable[[Tensor], Tensor]) -> Tensor:
+        return sinkhorn(scores, self.epsilon, self.iterations, total=total)
+
+    def _with_queue(self, scores: Tensor) -> Tensor:
+        """Assignments of scores (2, B, K), balanced over the queue too if it is full."""
+        # Each process counts a part of the queue, which all of them hold.
+        past = self.keys[:, rank() :: world_size()]
+        found = prototype_scores(past.flatten(0, 1), self.prototypes).unflatten(0, past.shape[:2]).to(scores.dtype)
+        here = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
+        counted = torch.cat([here, (self.filled == self.queue).expand(past.shape[1])])[:, None]
+
+        def total(log_mass: Tensor) -> Tensor:
+            return _log_total_everywhere(log_mass.masked_fill(~counted, float("-inf")))
+
+        return self._assign(torch.cat([scores, found], dim=1), total)[:, : scores.shape[1]]
+
+    def _enqueue(self, z: Tensor) -> None:
+        new = gather(z.transpose(0, 1).contiguous()).transpose(0, 1)
+        self.keys[:, replace_oldest(self.pointer, new.shape[1], self.queue)] = new.to(self.keys.dtype)
+        self.filled.add_(new.shape[1]).clamp_max_(self.queue)
 
 
 def _log_total_everywhere(log_mass: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.losses.soft_contrastive import soft_contrastive
 from viewsmith.losses.soft_normalized import soft_normalized
+from viewsmith.losses.sup_con import sup_con
 from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 from viewsmith.losses.vicreg import vicreg
 
@@ -43,6 +44,7 @@ __all__ = [
     "sinkhorn",
     "soft_contrastive",
     "soft_normalized",
+    "sup_con",
     "swapped_prediction",
     "uniformity",
     "vicreg",

@@ -43,8 +43,7 @@ class ContrastiveMethod(Method):
         self.views.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        h: Tensor = self.framework.encoder(x)
-        return h if output == "representation" else self.framework.head(h)
+        return self.framework.represent(x, output)
 
     @property
     def needs_pool(self) -> bool:

@@ -216,8 +216,7 @@ class GenViewMethod(Method):
             self.generated.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        h: Tensor = self.framework.encoder(x)
-        return h if output == "representation" else self.framework.head(h)
+        return self.framework.represent(x, output)
 
     @property
     def generates(self) -> bool:

@@ -202,10 +202,10 @@ class MetAugMethod(Method):
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         """h of all views side by side, ``view-1`` and so on for one of them, or their projections."""
-        h: Tensor = self.framework.encoder(x)
         if output.startswith("view-"):
+            h = self.framework.represent(x)
             return h.chunk(self.n_views, dim=1)[int(output.removeprefix("view-")) - 1]
-        return h if output == "representation" else self.framework.head(h)
+        return self.framework.represent(x, output)
 
     @property
     def needs_pool(self) -> bool:

@@ -125,8 +125,7 @@ class PiNDAMethod(Method):
         self.views.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        h: Tensor = self.framework.encoder(x)
-        return h if output == "representation" else self.framework.head(h)
+        return self.framework.represent(x, output)
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.noise(x, index=index, generator=generator)

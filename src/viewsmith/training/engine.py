@@ -20,7 +20,7 @@ from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
-from viewsmith.training.optimizers import learning_rate, training_progress
+from viewsmith.training.optimizers import drop_frozen_gradients, set_rates, training_progress
 from viewsmith.training.updates import RunningUpdate, begin, check_result, frozen
 
 Status = Literal["finished", "interrupted", "time limit"]
@@ -203,9 +203,7 @@ class Trainer:
         return None
 
     def _update(self, run: RunningUpdate, batch: Batch) -> None:
-        rate = learning_rate(run.spec, batch.progress)
-        for group in run.optimizer.param_groups:
-            group["lr"] = rate
+        set_rates(run.optimizer, run.spec, batch.progress)
         with self._autocast:
             found = run.step(batch)
         check_result(found, run, batch, self.method)
@@ -213,6 +211,7 @@ class Trainer:
         loss = (losses if batch.weight is None else batch.weight * losses).mean()
         run.clear_gradients()
         loss.backward()
+        drop_frozen_gradients(run.optimizer, batch.progress)
         if run.spec.clip is not None:
             nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)
         run.optimizer.step()

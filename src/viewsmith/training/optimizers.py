@@ -1,13 +1,16 @@
-"""From an optimizer's specification to torch's optimizer and the learning rate of each step."""
+"""From an optimizer's specification to torch's optimizer, its parameter groups and the rates of each step."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
 
-from viewsmith.core.method import Optimizer
+from viewsmith.core.method import Optimizer, Role
+from viewsmith.training.lars import LARS
 
 
 def training_progress(spec: Optimizer, progress: float) -> float:
@@ -27,11 +30,64 @@ def learning_rate(spec: Optimizer, progress: float) -> float:
     return low + (spec.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def make_optimizer(spec: Optimizer, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+def weight_decay(spec: Optimizer, progress: float) -> float:
+    """Weight decay at a position on the curve, 0 to 1."""
+    end = spec.final_weight_decay
+    if end is None:
+        return spec.weight_decay
+    return end + (spec.weight_decay - end) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def make_groups(
+    spec: Optimizer, parameters: Sequence[nn.Parameter], roles: Mapping[Role, Sequence[nn.Parameter]]
+) -> list[dict[str, Any]]:
+    """Parameter groups of a specification, those that are treated apart last.
+
+    Each has ``excluded`` (no weight decay, no trust ratio), ``constant_rate`` and ``frozen_until``, the position on the
+    curve from which it moves. Without options of a recipe there is one group.
+    """
+    predictor = {id(p) for p in roles.get("predictor", ())} if spec.constant_predictor_rate else set()
+    last = {id(p) for p in roles.get("last layer", ())} if spec.freeze_last_layer else set()
+    groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
+    for p in parameters:
+        key = id(p) in predictor, id(p) in last, spec.exclude_norm_and_bias and p.ndim < 2
+        groups.setdefault(key, []).append(p)
+    return [
+        {
+            "params": groups[constant, waits, excluded],
+            "weight_decay": 0.0 if excluded else spec.weight_decay,
+            "excluded": excluded,
+            "constant_rate": constant,
+            "frozen_until": spec.freeze_last_layer if waits else 0.0,
+        }
+        for constant, waits, excluded in sorted(groups)
+    ]
+
+
+def make_optimizer(
+    spec: Optimizer, parameters: Sequence[nn.Parameter], roles: Mapping[Role, Sequence[nn.Parameter]] | None = None
+) -> torch.optim.Optimizer:
     """The torch optimizer of a specification; the fused kernels give the same steps in fewer passes."""
+    groups, rate = make_groups(spec, parameters, roles or {}), spec.learning_rate
+    if spec.name == "lars":
+        return LARS(groups, rate, spec.momentum, trust_coefficient=spec.trust_coefficient)
     if spec.name == "sgd":
-        return torch.optim.SGD(
-            parameters, spec.learning_rate, spec.momentum, weight_decay=spec.weight_decay, fused=True
-        )
+        return torch.optim.SGD(groups, rate, spec.momentum, fused=True)
     kind = torch.optim.AdamW if spec.name == "adamw" else torch.optim.Adam
-    return kind(parameters, spec.learning_rate, weight_decay=spec.weight_decay, fused=True)
+    return kind(groups, rate, fused=True)
+
+
+def set_rates(optimizer: torch.optim.Optimizer, spec: Optimizer, progress: float) -> None:
+    """Give every group the learning rate and the weight decay of a position on the curve."""
+    rate, decay = learning_rate(spec, progress), weight_decay(spec, progress)
+    for group in optimizer.param_groups:
+        group["lr"] = spec.learning_rate if group["constant_rate"] else rate
+        group["weight_decay"] = 0.0 if group["excluded"] else decay
+
+
+def drop_frozen_gradients(optimizer: torch.optim.Optimizer, progress: float) -> None:
+    """Drop the gradients of groups that are still frozen: then neither weights nor the optimizer's state move."""
+    for group in optimizer.param_groups:
+        if progress < group["frozen_until"]:
+            for p in group["params"]:
+                p.grad = None

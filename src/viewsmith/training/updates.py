@@ -69,7 +69,8 @@ def begin(update: Update, method: Method) -> RunningUpdate:
     Raises
     ------
     InputError
-        No parameter of what it trains requires a gradient, or one is no part of the method.
+        No parameter of what it trains requires a gradient, or one is no part of the method; or its optimizer asks for
+        a predictor or a last layer, and no module names one.
     """
     parameters, everything = update.parameters(), list(method.parameters())
     label = f"update {update.name!r} of {type(method).__name__}"
@@ -84,7 +85,10 @@ def begin(update: Update, method: Method) -> RunningUpdate:
     others = [p for p in everything if p.requires_grad and id(p) not in moving]
     step = _averaging(update.step, method, others) if distributed.is_distributed() else update.step
     spec = update.optimizer or Optimizer()
-    optimizer = make_optimizer(spec, parameters)
+    roles = {role: update.parameters_of(role) for role in spec.roles}
+    if missing := [role for role, found in roles.items() if not found]:
+        raise InputError(f"{label} has no {missing[0]} to treat apart: name it in training_roles of the framework")
+    optimizer = make_optimizer(spec, parameters, roles)
     return RunningUpdate(update.name, update.every, step, parameters, others, spec, optimizer, update.after)
 
 

@@ -47,7 +47,7 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     if form not in get_args(Format):
         raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
     method: Any = model.method_
-    encoder: nn.Module = method.framework.encoder
+    encoder: nn.Module = method.framework.output_networks[0]
     if form == "onnx":
         return _write_onnx(model, encoder, out)
     weights = dict(encoder.state_dict())

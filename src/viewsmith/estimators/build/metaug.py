@@ -175,8 +175,10 @@ def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | N
 
 
 def make_feature_optimizer(plan: AnyPlan) -> Optimizer:
-    """The encoder's optimizer with the learning rate of the generators and without gradient clipping."""
-    return replace(make_optimizer(plan), learning_rate=plan.resolved.feature_learning_rate, clip=None)
+    """The encoder's optimizer with the generators' learning rate, without gradient clipping or parts treated apart."""
+    rate = plan.resolved.feature_learning_rate
+    changes = {"learning_rate": rate, "clip": None, "constant_predictor_rate": False, "freeze_last_layer": 0.0}
+    return replace(make_optimizer(plan), **changes)
 
 
 def _dims(plan: AnyPlan) -> tuple[int, ...]:

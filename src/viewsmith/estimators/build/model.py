@@ -19,6 +19,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.domains import Domain, domain_of
 from viewsmith.estimators.build.plan import Plan
+from viewsmith.estimators.build.recipe import freeze_first_layers
 from viewsmith.estimators.build.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.networks.base import EncoderContext
@@ -79,7 +80,9 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     """
     options, resolved = plan.options, plan.resolved
     if isinstance(options.encoder, nn.Module):
-        return copy.deepcopy(options.encoder)
+        own: nn.Module = copy.deepcopy(options.encoder)
+        freeze_first_layers(own, options.freeze_first_layers)
+        return own
     name = resolved.encoder
     if name.startswith(MODULE):
         raise InputError(
@@ -93,6 +96,7 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     encoder: nn.Module = find("encoder", name, domain.name).build(context, **resolved.encoder_options)
     if plan.fresh and options.encoder_weights is not None:
         _load_initial(options.encoder_weights, encoder, name)
+    freeze_first_layers(encoder, options.freeze_first_layers)
     return encoder
 
 
@@ -119,12 +123,21 @@ def _load_initial(file: str, encoder: nn.Module, name: str) -> None:
 
 
 def make_framework(plan: AnyPlan) -> Framework:
+    """The framework with its encoder, and with the labels if it reads them."""
+    framework = _framework(plan)
+    if plan.labels is not None:
+        framework.read_labels(plan.labels)
+    return framework
+
+
+def _framework(plan: AnyPlan) -> Framework:
     """The framework with its encoder; a copy of a custom object, connected to the encoder if it has none."""
     options, resolved = plan.options, plan.resolved
     given = options.framework
     if isinstance(given, nn.Module):
         custom: Any = copy.deepcopy(given)
         if getattr(custom, "connected", True):
+            freeze_first_layers(custom.encoder, options.freeze_first_layers)
             return custom
         context = framework_context(plan, make_encoder(plan))
         if isinstance(options.projector_dims, tuple):
@@ -163,8 +176,9 @@ def make_head(plan: AnyPlan, dims: tuple[int, ...], **options: Any) -> nn.Module
 
 
 def make_optimizer(plan: AnyPlan) -> Optimizer:
-    """The encoder's optimizer and schedule."""
+    """The encoder's optimizer and schedules."""
     options = plan.options
+    lars = options.optimizer == "lars"
     return Optimizer(
         name=options.optimizer,
         learning_rate=plan.resolved.learning_rate,
@@ -172,6 +186,11 @@ def make_optimizer(plan: AnyPlan) -> Optimizer:
         warmup=options.warmup,
         schedule=options.schedule,
         clip=options.gradient_clip,
+        final_weight_decay=options.final_weight_decay,
+        exclude_norm_and_bias=lars if options.exclude_norm_and_bias == "auto" else options.exclude_norm_and_bias,
+        trust_coefficient=1e-3 if options.trust_coefficient == "auto" else options.trust_coefficient,
+        constant_predictor_rate=options.constant_predictor_rate,
+        freeze_last_layer=options.freeze_last_layer,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pydantic
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
@@ -158,9 +158,12 @@ class Plan(Generic[O, R]):
         of the method.
     fresh : bool
         Whether the model is new, so that files of initial weights are read; otherwise weights come from a run.
+    labels : Tensor of int64, shape (n,), or None
+        Classes of the training rows, for a new model whose framework reads labels.
     """
 
     options: O
     resolved: R
     inputs: Any = None
     fresh: bool = False
+    labels: Tensor | None = None

@@ -18,6 +18,7 @@ from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.options import check_part_options
 from viewsmith.estimators.build.plan import TrainingData
+from viewsmith.estimators.build.recipe import check_recipe, default_rate
 from viewsmith.estimators.build.sizes import check_least, check_sample, probe
 from viewsmith.frameworks import DataFacts
 from viewsmith.networks.base import EncoderContext
@@ -55,6 +56,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     view_maker = domain.default_views if options.view_maker == "auto" else text_of(options.view_maker)
     views = view_entries(view_maker, domain)
     framework, framework_options = resolve_framework(options, data, frameworks, views)
+    check_recipe(options, framework, known_frameworks(frameworks))
     encoder, encoder_entry, encoder_options = resolve_encoder(options, domain, data.device)
     _check_local_views(views, framework, options)
     view_options = part_options(options, views, options.view_options, "view_options")
@@ -81,7 +83,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "epochs": default_epochs(n, options.batch_size, steps) if options.epochs == "auto" else options.epochs,
         "input_components": _principal_axes(options, data, views),
         "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data),
-        "learning_rate": 3e-3 if options.learning_rate == "auto" else options.learning_rate,
+        "learning_rate": default_rate(options) if options.learning_rate == "auto" else options.learning_rate,
         "packages": packages_of(used),
     }
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from sklearn.base import clone
 
@@ -22,6 +23,8 @@ class Trial(Protocol):
     """Interface of an estimator for trials."""
 
     def set_params(self, **params: Any) -> Any: ...
+
+    def reads_labels(self) -> bool: ...
 
 
 def choose_strength(
@@ -70,7 +73,7 @@ def choose_strength(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a collapsed trial has a low score
-            trial.fit(kept)
+            trial.fit(kept, np.asarray(data.labels)[order[cut:]] if trial.reads_labels() else None)
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
         score = neighbor_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
         # Processes have different BatchNorm statistics; with the mean score, all choose the same strength.

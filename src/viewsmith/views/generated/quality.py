@@ -127,8 +127,8 @@ class ViewQuality(nn.Module):
     def from_passes(self, passes: Passes, n: int) -> Tensor:
         """q of n pairs of views from the feature maps of the framework's own forward passes.
 
-        Either the first pass of the encoder starts with the n first and the n second views, or the first pass of the
-        encoder has the first views and that of its momentum copy the second views.
+        Either the first pass of the encoder starts with the n first and the n second views; or its first two passes
+        have the one and the other; or its first pass has the first views, and that of its momentum copy the second.
 
         Parameters
         ----------
@@ -146,6 +146,8 @@ class ViewQuality(nn.Module):
             The framework passes the views in another way.
         """
         maps = [of_encoder[0] for of_encoder in passes if of_encoder]
+        if maps and len(maps[0]) == n and len(passes[0]) > 1:
+            maps = [torch.cat(passes[0][:2])]
         both = maps[0] if maps and len(maps[0]) >= 2 * n else torch.cat([of_encoder[:n] for of_encoder in maps])
         if len(both) < 2 * n:
             raise InputError(

@@ -1,0 +1,74 @@
+"""Training recipes: what the published trainings of frameworks do beside their loss."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import join_names
+from viewsmith.core.method import Role
+from viewsmith.core.registry import get
+from viewsmith.estimators.arguments import Arguments, roles_of
+
+#: Options for a part that not every framework has.
+ROLE_OPTIONS: dict[str, Role] = {"constant_predictor_rate": "predictor", "freeze_last_layer": "last layer"}
+
+
+def default_rate(options: Arguments) -> float:
+    """The learning rate that "auto" means; with lars that of SimCLR, in proportion to the batch (section 2.1)."""
+    return 0.3 * options.batch_size / 256 if options.optimizer == "lars" else 3e-3
+
+
+def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
+    """Refuse options of a recipe for what the optimizer or the framework does not have.
+
+    Parameters
+    ----------
+    options : Arguments
+    framework : str
+        Name of the framework; another one may be given as an object.
+    known : list of str
+        Frameworks that the method takes.
+
+    Raises
+    ------
+    InputError
+    """
+    if options.trust_coefficient != "auto" and options.optimizer != "lars":
+        raise InputError(
+            f"trust_coefficient is {options.trust_coefficient}, an option of the optimizer lars, not of "
+            f"{options.optimizer}: set optimizer='lars', or leave it out"
+        )
+    roles = roles_of(get("framework", framework))
+    if isinstance(own := options.framework, nn.Module):
+        framework, roles = type(own).__name__, getattr(own, "training_roles", {})
+    for option, role in ROLE_OPTIONS.items():
+        value = getattr(options, option)
+        if not value or role in roles:
+            continue
+        takes = [name for name in known if role in roles_of(get("framework", name))]
+        there = f"take one of {join_names(takes)}, or leave it out" if takes else "leave it out"
+        raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {there}")
+
+
+def freeze_first_layers(encoder: nn.Module, count: int) -> None:
+    """Let the first `count` layers of an encoder keep their weights: linear ones, convolutions, embeddings, in order.
+
+    MoCo v3 freezes the patch embedding of a transformer, its first layer (Chen, Xie and He 2021, section 4.2).
+
+    Raises
+    ------
+    InputError
+        The encoder has not more layers than that.
+    """
+    if not count:
+        return
+    leaves = [module for module in encoder.modules() if not list(module.children())]
+    layers = [module for module in leaves if any(p.ndim > 1 for p in module.parameters())]
+    if count >= len(layers):
+        raise InputError(
+            f"freeze_first_layers is {count}, and the encoder has {len(layers)} layers: expected fewer, so that "
+            "something is left to train"
+        )
+    for layer in layers[:count]:
+        layer.requires_grad_(False)

@@ -1,0 +1,167 @@
+"""NNCLR (Dwibedi et al. 2021): the positive of a view is the earlier projection that is nearest to the other view's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.distributed import gather
+from viewsmith.core.method import Role
+from viewsmith.core.registry import register
+from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
+from viewsmith.frameworks.common import (
+    check,
+    check_no_local_views,
+    check_predictor,
+    check_temperature,
+    full_precision,
+    head_width,
+    in_views,
+    replace_oldest,
+    resolve_queue,
+    two_way_info_nce,
+    updates_state,
+)
+from viewsmith.losses.nt_xent import unit
+from viewsmith.networks.mlp import MLP
+from viewsmith.views.pair import Pair
+
+PUBLISHED_QUEUE = 98_304
+
+
+def projector(n_components: int, hidden: int = 2048, out: int = 256) -> MLP:
+    """NNCLR's head: three layers with BatchNorm, the last without activation (section 3.3)."""
+    return MLP(n_components, [hidden, hidden, out], norm="batch", last="normed")
+
+
+def predictor(width: int = 256, hidden: int = 4096) -> MLP:
+    """NNCLR's predictor: BatchNorm in the hidden layer, a bare last layer (section 3.3)."""
+    return MLP(width, [hidden, width], norm="batch")
+
+
+def nearest(z: Tensor, support: Tensor) -> Tensor:
+    """The row of `support` (K, d), of length 1, with the largest cosine to each row of z (B, d) (equation 4)."""
+    return support[(unit(z) @ support.T).argmax(dim=1)]
+
+
+@register(
+    "framework",
+    "nnclr",
+    help="nearest neighbors among earlier projections as positives, with a predictor",
+    source="Dwibedi et al. 2021",
+)
+class NNCLR(Framework):
+    """The nearest earlier projection to each view attracts what the predictor makes of the other view, and repels what
+    it makes of the other samples of the batch.
+
+    In a training forward (train mode, gradients on) the projections of the first views, of all processes, replace the
+    oldest of the queue last. Other forwards change nothing.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Samples (B, ...) to representations h (B, n_components).
+    head : nn.Module
+        Representations to projections z (B, d).
+    predictor : nn.Module
+        Projections to predictions (B, d).
+    queue : int
+        Number of earlier projections, the support set, K; at least a batch of all processes.
+    temperature : float
+        tau.
+    separate_batch_norm : bool
+        The first and the second views pass the networks one after another, each with its own BatchNorm statistics.
+    width : int, optional
+        d; by default ``head.n_components``.
+    generator : torch.Generator, optional
+        Draws the first support set, random directions; by default one with seed 0.
+
+    Attributes
+    ----------
+    keys : Tensor, shape (K, d)
+        Length-1 rows.
+    pointer : Tensor of int64, shape ()
+        Where the oldest lies.
+
+    Raises
+    ------
+    InputError
+        A setting is out of range, or `d` unknown.
+    """
+
+    keys: Tensor
+    pointer: Tensor
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        predictor: nn.Module,
+        *,
+        queue: int = PUBLISHED_QUEUE,
+        temperature: float = 0.1,
+        separate_batch_norm: bool = False,
+        width: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check(queue >= 1, "queue", queue, "at least 1")
+        check_temperature("temperature", temperature)
+        self.encoder, self.head, self.predictor = encoder, head, predictor
+        self.temperature, self.separate_batch_norm = temperature, separate_batch_norm
+        draws = torch.Generator().manual_seed(0) if generator is None else generator
+        keys = torch.randn(queue, head_width(head, width), generator=draws, device=draws.device)
+        self.register_buffer("keys", unit(keys))
+        self.register_buffer("pointer", torch.tensor(0))
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        queue_size: int | Literal["auto"] = "auto",
+        temperature: float = 0.1,
+        separate_batch_norm: bool = False,
+        projector_dims: tuple[int, ...] | None = None,
+        predictor_dims: tuple[int, ...] | None = None,
+    ) -> NNCLR:
+        """NNCLR with its head and predictor; the size of the queue is resolved (`resolve`)."""
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
+        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
+        queue = PUBLISHED_QUEUE if queue_size == "auto" else queue_size
+        options: dict[str, Any] = {"temperature": temperature, "separate_batch_norm": separate_batch_norm}
+        return cls(context.encoder, context.wrap(head), predicts, queue=queue, **options)
+
+    @classmethod
+    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+        """A queue of half of the rows, at most the published 98,304, at least a batch."""
+        return resolve_queue(options, facts, PUBLISHED_QUEUE)
+
+    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+        """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); `progress` changes nothing.
+
+        Predictions come from all processes; those that show a row of the pair (`pair.ids`) are no negatives.
+
+        Raises
+        ------
+        InputError
+            The pair has local views, the predictor's width is not the head's, or the batch of all processes is larger
+            than the queue.
+        """
+        check_no_local_views(pair, "nnclr")
+        views = torch.cat([pair.first, pair.second])
+        z = in_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
+        p = full_precision(in_views(self.predictor, z, self.separate_batch_norm))
+        z = full_precision(z.detach())
+        check_predictor(p, z)
+        with torch.autocast(p.device.type, enabled=False):
+            neighbors = nearest(z, self.keys.to(z.dtype))
+            directions = two_way_info_nce(neighbors, p, pair.ids, self.temperature)
+        if updates_state(self):
+            first = gather(unit(z[: len(pair.first)]))
+            self.keys[replace_oldest(self.pointer, len(first), len(self.keys))] = first.to(self.keys.dtype)
+        return (directions[0] + directions[1]) / 2

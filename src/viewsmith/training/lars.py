@@ -1,0 +1,88 @@
+"""LARS: stochastic gradient descent whose rate is scaled layer by layer to the length of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class LARS(torch.optim.Optimizer):
+    """Layer-wise adaptive rate scaling (You, Gitman and Ginsburg 2017, algorithm 1 and equation 7).
+
+    For each tensor w with gradient g::
+
+        trust = eta |w| / (|g| + decay |w|)
+        v <- momentum v + rate trust (g + decay w)
+        w <- w - v
+
+    The trust ratio is 1 where |w| or the denominator is 0, and in groups with ``excluded=True``: biases and the weights
+    of normalization layers (SimCLR: Chen et al. 2020, appendix B.7; BYOL, Barlow Twins). A step does not wait for the
+    device.
+
+    Parameters
+    ----------
+    params : iterable
+        Parameters or groups of them, which may have values of their own of the arguments below.
+    lr : float
+    momentum : float
+    weight_decay : float
+    trust_coefficient : float
+        eta.
+    excluded : bool
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float,
+        momentum: float = 0.9,
+        *,
+        weight_decay: float = 0.0,
+        trust_coefficient: float = 1e-3,
+        excluded: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "trust_coefficient": trust_coefficient,
+            "excluded": excluded,
+        }
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            weights = [p for p in group["params"] if p.grad is not None]
+            if not weights:
+                continue
+            velocities = [self._velocity(p) for p in weights]
+            steps: Any = [p.grad for p in weights]
+            rates = None if group["excluded"] else _rates(weights, steps, group)
+            if group["weight_decay"]:
+                steps = torch._foreach_add(steps, weights, alpha=group["weight_decay"])
+            torch._foreach_mul_(velocities, group["momentum"])
+            if rates is None:
+                torch._foreach_add_(velocities, steps, alpha=group["lr"])
+            else:
+                torch._foreach_add_(velocities, torch._foreach_mul(steps, rates))
+            torch._foreach_sub_(weights, velocities)
+
+    def _velocity(self, p: Tensor) -> Tensor:
+        state = self.state[p]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        found: Tensor = state["momentum_buffer"]
+        return found
+
+
+def _rates(weights: list[Any], gradients: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
+    """The rate of each tensor times its trust ratio, on the device."""
+    length = torch.stack(torch._foreach_norm(weights))
+    below = torch.stack(torch._foreach_norm(gradients)) + group["weight_decay"] * length
+    trust = torch.where((length > 0) & (below > 0), group["trust_coefficient"] * length / below, 1.0)
+    return list((group["lr"] * trust).unbind())

@@ -1,0 +1,96 @@
+"""Labels are read only where a framework asks for them, and it is said."""
+
+import numpy as np
+import pytest
+import torch
+
+from refusals import refusal
+from viewsmith import Contrastive, MetAug, load
+from viewsmith.data import load_dataset
+from viewsmith.frameworks import SupCon
+from viewsmith.networks import MLP
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "batch_size": 32, "random_state": 0, "view_maker": "noise"}
+
+
+def clusters(n=64):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    return (rng.normal(size=(n, 6)) + 2 * y[:, None]).astype(np.float32), y
+
+
+def test_supcon_reads_labels_and_says_so(capsys, tmp_path):
+    x, y = clusters()
+    model = Contrastive(**TINY, framework="supcon", verbose=True).fit(x, np.array(["b", "a"])[y], run=tmp_path / "run")
+    said = "the framework supcon reads the labels of 64 rows (2 classes)"
+    assert said in capsys.readouterr().err.splitlines() and model.summary_["labels"] == said
+    assert model.method_.framework.labels.tolist() == (1 - y).tolist()
+    assert not [name for name in model.weights() if "labels" in name]
+    loaded = load(tmp_path / "run")
+    assert np.array_equal(loaded.transform(x), model.transform(x))
+    other = Contrastive(**TINY, framework="supcon").fit(x, np.arange(64) // 32)
+    assert not np.array_equal(other.transform(x), model.transform(x))
+
+
+def test_supcon_tells_classes_apart_that_simclr_does_not():
+    """Two halves of one cloud: only labels say which of the halves are meant."""
+    x = np.random.default_rng(1).normal(size=(128, 6)).astype(np.float32)
+    y, options = x[:, 0] > 0, TINY | {"epochs": 20, "noise_strength": 0.1, "learning_rate": 0.02, "norm": "none"}
+
+    def gap(model):
+        z = model.transform(x, output="projection")
+        z /= np.linalg.norm(z, axis=1, keepdims=True)
+        cosines = z @ z.T
+        same = y[:, None] == y
+        return cosines[same].mean() - cosines[~same].mean()
+
+    supervised, plain = Contrastive(**options, framework="supcon").fit(x, y), Contrastive(**options).fit(x, y)
+    assert gap(supervised) > gap(plain) + 0.1
+
+
+def test_other_frameworks_do_not_look_at_labels():
+    class Untouchable:
+        def __array__(self, *args, **kwargs):
+            raise AssertionError("labels were read")
+
+    x, _ = clusters()
+    model = Contrastive(**TINY).fit(x, Untouchable())
+    assert "labels" not in model.summary_
+    assert np.array_equal(model.transform(x), Contrastive(**TINY).fit(x).transform(x))
+
+
+def test_supcon_without_labels_is_refused_in_one_line():
+    x, y = clusters()
+    asked = "framework is 'supcon', which reads labels, but no labels were given: call fit(X, y), or take another"
+    assert refusal(Contrastive(**TINY, framework="supcon").fit, x).startswith(asked)
+    said = refusal(MetAug(**TINY, framework="supcon").fit, x, y[:5])
+    assert said == "the labels have shape (5,), expected one for each of the 64 rows"
+    missing = y.astype(float)
+    missing[:3] = np.nan
+    said = refusal(Contrastive(**TINY, framework="supcon").fit, x, missing)
+    assert said == "the labels hold 3 missing values, expected a label for each of the 64 rows"
+
+
+def test_a_framework_object_gets_labels_too():
+    x, y = clusters()
+    own = SupCon(MLP(6, [8]), MLP(8, [4]))
+    options = {name: value for name, value in TINY.items() if name not in ("n_components", "hidden")}
+    model = Contrastive(**options, framework=own).fit(x, y)
+    assert model.summary_["labels"].startswith("the framework SupCon reads")
+    assert torch.equal(model.method_.framework.labels, torch.from_numpy(y))
+
+
+def test_a_strength_is_chosen_with_the_labels_of_its_rows():
+    x, y = clusters(80)
+    model = Contrastive(**TINY | {"noise_strength": "auto", "epochs": 1}, framework="supcon").fit(x, y)
+    assert set(model.fitted_["strength_scores"]) == {"0.25", "0.5", "1.0", "2.0"}
+
+
+def test_labels_of_test_rows_are_not_read(tmp_path):
+    x, y = clusters()
+    np.savez(tmp_path / "data.npz", X_train=x[:48], y_train=y[:48], X_test=x[48:], y_test=y[48:])
+    dataset = load_dataset(tmp_path / "data.npz")
+    assert len(dataset.fit_labels(transductive=False)) == 48
+    assert "would read the labels of the test rows" in refusal(dataset.fit_labels, transductive=True)

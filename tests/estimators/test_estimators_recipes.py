@@ -1,0 +1,124 @@
+"""Options of training recipes reach the optimizer, and are refused where there is nothing for them."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from refusals import refusal
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
+from viewsmith.core import Optimizer
+from viewsmith.core.messages import join_names
+from viewsmith.estimators.arguments import with_role
+from viewsmith.estimators.build.recipe import freeze_first_layers
+from viewsmith.frameworks import SimCLR
+from viewsmith.networks import MLP
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "batch_size": 64, "random_state": 0}
+RECIPE = {
+    "optimizer": "lars",
+    "weight_decay": 0.04,
+    "final_weight_decay": 0.4,
+    "trust_coefficient": 0.02,
+    "constant_predictor_rate": True,
+}
+
+
+def optimizer_of(model):
+    return model.method_.phases()[0].updates[0].optimizer
+
+
+def test_a_recipe_reaches_the_optimizer(wine):
+    model = Contrastive(**TINY, framework="simsiam", projector_dims=(4, 3), **RECIPE).fit(wine)
+    assert optimizer_of(model) == Optimizer(
+        "lars", 0.3 * 64 / 256, weight_decay=0.04, final_weight_decay=0.4, exclude_norm_and_bias=True,
+        trust_coefficient=0.02, constant_predictor_rate=True,
+    )  # fmt: skip
+    assert not optimizer_of(Contrastive(**TINY).fit(wine)).exclude_norm_and_bias
+    assert optimizer_of(Contrastive(**TINY, exclude_norm_and_bias=True).fit(wine)).exclude_norm_and_bias
+    assert not optimizer_of(
+        Contrastive(**TINY, optimizer="lars", exclude_norm_and_bias=False).fit(wine)
+    ).exclude_norm_and_bias
+
+
+@pytest.mark.parametrize("cls", [PiNDA, GenView, MetAug])
+def test_recipes_serve_every_method_with_frameworks(cls, wine, tmp_path):
+    given = TINY | {"epochs": 2, "framework": "swav", "prototypes": 5, "projector_dims": (4, 3)}
+    if cls is GenView:
+        given |= {"generator_epochs": 1, "sampler_steps": 2}
+    model = cls(**given, freeze_last_layer=1.0, freeze_first_layers=1, weight_decay=0.1).fit(wine, run=tmp_path / "run")
+    trained, start = model.weights(), model.initial_
+    matrices = [name for name in trained if name.startswith("method.framework") and trained[name].ndim == 2]
+    first = next(name for name in matrices if ".encoder." in name and name.endswith("weight"))
+    still = {name for name in matrices if torch.equal(trained[name], start[name])}
+    assert still == {first, "method.framework.prototypes.weight"}
+    again = load(tmp_path / "run")
+    assert np.array_equal(again.transform(wine), model.transform(wine))
+
+
+def test_metaugs_generators_have_a_plain_recipe(wine):
+    given = {"framework": "simsiam", "projector_dims": (4, 3), "constant_predictor_rate": True}
+    _, features = MetAug(**TINY, **given, exclude_norm_and_bias=True).fit(wine).method_.phases()[0].updates
+    assert not features.optimizer.constant_predictor_rate and features.optimizer.exclude_norm_and_bias
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"trust_coefficient": 0.1},
+            "trust_coefficient is 0.1, an option of the optimizer lars, not of adamw: set optimizer='lars', or leave "
+            "it out",
+        ),
+        (
+            {"constant_predictor_rate": True},
+            f"constant_predictor_rate is True, but the framework 'simclr' has no predictor: take one of "
+            f"{join_names(with_role('predictor'))}, or leave it out",
+        ),
+        (
+            {"freeze_last_layer": 0.1, "framework": "byol"},
+            "freeze_last_layer is 0.1, but the framework 'byol' has no last layer: take one of 'dino' or 'swav', or "
+            "leave it out",
+        ),
+        (
+            {"freeze_first_layers": 2},
+            "freeze_first_layers is 2, and the encoder has 2 layers: expected fewer, so that something is left to "
+            "train",
+        ),
+    ],
+)
+def test_recipes_for_what_is_not_there_are_refused(options, said, wine):
+    assert refusal(Contrastive(**TINY | options).fit, wine) == said
+
+
+def test_methods_without_frameworks_to_choose_name_none(wine):
+    said = refusal(DiffAug(**TINY, freeze_last_layer=0.5).fit, wine)
+    assert said == "freeze_last_layer is 0.5, but the framework 'soft' has no last layer: leave it out"
+    assert "has no predictor: leave it out" in refusal(CRLTAC(**TINY, constant_predictor_rate=True).fit, wine)
+
+
+def test_a_framework_of_ones_own_names_its_parts(wine):
+    class WithPredictor(SimCLR):
+        training_roles = {"predictor": "extra"}  # noqa: RUF012
+
+        def __init__(self):
+            super().__init__(MLP(13, [5]), MLP(5, [3]))
+            self.extra = nn.Linear(3, 3)
+
+        def forward(self, pair, progress=0.0):
+            return super().forward(pair, progress) + self.extra.weight.square().sum()
+
+    model = Contrastive(**TINY | {"n_components": "auto"}, framework=WithPredictor(), constant_predictor_rate=True)
+    assert optimizer_of(model.fit(wine)).constant_predictor_rate
+    model = Contrastive(**TINY | {"n_components": "auto"}, framework=WithPredictor(), freeze_last_layer=0.5)
+    assert "the framework 'WithPredictor' has no last layer: take one of 'dino' or 'swav'" in refusal(model.fit, wine)
+
+
+def test_first_layers_are_those_with_weights():
+    embedded = nn.Sequential(
+        nn.Embedding(4, 3), nn.BatchNorm1d(3), nn.ModuleList([nn.Conv1d(3, 2, 1), nn.Linear(2, 2)])
+    )
+    freeze_first_layers(embedded, 2)
+    assert [p.requires_grad for p in embedded.parameters()] == [False, True, True, False, False, True, True]

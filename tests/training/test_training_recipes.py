@@ -1,0 +1,275 @@
+"""Training recipes: parameter groups, LARS, schedules of the weight decay, parts that wait or keep their rate."""
+
+import copy
+import math
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import nn
+from training_toys import BATCH, SEED, D, rows
+
+from refusals import refusal
+from viewsmith.core import Method, Optimizer, Phase, Update
+from viewsmith.frameworks import BYOL, DINO, MoCoV3, SimCLR, SimSiam, SwAV
+from viewsmith.methods import ContrastiveMethod
+from viewsmith.networks import MLP
+from viewsmith.training import Callback, CheckpointFolder, Trainer
+from viewsmith.training.lars import LARS
+from viewsmith.training.optimizers import make_groups, make_optimizer, set_rates, weight_decay
+from viewsmith.training.updates import begin
+from viewsmith.views import GaussianNoise, ViewPair
+
+
+def network():
+    torch.manual_seed(2)
+    # A bias before a BatchNorm has no gradient but rounding, which a trust ratio would blow up.
+    return nn.Sequential(nn.Linear(D, 6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3)).double()
+
+
+def backward(model, step):
+    x = torch.randn(8, D, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+    model.zero_grad()
+    (model(x) - x[:, :3]).square().mean().backward()
+
+
+# --- LARS
+
+
+def slow_lars(model, velocities, *, rate, momentum, decay, eta, exclude):
+    """You et al. 2017, algorithm 1, one number after the other."""
+    for name, p in model.named_parameters():
+        w, g = p.data.flatten().tolist(), p.grad.flatten().tolist()
+        plain = exclude and p.ndim == 1
+        beta = 0.0 if plain else decay
+        length, slope = math.sqrt(sum(v * v for v in w)), math.sqrt(sum(v * v for v in g))
+        below = slope + beta * length
+        trust = 1.0 if plain or length == 0 or below == 0 else eta * length / below
+        v = velocities.setdefault(name, [0.0] * len(w))
+        for i in range(len(w)):
+            v[i] = momentum * v[i] + rate * trust * (g[i] + beta * w[i])
+            w[i] -= v[i]
+        p.data.copy_(torch.tensor(w, dtype=p.dtype).view_as(p))
+
+
+@pytest.mark.parametrize("exclude", [True, False])
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_lars_is_the_loop(exclude, decay):
+    fast, slow, velocities = network(), network(), {}
+    spec = Optimizer(
+        "lars", 0.7, weight_decay=decay, momentum=0.8, trust_coefficient=0.05, exclude_norm_and_bias=exclude
+    )
+    optimizer = make_optimizer(spec, list(fast.parameters()))
+    nn.init.zeros_(fast[3].weight)  # of length 0: the plain rate
+    nn.init.zeros_(slow[3].weight)
+    before = copy.deepcopy(fast.state_dict())
+    for step in range(6):
+        backward(fast, step)
+        backward(slow, step)
+        set_rates(optimizer, spec, step / 6)
+        optimizer.step()
+        rate = 0.7 * 0.5 * (1 + math.cos(math.pi * step / 6))
+        slow_lars(slow, velocities, rate=rate, momentum=0.8, decay=decay, eta=0.05, exclude=exclude)
+    for name, p in fast.named_parameters():
+        torch.testing.assert_close(p, slow.get_parameter(name), rtol=1e-12, atol=1e-13)
+        assert not torch.equal(p, before[name])
+
+
+def test_lars_in_float32_is_close_to_float64_and_skips_what_has_no_gradient():
+    one, other = network(), network().float()
+    for model in (one, other):
+        optimizer = LARS(model.parameters(), 0.5, weight_decay=0.1, trust_coefficient=0.02)
+        for step in range(4):
+            x = torch.randn(8, D, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+            optimizer.zero_grad()
+            model(x.to(model[0].weight.dtype)).square().mean().backward()
+            model[0].weight.grad = None
+            optimizer.step()
+    for name, p in one.named_parameters():
+        torch.testing.assert_close(p.float(), other.get_parameter(name), rtol=1e-4, atol=1e-5)
+    assert torch.equal(one[0].weight, network()[0].weight)
+
+
+# --- groups and schedules
+
+
+def roles_of_simsiam():
+    framework = SimSiam(MLP(D, [6], norm="batch", last="activated"), MLP(6, [3]), MLP(3, [4, 3], norm="batch"))
+    update = Update("encoder", lambda batch: None, (framework,))
+    return framework, update
+
+
+def test_without_a_recipe_there_is_one_group():
+    _, update = roles_of_simsiam()
+    (group,) = make_groups(Optimizer(weight_decay=0.1), update.parameters(), {})
+    assert group["params"] == update.parameters() and group["weight_decay"] == 0.1
+    assert not group["excluded"] and not group["constant_rate"] and not group["frozen_until"]
+
+
+def test_norms_and_biases_have_no_decay_and_the_predictor_keeps_its_rate():
+    framework, update = roles_of_simsiam()
+    spec = Optimizer(
+        "sgd", 0.5, weight_decay=0.1, final_weight_decay=0.3, exclude_norm_and_bias=True, constant_predictor_rate=True
+    )
+    optimizer = make_optimizer(spec, update.parameters(), {"predictor": update.parameters_of("predictor")})
+    set_rates(optimizer, spec, 0.5)
+    seen = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+    assert len(seen) == len(list(framework.parameters()))
+    for name, p in framework.named_parameters():
+        norm_or_bias = p.ndim == 1
+        assert norm_or_bias == (name.endswith("bias") or ".1." in name)
+        group = seen[id(p)]
+        assert group["lr"] == (0.5 if name.startswith("predictor") else pytest.approx(0.25))
+        assert group["weight_decay"] == (0 if norm_or_bias else pytest.approx(0.2))
+    # What metrics show is the rate of the schedule.
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.25)
+
+
+def test_weight_decay_by_hand():
+    spec = Optimizer(weight_decay=0.04, final_weight_decay=0.4, warmup=0.5)
+    middle = 0.4 + (0.04 - 0.4) * 0.5 * (1 + math.cos(math.pi / 4))
+    for progress, expected in ((0, 0.04), (0.25, middle), (0.5, 0.22), (1, 0.4)):
+        assert weight_decay(spec, progress) == pytest.approx(expected, abs=1e-12)
+        assert weight_decay(Optimizer(weight_decay=0.04), progress) == 0.04
+
+
+FRAMEWORKS = {
+    "simsiam": lambda: SimSiam(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
+    "byol": lambda: BYOL(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
+    "moco-v3": lambda: MoCoV3(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
+    "swav": lambda: SwAV(MLP(D, [6], norm="batch"), MLP(6, [3]), prototypes=5),
+    "dino": lambda: DINO(MLP(D, [6], norm="batch"), MLP(6, [3]), prototypes=5),
+}
+PREDICTORS, PROTOTYPES = ("simsiam", "byol", "moco-v3"), ("swav", "dino")
+
+
+def method(framework, epochs=3, **recipe):
+    torch.manual_seed(1)
+    optimizer = Optimizer(**{"name": "sgd", "learning_rate": 0.1} | recipe)
+    return ContrastiveMethod(
+        FRAMEWORKS[framework](), ViewPair([GaussianNoise(0.5)]), epochs=epochs, optimizer=optimizer
+    )
+
+
+class Watch(Callback):
+    """Weights of a part after each step, and the rate that it had."""
+
+    def __init__(self, part):
+        self.part, self.weights, self.rates = part, [], []
+
+    def step(self, trainer):
+        p = next(trainer.method.framework.get_submodule(self.part).parameters())
+        self.weights.append(p.detach().clone())
+        groups = trainer.running[0].optimizer.param_groups
+        self.rates += [group["lr"] for group in groups if any(p is other for other in group["params"])]
+
+
+def watched(framework, part, **recipe):
+    watch = Watch(part)
+    Trainer(method(framework, **recipe), seed=SEED, batch_size=BATCH, callbacks=[watch]).fit(rows())
+    return watch
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_the_rate_of_a_predictor_is_constant(name):
+    kept, falling = (watched(name, "predictor", constant_predictor_rate=kept).rates for kept in (True, False))
+    assert kept == [0.1] * 12 and falling == sorted(falling, reverse=True) and falling[-1] < 0.01
+    encoder = watched(name, "encoder", constant_predictor_rate=True).rates
+    assert encoder == falling
+
+
+@pytest.mark.parametrize("name", PROTOTYPES)
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lars"])
+def test_prototypes_wait_and_nothing_of_the_optimizer_moves_meanwhile(name, optimizer):
+    recipe = {"name": optimizer, "weight_decay": 0.1, "clip": 1e-4}
+    weights = watched(name, "prototypes", freeze_last_layer=0.5, **recipe).weights
+    start = method(name).framework.prototypes.weight
+    assert all(torch.equal(w, start) for w in weights[:6]) and not torch.equal(weights[6], start)
+    assert not torch.equal(watched(name, "prototypes", **recipe).weights[0], start)
+    encoder = watched(name, "encoder", freeze_last_layer=0.5, **recipe).weights
+    assert not torch.equal(encoder[0], encoder[1])
+
+
+def test_the_gradient_of_a_frozen_part_does_not_count_in_the_clipping():
+    class Two(Method):
+        training_roles: ClassVar = {"last layer": "last"}
+
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+            nn.init.zeros_(self.first.weight)
+
+        def phases(self):
+            spec = Optimizer("sgd", 1.0, momentum=0.0, schedule="constant", clip=0.5, freeze_last_layer=0.9)
+            return [Phase("one", 1, [Update("a", self.descend, (self,), spec)])]
+
+        def descend(self, batch):
+            return -(self.first.weight[0, 0] + 100 * self.last.weight[0, 0]).expand(len(batch.x)), {}
+
+    found = Two()
+    Trainer(found, batch_size=4).fit(rows(4))
+    assert found.first.weight.item() == pytest.approx(0.5, rel=1e-4)
+
+
+def test_the_curve_of_freezing_and_weight_decay_is_that_of_the_rate():
+    """A phase that covers the second half of a curve starts in the middle of it."""
+
+    class Half(ContrastiveMethod):
+        def phases(self):
+            (phase,) = super().phases()
+            second = replace(phase.updates[0], optimizer=replace(self.optimizer, span=(0.5, 1)))
+            return [replace(phase, updates=[second])]
+
+    torch.manual_seed(1)
+    optimizer = Optimizer("sgd", 0.1, weight_decay=0.0, final_weight_decay=1.0, freeze_last_layer=0.75)
+    half = Half(FRAMEWORKS["swav"](), ViewPair([GaussianNoise(0.5)]), epochs=2, optimizer=optimizer)
+    start, watch = half.framework.prototypes.weight.detach().clone(), Watch("prototypes")
+    trainer = Trainer(half, seed=SEED, batch_size=BATCH, callbacks=[watch])
+    trainer.fit(rows())
+    assert [torch.equal(w, start) for w in watch.weights] == [True] * 4 + [False] * 4
+    assert trainer.running[0].optimizer.param_groups[0]["weight_decay"] == weight_decay(optimizer, 0.5 + 0.5 * 7 / 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe"),
+    [
+        (
+            "simsiam",
+            {"name": "lars", "weight_decay": 0.1, "exclude_norm_and_bias": True, "constant_predictor_rate": True},
+        ),
+        ("swav", {"name": "lars", "final_weight_decay": 0.2, "freeze_last_layer": 0.3}),
+        ("dino", {"name": "adamw", "final_weight_decay": 0.2, "freeze_last_layer": 0.5, "exclude_norm_and_bias": True}),
+    ],
+)
+def test_a_recipe_resumes_bit_for_bit(name, recipe, tmp_path):
+    class Stop(Callback):
+        def step(self, trainer):
+            trainer._stop = trainer.steps == 5
+
+    def run(folder, callbacks=(), resume=False):
+        trainer = Trainer(
+            method(name, **recipe), seed=SEED, batch_size=BATCH, callbacks=callbacks,
+            checkpoint=CheckpointFolder(folder), checkpoint_every=1e9,
+        )  # fmt: skip
+        return trainer.fit(rows(), resume=resume), trainer.method.state_dict()
+
+    _, whole = run(tmp_path / "whole")
+    status, _ = run(tmp_path / "parts", [Stop()])
+    assert status == "interrupted"
+    _, resumed = run(tmp_path / "parts", resume=True)
+    assert all(torch.equal(value, resumed[key]) for key, value in whole.items())
+
+
+def test_a_recipe_for_a_part_that_nothing_names_is_refused():
+    torch.manual_seed(1)
+    plain = ContrastiveMethod(
+        SimCLR(MLP(D, [6]), MLP(6, [3])), ViewPair([GaussianNoise()]), epochs=1,
+        optimizer=Optimizer(constant_predictor_rate=True),
+    )  # fmt: skip
+    (phase,) = plain.phases()
+    said = refusal(begin, phase.updates[0], plain)
+    assert said == (
+        "update 'encoder' of ContrastiveMethod has no predictor to treat apart: name it in training_roles of the "
+        "framework"
+    )
