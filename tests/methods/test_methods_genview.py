@@ -17,7 +17,13 @@ from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import GaussianNoise, Identity, ViewPair
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import AdaptiveStrength, adaptive_levels, level_to_strength, noise_tolerance
+from viewsmith.views.generated.noise_level import (
+    AdaptiveStrength,
+    NoiseTolerance,
+    adaptive_levels,
+    level_to_strength,
+    noise_tolerance,
+)
 from viewsmith.views.generated.quality import ViewQuality
 
 N, D, M = 60, 4, 5
@@ -52,7 +58,13 @@ def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=
     return GenViewMethod(
         SimCLR(encoder, MLP(M, [3])),
         ViewPair([maker or Identity()]),
-        GeneratedViews(generator, encoder, nn.Identity(), n_components=M, strengths=AdaptiveStrength(noise))
+        GeneratedViews(
+            generator,
+            encoder,
+            nn.Identity(),
+            n_components=M,
+            strengths=AdaptiveStrength(noise, NoiseTolerance(references=(N, M))),
+        )
         if generated
         else None,
         ViewQuality(encoder, X) if quality else None,
@@ -204,7 +216,7 @@ def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
     expected = level_to_strength(adaptive_levels(noise_tolerance(method.generated.encoder, X)[0]))
     assert torch.equal(seen[0], expected) and len(expected.unique()) == 5
     for noise, strengths in (("constant:300", {0.7}), ("random", {0.1, 0.3, 0.5, 0.7, 0.9})):
-        found = AdaptiveStrength(noise)(method.generated.encoder, X, 0)
+        found = AdaptiveStrength(noise)(method.generated.encoder, X, [torch.Generator().manual_seed(0)])
         assert {round(value, 6) for value in found.tolist()} == strengths
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
+from viewsmith.core.random import stream
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.data import Dataset
@@ -33,10 +34,10 @@ from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.generated import cache_gallery
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
-from viewsmith.networks.feature_maps import FrozenMaps
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.training.generation import check_noise
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import AdaptiveStrength, strength_to_level
+from viewsmith.views.generated.noise_level import MAX_ROWS, AdaptiveStrength, NoiseTolerance, strength_to_level
 from viewsmith.views.generated.quality import ViewQuality
 
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
@@ -44,10 +45,19 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
 
 @dataclass(frozen=True, kw_only=True)
 class GenViewResolved(Resolved, GeneratorSettings):
-    """With the generator's settings, and shape and digest of a feature extractor where there is one."""
+    """With the generator's settings.
+
+    Attributes
+    ----------
+    feature_shape, feature_weights
+        Shape and digest of a feature extractor, where there is one.
+    level_references : int
+        Rows with which the density of others is compared to find their noise level.
+    """
 
     feature_shape: tuple[int, int, int] | None = None
     feature_weights: str | None = None
+    level_references: int = 0
 
 
 @dataclass(frozen=True)
@@ -154,6 +164,9 @@ class GenView(ViewsmithEstimator):
     ) -> dict[str, np.ndarray] | None:
         """Generated views, each with the noise its sample can bear, and their quality.
 
+        Those of a row do not depend on the rows given with it: what the levels follow from was fitted to the training
+        rows, and random streams follow from the row's content.
+
         Parameters
         ----------
         X : array-like, n samples
@@ -172,7 +185,7 @@ class GenView(ViewsmithEstimator):
         Raises
         ------
         InputError
-            The view cache has fewer views; levels of a single row are asked for.
+            The view cache has fewer views.
         """
         check_is_fitted(self)
         x = self.samples(X)
@@ -190,15 +203,19 @@ class GenView(ViewsmithEstimator):
         return {"views": views, "level": level, "quality": self._quality_of(x, views)}
 
     def _made(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Views of scaled rows by the generator, and their levels, (n, n_views) both."""
-        if len(x) < 2:
-            raise InputError("one row has no others to tell by what noise it can bear: expected at least two")
+        """Views of scaled rows by the generator, and their levels, (n, n_views) both.
+
+        Random streams follow from seed, row and number of the view: those of a row do not depend on the other rows.
+        """
         generated: Any = self.method_.generated
-        strength = generated.strengths(generated.encoder, x, seed).to(x.device)
-        views = self._drawn(
-            X, x, lambda part, rng: generated.generate(x[part], None, rng, strength[part]), n_views, seed
-        )
-        return views, np.repeat(strength_to_level(strength).cpu().numpy()[:, None], n_views, axis=1)
+        names = [fingerprint(row) for row in self.known_rows(X)]
+        strength = generated.strengths(generated.encoder, x, [stream(seed, "level", name) for name in names])
+        views = []
+        for number in range(n_views):
+            streams = [stream(seed, "view", name, number, device=x.device) for name in names]
+            views.append(self.scaler_.inverse(generated.generate_each(x, streams, strength)).cpu())
+        given = self.domain_.in_given_form(torch.stack(views, dim=1).numpy(), np.shape(X))
+        return given, np.repeat(strength_to_level(strength).numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
         """q of scaled rows and their views, (n, K, ...) in the units of the data; float32 (n, K)."""
@@ -222,7 +239,8 @@ class GenView(ViewsmithEstimator):
             weights = digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
-        return GenViewResolved(**shared, **found), GenViewInputs(maps, views)
+        references = 0 if data.domain.picture == "pixels" else min(len(data.rows), MAX_ROWS)
+        return GenViewResolved(**shared, **found, level_references=references), GenViewInputs(maps, views)
 
     def _build(self, plan: Plan[GenView, GenViewResolved]) -> Method:
         options, resolved, inputs = plan.options, plan.resolved, plan.inputs
@@ -335,5 +353,16 @@ def _generated(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: F
         nn.Identity(),
         n_components=n,
         n_views=options.cached_views,
-        strengths=AdaptiveStrength(options.noise, maps),
+        strengths=AdaptiveStrength(options.noise, _tolerance(plan, encoder, maps)),
     )
+
+
+def _tolerance(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
+    """The noise tolerance that adaptive noise is fitted to, with room for what is saved of it."""
+    resolved = plan.resolved
+    if plan.options.noise != "adaptive":
+        return NoiseTolerance()
+    if domain_in(plan).picture == "pixels":
+        blank = domain_in(plan).blank(resolved.row_shape)
+        return NoiseTolerance(maps, width=(maps or FeatureMap(encoder, blank)).shape[2])
+    return NoiseTolerance(references=(resolved.level_references, resolved.n_components))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -11,16 +11,18 @@ from torch import Tensor, nn
 
 from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks, block_size
 from viewsmith.losses.nt_xent import unit
 from viewsmith.views.base import Generators, randn
 from viewsmith.views.generated.cache import Generate, ViewCache
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
+from viewsmith.views.generated.noise_level import AdaptiveStrength
 from viewsmith.views.neighbors import outliers
 
 Condition = Literal["representation", "map", "labels", "random"]
 
 PROBE = 512  # rows on which the generator and its views are evaluated
+TOGETHER = 32  # samples with streams of their own that are generated in one block, which is filled up
 
 
 class GeneratedViews(nn.Module):
@@ -45,9 +47,8 @@ class GeneratedViews(nn.Module):
         Views of each sample in the cache.
     keep_outliers : bool
         Whether generated views outside their sample's neighborhood are used, too.
-    strengths : callable, optional
-        Maps the copied encoder, the scaled training rows and a seed to the strength of the generator for each row,
-        (n,). Default: the strength of the generator.
+    strengths : AdaptiveStrength, optional
+        Gives the strength of the generator for each row. Default: the strength of the generator.
 
     Attributes
     ----------
@@ -77,7 +78,7 @@ class GeneratedViews(nn.Module):
         n_classes: int = 0,
         n_views: int = 2,
         keep_outliers: bool = True,
-        strengths: Callable[[nn.Module, Rows, int], Tensor] | None = None,
+        strengths: AdaptiveStrength | None = None,
     ) -> None:
         super().__init__()
         self.generator = generator
@@ -111,7 +112,7 @@ class GeneratedViews(nn.Module):
 
     @torch.no_grad()
     def fit_scales(self, seed: int) -> None:
-        """Fit the scales of the generator to the training rows and their conditions, before its training."""
+        """Fit the scales of the generator, and the strengths, to the training rows, before the generator's training."""
         y = self._representations()
         if self.condition == "labels":
             assert self.labels is not None
@@ -124,6 +125,8 @@ class GeneratedViews(nn.Module):
         self.generator.restart_average()
         if not self.start_loss:
             self.start_loss.fill_(self._probe_loss())
+        if self.strengths is not None:
+            self.strengths.fit(self.encoder, self._prepared())
 
     def loss(self, batch: Batch) -> Tensor:
         """Denoising loss, (B,), of a batch of training rows."""
@@ -233,6 +236,33 @@ class GeneratedViews(nn.Module):
         y = self.encoder(x).float() if index is None else self._representations()[index]
         return self.generator.sample(x, self._condition(y, index, generator), generator, strength=strength)
 
+    @torch.no_grad()
+    def generate_each(self, x: Rows, streams: Sequence[torch.Generator], strength: Tensor) -> Tensor:
+        """Generate a view of each scaled sample that depends on its own strength and random stream alone.
+
+        Samples of one strength are generated together, in blocks of one size, because matrix products then round alike.
+
+        Parameters
+        ----------
+        x : Tensor or Samples, n rows
+        streams : sequence of n torch.Generator
+        strength : Tensor, shape (n,)
+
+        Returns
+        -------
+        Tensor, shape (n, ...)
+        """
+        one = x[:1]
+        size, filling = min(TOGETHER, block_size(one)), stream(0, "filling", device=one.device)
+        views = one.new_empty(len(x), *one.shape[1:])
+        for value in strength.unique().tolist():
+            for part in (strength == value).nonzero()[:, 0].split(size):
+                filled = part[torch.arange(size).clamp_max(len(part) - 1)]
+                rngs = [*(streams[row] for row in part.tolist()), *[filling] * (size - len(part))]
+                same = strength.new_full((size,), value)
+                views[part.to(views.device)] = self.generate(x[filled.to(views.device)], None, rngs, same)[: len(part)]
+        return views
+
     def _condition(self, y: Tensor, index: Tensor | None, generator: Generators | None) -> Tensor:
         """Conditions of the generator, (B, c), for samples with the representations y."""
         if self.condition == "map":
@@ -267,7 +297,7 @@ class GeneratedViews(nn.Module):
     def _generate_function(self) -> Generate:
         if self.strengths is None:
             return self.generate
-        strength = self.strengths(self.encoder, self._prepared(), self.seed)
+        strength = self.strengths(self.encoder, self._prepared(), [stream(self.seed, "levels")])
         return lambda x, index, generator: self.generate(x, index, generator, strength.to(x.device)[index])
 
     @torch.no_grad()
