@@ -42,7 +42,12 @@ def generate(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Samples in a block; default: 16 (unclip), 256.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Of the training of a generator.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Of the training of a generator; default: as fit the minutes.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="For the training of a generator; default: at most 10, on two cores.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     label: Label = None,
     labels: Labels = None,
@@ -88,6 +93,7 @@ def generate(
             shard=part,
             batch_size=batch_size,
             epochs=epochs,
+            minutes=minutes,
             transductive=transductive,
             device=device,
             progress=True,
