@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.distributed import broadcast_module
 from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.samples import Rows, apply_in_blocks, block_size
@@ -82,8 +83,8 @@ class GeneratedViews(nn.Module):
     ) -> None:
         super().__init__()
         self.generator = generator
-        self.encoder = copy.deepcopy(encoder).requires_grad_(False)
-        self.map_head = copy.deepcopy(map_head).requires_grad_(False) if condition == "map" else None
+        self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
+        self.map_head = copy.deepcopy(map_head).requires_grad_(False).eval() if condition == "map" else None
         self.condition: Condition = condition
         self.n_views, self.keep_outliers = n_views, keep_outliers
         self.labels, self.strengths = labels, strengths
@@ -102,10 +103,11 @@ class GeneratedViews(nn.Module):
     # ---- the training of the generator ----------------------------------------------------------------------------
 
     def copy_encoder(self, encoder: nn.Module, map_head: nn.Module) -> None:
-        """Copy the current weights of the encoder and of the map head."""
-        self.encoder.load_state_dict(encoder.state_dict())
-        if self.map_head is not None:
-            self.map_head.load_state_dict(map_head.state_dict())
+        """Copy the current weights of the encoder and of the map head; in several processes, of the first one."""
+        for own, current in ((self.encoder, encoder), (self.map_head, map_head)):
+            if own is not None:
+                own.load_state_dict(current.state_dict())
+                broadcast_module(own)
         self.rounds += 1
         self._y = None
         self.clear_cache()
@@ -127,6 +129,7 @@ class GeneratedViews(nn.Module):
             self.start_loss.fill_(self._probe_loss())
         if self.strengths is not None:
             self.strengths.fit(self.encoder, self._prepared())
+            broadcast_module(self.strengths)
 
     def loss(self, batch: Batch) -> Tensor:
         """Denoising loss, (B,), of a batch of training rows."""

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.distributed import broadcast_module, broadcast_tensors
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map_pools, pair_quality
@@ -89,11 +90,14 @@ class ViewQuality(nn.Module):
     def copy_encoder(self, encoder: nn.Module, rows: Rows) -> None:
         """Copy the weights of the encoder, and fit the axis of the foreground to scaled training rows.
 
+        In several processes all get the weights and BatchNorm statistics of the first one.
+
         In later calls, during the training of the encoder, the sign of the axis is kept
         (`viewsmith.views.generated.noise_level.fit_foreground`).
         """
         if self.encoder is not None:
             self.encoder.load_state_dict(encoder.state_dict())
+            broadcast_module(self.encoder)
         self.cached_maps = []
         if self.maps is not None:
             maps, device = self.maps, rows.device
@@ -104,6 +108,7 @@ class ViewQuality(nn.Module):
             )
             self.axis.copy_(fitted.axis)
         self.ready.fill_(1)
+        broadcast_tensors(self.axis)
 
     @torch.no_grad()
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
