@@ -233,6 +233,7 @@ class GenView(ViewsmithEstimator):
         self, options: GenView, shared: dict[str, Any], data: TrainingData
     ) -> tuple[GenViewResolved, GenViewInputs]:
         check_noise(options.noise)
+        _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.domain.name))
         found, maps = resolve_generator(options, data.domain, shared["epochs"], GENERATOR), None
         if uses_extractor(options.features, data.domain.name):
             maps = feature_maps(options.features, *_scaling(data.stats), x=data.x[:1])
@@ -296,6 +297,19 @@ class GenView(ViewsmithEstimator):
     def _quality_of_one(self, rows: np.ndarray, views: np.ndarray) -> np.ndarray:
         """q of rows and one view of each, (n,); NaN where nothing tells it."""
         return self._quality_of(self.samples(rows), views[:, None])[:, 0]
+
+
+def _check_fraction(options: GenView, epochs: int, extractor: bool) -> None:
+    """Refuse a first part of the training that leaves no epoch for what is prepared in it."""
+    generator = options.view_cache is None and options.alpha > 0
+    copied = options.quality and options.gamma > 0 and not extractor
+    if (generator or copied) and round(options.first_fraction * epochs) >= epochs:
+        wasted = " and ".join(["generated views"] * generator + ["weights"] * copied)
+        unused = ", ".join(["alpha=0"] * generator + ["quality=False"] * copied)
+        raise InputError(
+            f"first_fraction is {options.first_fraction}, which leaves none of the {epochs} epochs for {wasted}: "
+            f"give a smaller one, or {unused}"
+        )
 
 
 def _cached_views(path: str, data: TrainingData) -> list[Rows]:
