@@ -51,6 +51,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     name: ClassVar[str]  # as on the command line
     presets: ClassVar[dict[str, dict[str, Any]]] = {}  # by name, for vectors, or name-domain
+    preset_needs: ClassVar[dict[str, dict[str, str]]] = {}  # by preset: options to be given with it, and what for
     frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method takes; "*": all general ones
     resolved_type: ClassVar[type[Resolved]] = Resolved
     strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels when it is "auto"

@@ -137,7 +137,7 @@ class GenView(ViewsmithEstimator):
     name = "genview"
     resolved_type = GenViewResolved
     trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
-    presets = presets.GENVIEW
+    presets, preset_needs = presets.GENVIEW, presets.GENVIEW_NEEDS
 
     view_cache: str | None = None
     alpha: Fraction = 1.0
