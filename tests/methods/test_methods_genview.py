@@ -311,3 +311,22 @@ def test_a_resumed_training_equals_an_uninterrupted_one(after, tmp_path):
     train(tmp_path / "parts", callbacks=[Stop(after)])
     parts = train(tmp_path / "parts", resume=True)
     assert all(torch.equal(parts[name], value) for name, value in whole.items())
+
+
+def test_views_are_chosen_among_candidates_and_outliers_are_rejected():
+    method = genview()
+    method.generated.n_views, method.generated.candidates = 2, 3
+    Trainer(method, batch_size=20).fit(X)
+    method.prepare(X, 0)
+    generated = method.generated
+    kept = generated.cached_views()
+    assert len(kept) == 2 and float(generated.drift) < 0.2
+    method.generated.candidates = 1
+    method.prepare(X, 0)
+    plain = generated.cached_views()
+    assert len(plain) == 2 and not torch.equal(plain[0], kept[0])
+    # Each is one of the six candidates, or the sample where all of them are outliers.
+    generated.n_views = 6
+    method.prepare(X, 0)
+    every = torch.stack([X, *generated.cached_views()])
+    assert all((view == every).all(2).any(0).all() for view in kept)

@@ -104,6 +104,9 @@ class GenView(ViewsmithEstimator):
         `first_fraction` of the epochs. Or a network of its own, frozen and never saved: CLIP's of images through
         transformers (extra `unclip`), "clip:FOLDER" or "clip:OWNER/NAME" on the hub, which is fetched; or a module of
         yours from scaled images (B, C, H, W) to maps (B, D, h, w). With it pairs are weighed from the first step on.
+    quality_diversity : bool
+        Of vectors and DNA: quality is the similarity of the two representations less that of the two views themselves,
+        which rewards views that differ and mean the same. Images always have it so, by their background.
     gamma : float
         Of the weights, ``n softmax(gamma q)`` over the batch; 0 makes them 1.
     noise : str
@@ -112,6 +115,9 @@ class GenView(ViewsmithEstimator):
         Fraction of the epochs before the encoder is copied, for quality and, without a view cache, for the generator.
     cached_views : int
         Without a view cache: views of each sample.
+    candidates : int
+        Without a view cache: views generated for each one that is kept. If there are several, those outside their
+        sample's neighborhood are rejected, and the others chosen by agreement in representation and novelty in looks.
     generator_epochs : int or "auto"
         Without a view cache; "auto": a fraction of the encoder's, by domain.
     generator_learning_rate : float or "auto"
@@ -144,10 +150,12 @@ class GenView(ViewsmithEstimator):
     quality: bool = True
     quality_features: Literal["views", "encoder", "cached"] = "views"
     features: str | nn.Module = ENCODER
+    quality_diversity: bool = False
     gamma: Rate = 1.0
     noise: str = "adaptive"
     first_fraction: Fraction = 0.5
     cached_views: Count = 1
+    candidates: Count = 1
     generator_epochs: Count | Auto = "auto"
     generator_learning_rate: Positive | Auto = "auto"
     sampler_steps: Count | Auto = "auto"
@@ -253,7 +261,13 @@ class GenView(ViewsmithEstimator):
         quality = None
         if options.quality and options.gamma:
             blank = domain_in(plan).blank(resolved.row_shape)
-            quality = ViewQuality(framework.encoder, blank, source=options.quality_features, maps=maps)
+            quality = ViewQuality(
+                framework.encoder,
+                blank,
+                source=options.quality_features,
+                maps=maps,
+                diversity=options.quality_diversity,
+            )
         method = GenViewMethod(
             framework,
             views,
@@ -367,6 +381,7 @@ def _generated(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: F
         nn.Identity(),
         n_components=n,
         n_views=options.cached_views,
+        candidates=options.candidates,
         strengths=AdaptiveStrength(options.noise, _tolerance(plan, encoder, maps)),
     )
 

@@ -18,11 +18,13 @@ from viewsmith.views.base import Generators, randn
 from viewsmith.views.generated.cache import Generate, ViewCache
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.noise_level import AdaptiveStrength
+from viewsmith.views.generated.selection import choose_views
 from viewsmith.views.neighbors import outliers
 
 Condition = Literal["representation", "map", "labels", "random"]
 
 PROBE = 512  # rows on which the generator and its views are evaluated
+CHOOSE = 64  # rows whose views are chosen at a time
 TOGETHER = 32  # samples with streams of their own that are generated in one block, which is filled up
 
 
@@ -48,6 +50,9 @@ class GeneratedViews(nn.Module):
         Views of each sample in the cache.
     keep_outliers : bool
         Whether generated views outside their sample's neighborhood are used, too.
+    candidates : int
+        Views generated for each one in the cache. If there are several, outliers are rejected and the others chosen by
+        quality and novelty (`choose_views`).
     strengths : AdaptiveStrength, optional
         Gives the strength of the generator for each row. Default: the strength of the generator.
 
@@ -79,6 +84,7 @@ class GeneratedViews(nn.Module):
         n_classes: int = 0,
         n_views: int = 2,
         keep_outliers: bool = True,
+        candidates: int = 1,
         strengths: AdaptiveStrength | None = None,
     ) -> None:
         super().__init__()
@@ -86,7 +92,7 @@ class GeneratedViews(nn.Module):
         self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
         self.map_head = copy.deepcopy(map_head).requires_grad_(False).eval() if condition == "map" else None
         self.condition: Condition = condition
-        self.n_views, self.keep_outliers = n_views, keep_outliers
+        self.n_views, self.keep_outliers, self.candidates = n_views, keep_outliers, candidates
         self.labels, self.strengths = labels, strengths
         for name in ("rounds", "trained"):
             self.register_buffer(name, torch.tensor(0))
@@ -292,7 +298,10 @@ class GeneratedViews(nn.Module):
         """The cache of refresh `number`, generated on first use, also in a resumed run."""
         if self._cache is None or self._cache_number != number:
             seed = derive_seed(self.seed, "generated", int(self.rounds), number)
-            self._cache = ViewCache(self._prepared(), self._generate_function(), n_views=self.n_views, seed=seed)
+            count = self.n_views * self.candidates
+            self._cache = ViewCache(self._prepared(), self._generate_function(), n_views=count, seed=seed)
+            if self.candidates > 1:
+                self._cache.keep(self._choose(self._cache), self._prepared())
             self._cache_number = number
             self._measure_drift(self._cache)
         return self._cache
@@ -302,6 +311,19 @@ class GeneratedViews(nn.Module):
             return self.generate
         strength = self.strengths(self.encoder, self._prepared(), [stream(self.seed, "levels")])
         return lambda x, index, generator: self.generate(x, index, generator, strength.to(x.device)[index])
+
+    @torch.no_grad()
+    def _choose(self, cache: ViewCache) -> Tensor:
+        """Numbers of the views to keep of each row, int64 (n, n_views)."""
+        rows, pool, chosen = self._prepared(), self._representations(), []
+        for index in torch.arange(len(pool), device=pool.device).split(CHOOSE):
+            views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]
+            y = torch.stack([self.encoder(view).float() for view in views], dim=1)
+            agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
+            looks = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
+            rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
+            chosen.append(choose_views(agreement, looks @ looks.mT, rejected, self.n_views))
+        return torch.cat(chosen)
 
     @torch.no_grad()
     def _measure_drift(self, cache: ViewCache) -> None:

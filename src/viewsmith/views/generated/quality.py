@@ -44,6 +44,9 @@ class ViewQuality(nn.Module):
         (`from_cached_maps`); changes of colors have no effect. Vectors and DNA always use ``views``.
     maps : FrozenMaps, optional
         A feature extractor, such as CLIP, instead of the copy; it is not saved.
+    diversity : bool
+        Of vectors and DNA, q is the cosine of the representations minus that of the views themselves, in place of the
+        background of images: views that differ and mean the same are best. Otherwise, the cosine alone.
 
     Raises
     ------
@@ -64,13 +67,20 @@ class ViewQuality(nn.Module):
     axis: Tensor
 
     def __init__(
-        self, encoder: nn.Module, x: Tensor, *, source: Source = "views", maps: FrozenMaps | None = None
+        self,
+        encoder: nn.Module,
+        x: Tensor,
+        *,
+        source: Source = "views",
+        maps: FrozenMaps | None = None,
+        diversity: bool = False,
     ) -> None:
         super().__init__()
         if maps is not None and source == "encoder":
             raise InputError(
                 f"quality_features is 'encoder', which cannot use the features of {maps.name}: give 'views' or 'cached'"
             )
+        self.diversity = diversity
         self.encoder: nn.Module | None = None
         self.maps: FeatureMap | FrozenMaps | None = maps
         if maps is None:
@@ -233,7 +243,7 @@ class ViewQuality(nn.Module):
             return map_pools(self.maps(view).float(), self.axis)
         assert self.encoder is not None
         h = self.encoder(view).float()
-        return h, torch.zeros_like(h)  # foreground only
+        return h, view.float().flatten(1) if self.diversity else torch.zeros_like(h)
 
     def train(self, mode: bool = True) -> ViewQuality:
         """Set the mode; the copied encoder stays in evaluation mode."""
