@@ -1,7 +1,8 @@
 """The CIFAR-10 row of GenView's table 5 with published weights, in one command, for a machine with a GPU.
 
 Views of the 50,000 training images by Stable unCLIP (20 steps, guidance 10, adaptive noise), MoCo v2 with ResNet-18 on
-them as in the paper's appendix A (`--preset paper`: small stem, 500 epochs, batches of 512), and the protocols of
+them as in the paper's appendix A (`--preset paper`: small stem, 500 epochs, batches of 512, pairs judged by CLIP's
+ConvNeXt from the first step), and the protocols of
 `viewsmith evaluate` on the 10,000 test images; the paper's linear classifier (93.00) is trained by SGD for 100 epochs,
 ours is a logistic regression on the same frozen representation. Every part resumes where it was left when the command
 is given again. On several machines, fill the view cache first: `viewsmith generate ... --shard i/n`.
@@ -40,12 +41,22 @@ def run(*arguments: object) -> None:
             raise
 
 
-def reproduce(data: Path, weights: str, out: Path, *, seed: int = 0, device: str = "auto", smoke: bool = False) -> dict:
+def reproduce(
+    data: Path,
+    weights: str,
+    out: Path,
+    *,
+    judge: str | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    smoke: bool = False,
+) -> dict:
     """View cache, run and evaluation in a folder; the scores of the representation."""
     cache, trained = out / "views", out / "run"
     few = ("--steps", 2) if smoke else ()
     run("generate", data, "--generator", f"unclip:{weights}", "--out", cache, "--seed", seed, "--device", device, *few)
     command = ["fit", data, "--method", "genview", "--preset", "paper", "--view-cache", cache, "--out", trained]
+    command += () if judge is None else ("--features", judge)
     for assignment in SMALL if smoke else ():
         command += ["--set", assignment]
     run(*command, "--seed", seed, "--device", device, "--resume")
@@ -54,11 +65,14 @@ def reproduce(data: Path, weights: str, out: Path, *, seed: int = 0, device: str
     return found
 
 
-def tiny(out: Path) -> tuple[Path, str]:
-    """Random images, and the pipeline with random weights, as files."""
-    sys.path.insert(0, str(ROOT / "tests" / "views"))
+def tiny(out: Path) -> tuple[Path, str, str]:
+    """Random images, and the pipeline and CLIP with random weights, as files."""
+    sys.path[:0] = [str(ROOT / "tests" / "views"), str(ROOT / "tests")]
     from unclip_toys import tiny_pipeline
 
+    from clip_toys import save_clip
+
+    save_clip(out / "clip")
     rng, weights, data = np.random.default_rng(0), out / "weights", out / "data.npz"
     weights.mkdir(parents=True, exist_ok=True)
     if not (weights / "model_index.json").exists():
@@ -66,13 +80,14 @@ def tiny(out: Path) -> tuple[Path, str]:
     sides = {"train": 24, "test": 12}
     images = {f"X_{side}": rng.integers(0, 256, (n, 32, 32, 3), dtype=np.uint8) for side, n in sides.items()}
     np.savez(data, **images, **{f"y_{side}": np.arange(n) % 2 for side, n in sides.items()})
-    return data, str(weights)
+    return data, str(weights), f"clip:{out / 'clip'}"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="The CIFAR-10 row of GenView's table 5.")
     parser.add_argument("--data", type=Path, help=".npz with X_train, X_test, y_train and y_test, uint8 images")
     parser.add_argument("--weights", default=PUBLISHED, help="folder in the layout of diffusers, or a name on the hub")
+    parser.add_argument("--features", help="clip:FOLDER or clip:OWNER/NAME, that judges pairs; default: the preset's")
     parser.add_argument("--out", type=Path, required=True, help="folder for view cache and run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
@@ -80,8 +95,8 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if not given.smoke and given.data is None:
         parser.error("--data is missing: the images of CIFAR-10 as an .npz file (or --smoke)")
-    data, weights = tiny(given.out) if given.smoke else (given.data, given.weights)
-    reproduce(data, weights, given.out, seed=given.seed, device=given.device, smoke=given.smoke)
+    data, weights, judge = tiny(given.out) if given.smoke else (given.data, given.weights, given.features)
+    reproduce(data, weights, given.out, judge=judge, seed=given.seed, device=given.device, smoke=given.smoke)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ def test_smoke(tmp_path, capsys):
     assert ViewCacheFolder(tmp_path / "views").read_views().shape == (24, 1, 32, 32, 3)
     assert ViewCacheFolder(tmp_path / "views").read_record()["generator"]["name"] == "unclip"
     config = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+    assert f'features = "clip:{tmp_path / "clip"}"' in config
     assert 'framework = "moco"' in config and 'encoder = "resnet18"' in config
     assert "linear" in capsys.readouterr().out
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text(encoding="utf-8"))

@@ -287,3 +287,14 @@ def test_banks_that_do_not_fit_the_data(made, data, tmp_path):
     assert result.refused("views of 30 rows, but X has 40") and not (tmp_path / "run").exists()
     result = call("fit", data / "x.npz", "--view-cache", made, "--out", tmp_path / "run")
     assert result.refused("has no option 'view_cache'")
+
+
+def test_the_published_setting_says_which_weights_it_needs(pictures):
+    command = ("fit", pictures / "images", "--method", "genview", "--preset", "paper", "--out", pictures / "run")
+    assert call(*command).refused("needs views of Stable unCLIP", "--generator unclip:stabilityai", "--view-cache")
+    generator = f"folder:{pictures / 'given'}"
+    good("generate", pictures / "images", "--out", pictures / "bank", "--generator", generator)
+    (pictures / "none").mkdir()
+    command += ("--view-cache", pictures / "bank", "--features", f"clip:{pictures / 'none'}")
+    assert call(*command).refused("cannot load CLIP", "open_clip_model.safetensors")
+    assert not (pictures / "run").exists()

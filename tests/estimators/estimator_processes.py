@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_wine
 
+from viewsmith.core.tensors import save_tensors
 from viewsmith.estimators import estimators, load
 
 OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
@@ -26,9 +27,16 @@ def fit(rank, meet, out, name, run, options, resume):
         x = load_wine().data.astype(np.float32)
         model = estimators()[name](**OPTIONS | options).fit(x, run=run, resume=resume)
         np.save(f"{out}/{rank}.npy", model.transform(x))
+        save_tensors(Path(f"{out}/{rank}.copies.safetensors"), copies(model))
         Path(out, f"{rank}.seed").write_text(str(model.fitted_["seed"]))
     finally:
         torch.distributed.destroy_process_group()
+
+
+def copies(model):
+    """Weights and buffers of the frozen copies in a method, and of what was fitted to them."""
+    prefixes = ("quality.", "generated.")
+    return {name: value for name, value in model.method_.state_dict().items() if name.startswith(prefixes)}
 
 
 def load_without_pickle(run, out):

@@ -107,7 +107,6 @@ def test_generated_views_of_the_own_generator(images, channels):
     assert np.isfinite(found["quality"]).all()
     again = model.generated_views(gray, 2, random_state=3)
     assert np.array_equal(again["views"], found["views"])
-    assert "at least two" in refusal(model.generated_views, gray[:1])
 
 
 def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
@@ -157,6 +156,18 @@ def test_banks_that_do_not_fit(images, bank, tmp_path):
 )
 def test_options_out_of_range(images, options, said):
     assert said in refusal(GenView(**TINY | options).fit, images)
+
+
+def test_a_first_part_that_leaves_nothing_is_refused(images, bank):
+    every = {"first_fraction": 1.0, "generator_epochs": 1}
+    said = refusal(GenView(**TINY | every).fit, images)
+    assert "none of the 2 epochs for generated views and weights" in said and "alpha=0, quality=False" in said
+    assert "for generated views: " in refusal(GenView(**TINY | every, quality=False).fit, images)
+    assert "for weights: " in refusal(GenView(**TINY | every, view_cache=bank).fit, images)
+    assert "for weights: " in refusal(GenView(**TINY | every, alpha=0.0).fit, images)
+    assert "epochs for" in refusal(GenView(**TINY | every | {"first_fraction": 0.76}).fit, images)
+    model = GenView(**TINY | every, alpha=0.0, quality=False).fit(images)
+    assert [row["phase"] for row in model.metrics_] == ["train"] * 2
 
 
 def test_an_encoder_without_a_feature_map(images):

@@ -133,7 +133,7 @@ REFUSED_BY_DIFFAUG = [
     ("refresh", -1, "greater than or equal to 0 or 'batch'"),
     ("keep_outliers", "perhaps", "boolean"),
     ("condition", "none", "'representation', 'map', 'labels' or 'random'"),
-    ("denoiser", "unet", "'fast' or 'published'"),
+    ("denoiser", "unet", "'fast', 'small' or 'published'"),
     ("predicts", "noise", "'auto', 'eps', 'v' or 'x0'"),
     ("noise_schedule", "sigmoid", "'auto', 'linear' or 'cosine'"),
     ("sampler", "euler", "'auto', 'ddim', 'ddpm' or 'dpm'"),

@@ -4,10 +4,14 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from estimator_processes import fit
 
 import viewsmith
 from cases import slow
+from viewsmith.core.tensors import load_tensors
+from viewsmith.data import load_dataset
+from viewsmith.workflows.generate import generate_cache
 
 
 @pytest.fixture
@@ -35,6 +39,53 @@ def test_a_run_of_two_processes_stops_and_goes_on(group, tmp_path, wine, name):
         assert (parts / file).read_bytes() == (whole / file).read_bytes(), file
     assert len((parts / "metrics.jsonl").read_text().splitlines()) == 3
     assert np.array_equal(viewsmith.load(parts).transform(wine), h)
+
+
+@pytest.fixture
+def cache(tmp_path, wine):
+    """A view cache of wine: noised rows, two of each."""
+    noise = np.random.default_rng(0).normal(size=(len(wine), 2, wine.shape[1])) * wine.std(0)
+    np.savez(tmp_path / "x.npz", X=wine)
+    np.savez(tmp_path / "views.npz", views=(wine[:, None] + 0.3 * noise).astype(np.float32))
+    generate_cache(load_dataset(tmp_path / "x.npz"), tmp_path / "cache", generator=f"folder:{tmp_path / 'views.npz'}")
+    return str(tmp_path / "cache")
+
+
+WITH_COPIES = [
+    ("genview", {"view_cache": "", "gamma": 8.0}),  # weighs pairs by a copy of the encoder, from the first epoch on
+    ("genview", {"generator_epochs": 1, "gamma": 8.0}),  # and generates views in between
+    ("diffaug", {"phases": "ABA", "generator_epochs": 1}),
+    ("diffaug", {"phases": "J"}),
+]
+
+
+def with_copies(options, cache):
+    options = {"epochs": 3, "norm": "batch", **options}
+    if "gamma" in options:
+        options["first_fraction"] = 0.34
+    return options | ({"view_cache": cache} if "view_cache" in options else {})
+
+
+@pytest.mark.parametrize(("name", "options"), [WITH_COPIES[0], *(slow(*case) for case in WITH_COPIES[1:])])
+def test_frozen_copies_with_batch_norm_are_one_in_two_processes(group, tmp_path, cache, name, options):
+    one, other = group(name, None, **with_copies(options, cache))
+    assert not np.array_equal(one, other)  # each process has statistics of its own
+    mine, others = (load_tensors(tmp_path / f"{rank}.copies.safetensors") for rank in (0, 1))
+    assert any("running_mean" in key for key in mine)
+    for key, value in mine.items():
+        assert torch.equal(value, others[key]), key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), WITH_COPIES)
+def test_trainings_with_frozen_copies_stop_and_go_on(group, tmp_path, cache, name, options):
+    options = with_copies(options, cache)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    group(name, whole, **options)
+    while not parts.exists() or json.loads((parts / "summary.json").read_text())["status"] != "finished":
+        group(name, parts, resume=True, minutes=1e-9, **options)  # one epoch
+    for file in ("model.safetensors", "config.toml"):
+        assert (parts / file).read_bytes() == (whole / file).read_bytes(), file
 
 
 def test_a_seed_left_to_chance_is_the_same_everywhere(group, tmp_path):

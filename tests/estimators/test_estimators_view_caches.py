@@ -14,7 +14,7 @@ from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import (
     adaptive_levels,
-    density_quantile,
+    fit_density,
     level_to_strength,
     noise_tolerance,
     strength_to_level,
@@ -119,7 +119,7 @@ def test_what_samples_can_bear(runs):
     generated = model.method_.generated
     with torch.no_grad():
         h = generated.encoder(model.samples(dataset.x_train)).float()
-    expected = density_quantile(h)
+    expected = fit_density(h).quantile(h)
     assert torch.equal(noise_tolerance(generated.encoder, model.samples(dataset.x_train))[0], expected)
     assert torch.equal(bank.read_levels()[0], expected)
     bank = runs["images"][2]

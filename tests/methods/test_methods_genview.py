@@ -18,7 +18,13 @@ from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import GaussianNoise, Identity, ViewPair
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import AdaptiveStrength, adaptive_levels, level_to_strength, noise_tolerance
+from viewsmith.views.generated.noise_level import (
+    AdaptiveStrength,
+    NoiseTolerance,
+    adaptive_levels,
+    level_to_strength,
+    noise_tolerance,
+)
 from viewsmith.views.generated.quality import ViewQuality
 
 N, D, M = 60, 4, 5
@@ -53,7 +59,13 @@ def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=
     return GenViewMethod(
         SimCLR(encoder, MLP(M, [3])),
         ViewPair([maker or Identity()]),
-        GeneratedViews(generator, encoder, nn.Identity(), n_components=M, strengths=AdaptiveStrength(noise))
+        GeneratedViews(
+            generator,
+            encoder,
+            nn.Identity(),
+            n_components=M,
+            strengths=AdaptiveStrength(noise, NoiseTolerance(references=(N, M))),
+        )
         if generated
         else None,
         ViewQuality(encoder, X) if quality else None,
@@ -229,7 +241,7 @@ def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
     expected = level_to_strength(adaptive_levels(noise_tolerance(method.generated.encoder, X)[0]))
     assert torch.equal(seen[0], expected) and len(expected.unique()) == 5
     for noise, strengths in (("constant:300", {0.7}), ("random", {0.1, 0.3, 0.5, 0.7, 0.9})):
-        found = AdaptiveStrength(noise)(method.generated.encoder, X, 0)
+        found = AdaptiveStrength(noise)(method.generated.encoder, X, [torch.Generator().manual_seed(0)])
         assert {round(value, 6) for value in found.tolist()} == strengths
 
 
@@ -324,3 +336,22 @@ def test_a_resumed_training_equals_an_uninterrupted_one(after, tmp_path):
     train(tmp_path / "parts", callbacks=[Stop(after)])
     parts = train(tmp_path / "parts", resume=True)
     assert all(torch.equal(parts[name], value) for name, value in whole.items())
+
+
+def test_views_are_chosen_among_candidates_and_outliers_are_rejected():
+    method = genview()
+    method.generated.n_views, method.generated.candidates = 2, 3
+    Trainer(method, batch_size=20).fit(X)
+    method.prepare(X, 0)
+    generated = method.generated
+    kept = generated.cached_views()
+    assert len(kept) == 2 and float(generated.drift) < 0.2
+    method.generated.candidates = 1
+    method.prepare(X, 0)
+    plain = generated.cached_views()
+    assert len(plain) == 2 and not torch.equal(plain[0], kept[0])
+    # Each is one of the six candidates, or the sample where all of them are outliers.
+    generated.n_views = 6
+    method.prepare(X, 0)
+    every = torch.stack([X, *generated.cached_views()])
+    assert all((view == every).all(2).any(0).all() for view in kept)

@@ -148,6 +148,14 @@ def test_the_bar_shows_phase_and_loss_on_a_terminal(capfd, monkeypatch):
     assert out == "" and "train" in err and "loss" in err and "samples/s" in err
 
 
+def test_elsewhere_lines_tell_the_time_left(capfd):
+    trained(make_contrastive(epochs=2), ProgressBar(every=0.0))
+    out, err = capfd.readouterr()
+    lines = err.splitlines()
+    assert out == "" and lines[0].startswith("train: epoch 1 of 2, about ") and lines[-1].endswith("0 min left")
+    assert all("min left" in line for line in lines)
+
+
 HEALTHY = {"effective_rank": 10.0}
 
 

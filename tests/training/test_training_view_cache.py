@@ -105,6 +105,29 @@ def test_shards_in_one_folder_and_in_several(tmp_path, whole):
     assert bits(merged) == bits(whole)
 
 
+def test_shards_with_other_levels_are_not_merged(tmp_path):
+    """Machines that round otherwise may find other levels, though all that is recorded is equal."""
+    one, other = (job(tmp_path / name, shard=(number, 2))[0] for number, name in enumerate("ab", start=1))
+    tolerance, level = other.read_levels()
+    level[7, 1] = (level[7, 1] + 100) % 500
+    other.write_levels(tolerance, level, other.read_axis())
+    said = refusal(merge_folders, [one.path, other.path], tmp_path / "c")
+    assert "noise level of 1 of 22 rows" in said and str(other.path) in said and "--run" in said
+    assert not (tmp_path / "c").exists()
+    other.levels.unlink()  # a shard that was stopped before it had any
+    merge_folders([one.path, other.path], tmp_path / "c")
+
+
+def test_each_view_has_its_own_random_level(tmp_path):
+    cache, _ = job(tmp_path / "cache", noise="random", views_per_sample=3)
+    level = cache.read("level")
+    assert (level[:, 0] != level[:, 1]).any() and (level[:, 1] != level[:, 2]).any()
+    streams = [[torch.Generator().manual_seed(seed) for seed in row] for row in cache.seeds(torch.arange(22))]
+    for view in range(3):
+        noise = torch.stack([torch.randn(3, generator=row[view]) for row in streams])
+        torch.testing.assert_close(cache.read_views()[:, view], ROWS + level[:, view, None] + noise)
+
+
 def test_shards_of_other_caches_are_not_merged(tmp_path):
     job(tmp_path / "a", shard=(1, 2))
     job(tmp_path / "b", shard=(2, 2), seed=4)

@@ -8,7 +8,7 @@ import torch
 from refusals import refusal
 from viewsmith.views.generated.noise_level import (
     adaptive_levels,
-    density_quantile,
+    fit_density,
     fit_foreground,
     foreground_fractions,
     random_levels,
@@ -147,7 +147,7 @@ def test_density_is_the_loop(dtype):
         others = sorted(float((places[row] - places[i]).norm()) for i in range(30) if i != row)
         means.append(sum(others[:3]) / 3)
     slow = [sum(other >= mean for other in means) / 30 for mean in means]
-    fast = density_quantile(places, k=3)
+    fast = fit_density(places, k=3).quantile(places, k=3)
     assert fast.dtype == torch.float64
     assert fast.tolist() == pytest.approx(slow)
 
@@ -155,5 +155,5 @@ def test_density_is_the_loop(dtype):
 def test_density_by_hand():
     # Three rows close together, and one far away, which bears least.
     places = torch.tensor([[0.0], [1.0], [3.0], [100.0]])
-    assert density_quantile(places, k=1).tolist() == [1.0, 1.0, 0.5, 0.25]
-    assert adaptive_levels(density_quantile(places, k=1)).tolist() == [400, 400, 200, 100]
+    assert fit_density(places, k=1).quantile(places, k=1).tolist() == [1.0, 1.0, 0.5, 0.25]
+    assert adaptive_levels(fit_density(places, k=1).quantile(places, k=1)).tolist() == [400, 400, 200, 100]

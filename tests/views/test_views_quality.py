@@ -72,6 +72,23 @@ def test_the_copy_stays_as_it_is():
     assert not any(weights.requires_grad for weights in quality.parameters())
 
 
+@pytest.mark.parametrize("dimensions", [2, 4])
+def test_in_training_a_pair_is_judged_alone(dimensions):
+    """The copy's BatchNorm does not use the batch, nor learn from it."""
+    torch.manual_seed(0)
+    x = images() if dimensions == 4 else torch.randn(20, 4)
+    encoder = SmallCNN() if dimensions == 4 else MLP(4, [8, 6], norm="batch", last="activated")
+    quality = seen(x, encoder)
+    holder = nn.ModuleList([quality]).train()  # as a method in training sets it
+    before = {name: value.clone() for name, value in holder.state_dict().items()}
+    assert any("running_mean" in name for name in before)
+    whole = quality(x, x.flip(0))
+    parts = torch.cat([quality(x[row : row + 1], x.flip(0)[row : row + 1]) for row in range(len(x))])
+    torch.testing.assert_close(parts, whole)
+    for name, value in holder.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
 def test_a_state_dict_brings_it_back():
     encoder, x = SmallCNN(), images()
     quality, other = seen(x, encoder), ViewQuality(SmallCNN(), images(1))

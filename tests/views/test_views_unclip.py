@@ -74,6 +74,25 @@ def test_each_view_is_the_one_the_pipeline_makes_at_its_level(pipeline, images, 
         torch.testing.assert_close(latents[row : row + 1], expected, atol=1e-4, rtol=1e-4)
 
 
+def test_euler_starts_from_noise_of_its_own_scale(pipeline, images, monkeypatch):
+    model = StableUnCLIP(pipeline, steps=3, scheduler="euler", guidance=1.0)
+    embedding = model.encode_images(images)[0]
+    latents = model.latents(model.noisy_condition(embedding, LEVELS, draws := streams(range(5))), draws)
+    assert float(model.scheduler.init_noise_sigma) > 2
+    monkeypatch.setattr(pipeline, "scheduler", model.scheduler)
+    for row in range(2):
+        expected = pipeline(
+            image_embeds=embedding[row : row + 1],
+            prompt=[""],
+            num_inference_steps=3,
+            guidance_scale=1.0,
+            noise_level=int(LEVELS[row]),
+            generator=streams([row]),
+            output_type="latent",
+        ).images
+        torch.testing.assert_close(latents[row : row + 1], expected, atol=1e-4, rtol=1e-4)
+
+
 def test_a_view_does_not_depend_on_its_batch_and_follows_its_stream(pipeline, images):
     model = StableUnCLIP(pipeline, steps=2)
     together = model.generate(images, None, 0, LEVELS, streams(range(5)))

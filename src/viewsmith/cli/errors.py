@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from viewsmith.core.errors import InputError, TrainingError
+from viewsmith.core.errors import InputError, StoppedEarly, TrainingError
 
 
 def explain(error: BaseException) -> tuple[int, str]:
@@ -34,6 +34,8 @@ def explain(error: BaseException) -> tuple[int, str]:
         return 2, text
     if isinstance(error, TrainingError):
         return 1, text
+    if isinstance(error, StoppedEarly):
+        return 130, text
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         what = error.filename or "a file"
         return 2, f"no space left to write {what}: existing files are unchanged; free some space"

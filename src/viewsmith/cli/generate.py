@@ -47,7 +47,12 @@ def generate(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Samples in a block; default: 16 (unclip), 256.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of the encoder, if a generator is trained.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs of a generator's training; default: as many as fit the minutes.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Time for a generator's training; default: at most 10, on two cores.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     label: Label = None,
     labels: Labels = None,
@@ -91,6 +96,7 @@ def generate(
             shard=part,
             batch_size=batch_size,
             epochs=epochs,
+            minutes=minutes,
             transductive=transductive,
             device=device,
             progress=True,

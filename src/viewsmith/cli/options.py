@@ -74,6 +74,7 @@ def make_estimator(
     """
     from viewsmith import estimators as _  # noqa: F401, it registers methods
     from viewsmith.core.registry import find
+    from viewsmith.domains import domain_of
     from viewsmith.estimators.build.options import check_options
     from viewsmith.estimators.build.routing import route_options
 
@@ -87,6 +88,10 @@ def make_estimator(
     if preset is not None:
         parameters |= _preset(cls, preset, domain)
     parameters |= content | _assignments(pairs) | given
+    if preset is not None and domain is not None:
+        for option, what in cls.preset_needs.get(preset + domain_of(domain).preset_suffix, {}).items():
+            if parameters.get(option) is None:
+                raise InputError(f"the preset {preset!r} of {cls.name} needs {what}")
     with contextlib.suppress(ValueError):  # a string from --set; fit validates it
         parameters["random_state"] = int(str(parameters["random_state"]))
     return check_options(cls, *route_options(cls, parameters, domain))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def is_distributed() -> bool:
@@ -45,6 +45,14 @@ def broadcast_tensors(*tensors: Tensor) -> None:
     if is_distributed():
         for tensor in tensors:
             dist.broadcast(tensor, 0)
+
+
+def broadcast_module(module: nn.Module) -> None:
+    """Overwrite weights and buffers of a module, in place, with those of the first process.
+
+    BatchNorm statistics are each process's own, so that a frozen copy of a network in training would differ by process.
+    """
+    broadcast_tensors(*(value.data for value in module.parameters()), *module.buffers())
 
 
 def gather(x: Tensor) -> Tensor:

@@ -19,3 +19,7 @@ class MissingExtra(ImportError, InputError):
 
 class TrainingError(RuntimeError):
     """Training cannot continue, for instance because a loss is not finite. The command line exits with 1."""
+
+
+class StoppedEarly(RuntimeError):
+    """A signal or a limit of time ended work that can be resumed; the command line exits with 130."""

@@ -50,7 +50,9 @@ class Samples:
 Rows = Tensor | Samples
 
 
-def apply_in_blocks(function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024) -> Tensor:
+def apply_in_blocks(
+    function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024, *, equal: bool = False
+) -> Tensor:
     """Apply a function to scaled rows, `size` rows at a time, and concatenate the results.
 
     Parameters
@@ -60,12 +62,23 @@ def apply_in_blocks(function: Callable[[Tensor], Tensor], rows: Rows, size: int 
     rows : Tensor or Samples, n rows
     size : int
         Rows of one block.
+    equal : bool
+        Fill up the last block, whose other results are dropped: matrix products of one shape round alike, so that the
+        result of a row does not depend on the number of rows.
 
     Returns
     -------
     Tensor, n rows
     """
+    if equal:
+        parts = (rows[start : start + size] for start in range(0, len(rows), size))
+        return torch.cat([function(_filled(part, size))[: len(part)] for part in parts])
     return torch.cat([function(rows[start : start + size]) for start in range(0, len(rows), size)])
+
+
+def _filled(x: Tensor, size: int) -> Tensor:
+    """A block with rows of zeros added up to `size`."""
+    return x if len(x) == size else torch.cat([x, x.new_zeros(size - len(x), *x.shape[1:])])
 
 
 def block_size(x: Tensor) -> int:
@@ -84,7 +97,4 @@ def blocks(x: Tensor, views: int = 1) -> Iterator[tuple[Tensor, int]]:
     size = max(1, block_size(x) // views)
     for start in range(0, len(x), size):
         block = x[start : start + size]
-        count = len(block)
-        if count < size:
-            block = torch.cat([block, block.new_zeros(size - count, *block.shape[1:])])
-        yield block, count
+        yield _filled(block, size), len(block)

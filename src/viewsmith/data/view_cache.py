@@ -258,7 +258,7 @@ def merge_folders(parts: Sequence[str | Path], out: str | Path) -> ViewCacheFold
     Raises
     ------
     InputError
-        The folders have different records, or blocks are damaged.
+        The folders have different records or noise levels, or blocks are damaged.
     """
     if not parts:
         raise InputError("no view caches to merge: expected the folders that the shards of a job wrote")
@@ -269,6 +269,7 @@ def merge_folders(parts: Sequence[str | Path], out: str | Path) -> ViewCacheFold
             raise InputError(
                 f"{cache.path} and {caches[0].path} are different view caches ({difference}): merge shards of one job"
             )
+    _check_equal_levels([whole, *caches] if whole.exists() else caches)
     whole.open_for(record)
     for cache in caches:
         if not whole.levels.exists() and cache.levels.exists():
@@ -279,6 +280,19 @@ def merge_folders(parts: Sequence[str | Path], out: str | Path) -> ViewCacheFold
     if not whole.missing():
         whole.finish()
     return whole
+
+
+def _check_equal_levels(caches: Sequence[ViewCacheFolder]) -> None:
+    """Raise InputError if samples have different noise levels in two folders: shards find them independently."""
+    known = [(cache, levels) for cache in caches if (levels := cache.read_levels()) is not None]
+    for cache, (_, level) in known[1:]:
+        first, (_, expected) = known[0]
+        count = int((level != expected).any(dim=1).sum())
+        if count:
+            raise InputError(
+                f"{cache.path} has another noise level of {count} of {len(level)} rows than {first.path}: make all "
+                "shards with the same --run, on machines of one kind"
+            )
 
 
 def _may_precede_record(entry: Path) -> bool:

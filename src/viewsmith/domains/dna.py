@@ -245,6 +245,7 @@ class DNA(Domain):
     default_views = "dna"
     default_encoder = default_encoder_on_gpu = "cnn"
     steps, steps_on_gpu = 1500, 10_000
+    step_seconds = (7e-6, 3e-6)
     defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
             "directions": True,

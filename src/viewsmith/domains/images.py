@@ -113,6 +113,7 @@ class Images(Domain):
     default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
     # On two CPU cores a run with this number of steps takes less than ten minutes.
     steps, steps_on_gpu = 1500, 20_000
+    step_seconds = (1.05e-6, 2.0e-6)
     defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
             "temperature": 0.2,
@@ -129,6 +130,7 @@ class Images(Domain):
     )
     picture = "pixels"
     gallery = 8
+    denoisers = ("fast", "small", "published")
 
     def recognizes(self, X: Any) -> bool:
         if isinstance(X, list | tuple):
@@ -198,8 +200,9 @@ class Images(Domain):
         return PixelCodes(self.channels(row_shape), stats["pixel_mean"], stats["pixel_scale"])
 
     def denoiser(self, kind: str, codes: PixelCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
-        denoiser = PublishedImageDenoiser if kind == "published" else ImageDenoiser
-        return denoiser(self.channels(row_shape), condition)
+        if kind == "published":
+            return PublishedImageDenoiser(self.channels(row_shape), condition)
+        return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
 
     def check_size(self, what: str, shape: Sequence[int], smallest: int, todo: str) -> None:
         if min(shape) < smallest:

@@ -52,6 +52,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     name: ClassVar[str]  # on the command line
     presets: ClassVar[dict[str, dict[str, Any]]] = {}  # "NAME" for vectors, "NAME-DOMAIN" for other domains
+    preset_needs: ClassVar[dict[str, dict[str, str]]] = {}  # by preset: options that must be given, and what they are
     frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method accepts; "*": all general ones
     resolved_type: ClassVar[type[Resolved]] = Resolved
     strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels if it is "auto"

@@ -138,8 +138,8 @@ class DiffAug(ViewsmithEstimator):
         Also use generated views whose nearest row is outside the sample's neighborhood.
     condition : {"representation", "map", "labels", "random"}
         Condition of the generator for a sample. labels (fit then reads `y`) and random are ablations.
-    denoiser : {"fast", "published"}
-        Network of the generator.
+    denoiser : {"fast", "small", "published"}
+        Network of the generator; "small": for images, with a third of the work of "fast".
     predicts : {"auto", "eps", "v", "x0"}
         What the denoiser predicts: the noise, the velocity or the clean sample.
     noise_schedule : {"auto", "linear", "cosine"}
@@ -203,7 +203,7 @@ class DiffAug(ViewsmithEstimator):
     refresh: Natural | Literal["batch"] = 0
     keep_outliers: bool = True
     condition: Literal["representation", "map", "labels", "random"] = "representation"
-    denoiser: Literal["fast", "published"] = "fast"
+    denoiser: Literal["fast", "small", "published"] = "fast"
     predicts: Literal["auto", "eps", "v", "x0"] = "auto"
     noise_schedule: Literal["auto", "linear", "cosine"] = "auto"
     sampler: Literal["auto", "ddim", "ddpm", "dpm"] = "auto"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
+from viewsmith.core.random import stream
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.data import Dataset
@@ -33,10 +34,10 @@ from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.generated import cache_gallery
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.methods.genview import GenViewMethod
-from viewsmith.networks.feature_maps import FrozenMaps
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.training.generation import check_noise
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import AdaptiveStrength, strength_to_level
+from viewsmith.views.generated.noise_level import MAX_ROWS, AdaptiveStrength, NoiseTolerance, strength_to_level
 from viewsmith.views.generated.quality import ViewQuality
 
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
@@ -44,10 +45,19 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
 
 @dataclass(frozen=True, kw_only=True)
 class GenViewResolved(Resolved, GeneratorSettings):
-    """Resolved settings, with those of the generator, and shape and digest of a separate feature extractor."""
+    """Resolved settings, with those of the generator.
+
+    Attributes
+    ----------
+    feature_shape, feature_weights
+        Shape and digest of a separate feature extractor, if there is one.
+    level_references : int
+        Number of training rows with which the density of a row is compared to find its noise level.
+    """
 
     feature_shape: tuple[int, int, int] | None = None
     feature_weights: str | None = None
+    level_references: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,9 @@ class GenView(ViewsmithEstimator):
         `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to
         download it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from
         scaled images (B, C, H, W) to feature maps (B, D, h, w). With it, pairs are weighted from the first step.
+    quality_diversity : bool
+        For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
+        rewards views that differ and mean the same. For images the background has this effect in any case.
     gamma : float
         Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1.
     noise : str
@@ -102,6 +115,10 @@ class GenView(ViewsmithEstimator):
         Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator.
     cached_views : int
         Without a view cache: number of generated views of each sample.
+    candidates : int
+        Without a view cache: number of views generated for each one that is kept. If there are several, those outside
+        the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and
+        novelty in input space.
     generator_epochs : int or "auto"
         Without a view cache; "auto": a fraction of the encoder's epochs that depends on the domain.
     generator_learning_rate : float or "auto"
@@ -127,17 +144,19 @@ class GenView(ViewsmithEstimator):
     name = "genview"
     resolved_type = GenViewResolved
     trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
-    presets = presets.GENVIEW
+    presets, preset_needs = presets.GENVIEW, presets.GENVIEW_NEEDS
 
     view_cache: str | None = None
     alpha: Fraction = 1.0
     quality: bool = True
     quality_features: Literal["views", "encoder", "cached"] = "views"
     features: str | nn.Module = ENCODER
+    quality_diversity: bool = False
     gamma: Rate = 1.0
     noise: str = "adaptive"
     first_fraction: Fraction = 0.5
     cached_views: Count = 1
+    candidates: Count = 1
     generator_epochs: Count | Auto = "auto"
     generator_learning_rate: Positive | Auto = "auto"
     sampler_steps: Count | Auto = "auto"
@@ -153,6 +172,9 @@ class GenView(ViewsmithEstimator):
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None
     ) -> dict[str, np.ndarray] | None:
         """Generated views with their noise levels and quality.
+
+        Those of a row do not depend on the rows given with it: what the levels follow from was fitted to the training
+        rows, and random streams follow from the row's content.
 
         Parameters
         ----------
@@ -172,7 +194,7 @@ class GenView(ViewsmithEstimator):
         Raises
         ------
         InputError
-            The view cache has fewer views; `X` is a single row, to which no level can be adapted.
+            The view cache has fewer views.
         """
         check_is_fitted(self)
         x = self.samples(X)
@@ -190,15 +212,19 @@ class GenView(ViewsmithEstimator):
         return {"views": views, "level": level, "quality": self._quality_of(x, views)}
 
     def _generate(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Generate views of scaled rows; returns views (n, n_views, ...) and their levels (n, n_views)."""
-        if len(x) < 2:
-            raise InputError("got one row, expected at least two: noise is adapted to a row by comparison with others")
+        """Generate views of scaled rows; returns views (n, n_views, ...) and their levels (n, n_views).
+
+        Random streams follow from seed, row and number of the view: those of a row do not depend on the other rows.
+        """
         generated: Any = self.method_.generated
-        strength = generated.strengths(generated.encoder, x, seed).to(x.device)
-        views = self._drawn(
-            X, x, lambda part, rng: generated.generate(x[part], None, rng, strength[part]), n_views, seed
-        )
-        return views, np.repeat(strength_to_level(strength).cpu().numpy()[:, None], n_views, axis=1)
+        names = [fingerprint(row) for row in self.checked_rows(X)]
+        strength = generated.strengths(generated.encoder, x, [stream(seed, "level", name) for name in names])
+        views = []
+        for number in range(n_views):
+            streams = [stream(seed, "view", name, number, device=x.device) for name in names]
+            views.append(self.scaler_.inverse(generated.generate_each(x, streams, strength)).cpu())
+        given = self.domain_.in_input_format(torch.stack(views, dim=1).numpy(), np.shape(X))
+        return given, np.repeat(strength_to_level(strength).numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
         """Quality of scaled rows and their views (n, K, ...), in the units of the data; float32 (n, K)."""
@@ -216,13 +242,15 @@ class GenView(ViewsmithEstimator):
         self, options: GenView, shared: dict[str, Any], data: TrainingData
     ) -> tuple[GenViewResolved, GenViewInputs]:
         check_noise(options.noise)
+        _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.domain.name))
         found, maps = resolve_generator(options, data.domain, shared["epochs"], GENERATOR), None
         if uses_extractor(options.features, data.domain.name):
             maps = feature_maps(options.features, *_scaling(data.stats), x=data.x[:1])
             weights = digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
-        return GenViewResolved(**shared, **found), GenViewInputs(maps, views)
+        references = 0 if data.domain.picture == "pixels" else min(len(data.rows), MAX_ROWS)
+        return GenViewResolved(**shared, **found, level_references=references), GenViewInputs(maps, views)
 
     def _build(self, plan: Plan[GenView, GenViewResolved]) -> Method:
         options, resolved, inputs = plan.options, plan.resolved, plan.inputs
@@ -234,7 +262,13 @@ class GenView(ViewsmithEstimator):
         quality = None
         if options.quality and options.gamma:
             blank = domain_in(plan).blank(resolved.row_shape)
-            quality = ViewQuality(framework.encoder, blank, source=options.quality_features, maps=maps)
+            quality = ViewQuality(
+                framework.encoder,
+                blank,
+                source=options.quality_features,
+                maps=maps,
+                diversity=options.quality_diversity,
+            )
         method = GenViewMethod(
             framework,
             views,
@@ -278,6 +312,19 @@ class GenView(ViewsmithEstimator):
     def _quality_of_one(self, rows: np.ndarray, views: np.ndarray) -> np.ndarray:
         """Quality of rows and one view of each, (n,); NaN if the model computes none."""
         return self._quality_of(self.samples(rows), views[:, None])[:, 0]
+
+
+def _check_fraction(options: GenView, epochs: int, extractor: bool) -> None:
+    """Refuse a first part of the training that leaves no epoch for what is prepared in it."""
+    generator = options.view_cache is None and options.alpha > 0
+    copied = options.quality and options.gamma > 0 and not extractor
+    if (generator or copied) and round(options.first_fraction * epochs) >= epochs:
+        wasted = " and ".join(["generated views"] * generator + ["weights"] * copied)
+        unused = ", ".join(["alpha=0"] * generator + ["quality=False"] * copied)
+        raise InputError(
+            f"first_fraction is {options.first_fraction}, which leaves none of the {epochs} epochs for {wasted}: "
+            f"give a smaller one, or {unused}"
+        )
 
 
 def _cached_views(path: str, data: TrainingData) -> list[Rows]:
@@ -335,5 +382,17 @@ def _generated(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: F
         nn.Identity(),
         n_components=n,
         n_views=options.cached_views,
-        strengths=AdaptiveStrength(options.noise, maps),
+        candidates=options.candidates,
+        strengths=AdaptiveStrength(options.noise, _tolerance(plan, encoder, maps)),
     )
+
+
+def _tolerance(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
+    """The noise tolerance that adaptive noise is fitted to, with room for what is saved of it."""
+    resolved = plan.resolved
+    if plan.options.noise != "adaptive":
+        return NoiseTolerance()
+    if domain_in(plan).picture == "pixels":
+        blank = domain_in(plan).blank(resolved.row_shape)
+        return NoiseTolerance(maps, width=(maps or FeatureMap(encoder, blank)).shape[2])
+    return NoiseTolerance(references=(resolved.level_references, resolved.n_components))

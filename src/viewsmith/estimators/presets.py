@@ -189,7 +189,7 @@ METAUG: dict[str, dict[str, Any]] = {
 }
 
 GENVIEW: dict[str, dict[str, Any]] = {
-    # Appendix A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP; `view_cache` has to be given.
+    # Appendix 0.A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP, with quality by CLIP; see docs/genview.md.
     "paper-images": {
         "framework": "moco",
         "view_maker": "moco",
@@ -200,13 +200,26 @@ GENVIEW: dict[str, dict[str, Any]] = {
         "queue_size": 4096,
         "crop_minimum": 0.2,
         "alpha": 1.0,
+        "noise": "adaptive",
         "quality": True,
+        "quality_features": "views",
+        "features": "clip:laion/CLIP-convnext_base_w-laion2B-s13B-b82K-augreg",
         "gamma": 1.0,
         "batch_size": 512,
         "optimizer": "sgd",
         "learning_rate": 0.5,
         "weight_decay": 5e-4,
+        "schedule": "cosine",
         "warmup": 0.02,
         "epochs": 500,
     },
+}
+
+#: Options that a preset has to be given, and what for.
+GENVIEW_NEEDS: dict[str, dict[str, str]] = {
+    "paper-images": {
+        "view_cache": "views of Stable unCLIP: make them by `viewsmith generate DATA --generator "
+        "unclip:stabilityai/stable-diffusion-2-1-unclip --out CACHE` (or unclip:FOLDER with its weights) and add "
+        "--view-cache CACHE"
+    }
 }

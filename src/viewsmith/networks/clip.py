@@ -1,10 +1,11 @@
-"""CLIP's vision model from transformers (extra ``unclip``), as a feature extractor that returns maps of patches."""
+"""CLIP's vision models (ViT of transformers, ConvNeXt of OpenCLIP) as feature extractors: maps of patches."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.networks.clip_convnext import SIZE, ConvNeXt, find_convnext, load_convnext
 
 KINDS = ("clip_vision_model", "clip")  # model_type in config.json: the vision model alone, or with the text model
 STATISTICS = ("image_mean", "image_std")
@@ -26,7 +28,8 @@ class ClipMaps(nn.Module):
 
     Parameters
     ----------
-    model : transformers.CLIPVisionModel or CLIPVisionModelWithProjection
+    model : transformers.CLIPVisionModel, CLIPVisionModelWithProjection, or ConvNeXt
+        The maps of a ConvNeXt are those before its head, for images of 224 x 224 pixels.
     mean, std : sequence of 3 float
         Normalization of the colors that the model was trained with.
     center, scale : Tensor, shape (C,)
@@ -40,14 +43,17 @@ class ClipMaps(nn.Module):
         self, model: nn.Module, mean: Sequence[float], std: Sequence[float], center: Tensor, scale: Tensor
     ) -> None:
         super().__init__()
-        config: Any = model.config
-        self.model, self.size = model, int(config.image_size)
+        config: Any = getattr(model, "config", None)
+        self.model, self.size = model, SIZE if config is None else int(config.image_size)
         self.mean, self.std = list(mean), list(std)
         self.register_buffer("center", center.detach().clone()[:, None, None])
         self.register_buffer("scale", scale.detach().clone()[:, None, None])
 
     def forward(self, x: Tensor) -> Tensor:
         pixels = (x.float() * self.scale + self.center).clamp(0, 1).expand(-1, 3, -1, -1)
+        if isinstance(self.model, ConvNeXt):
+            of_network: Tensor = self.model(_normalized(pixels, (self.size, self.size), self.mean, self.std))
+            return of_network
         _, maps = clip_features(self.model, pixels, (self.size, self.size), self.mean, self.std)
         return maps.movedim(3, 1)
 
@@ -73,9 +79,7 @@ def clip_features(
     maps : Tensor, shape (B, h, w, D)
         Features of the patches after the last norm, without the class token, as published for GenView.
     """
-    pixels = _center_crop(_resize(pixels, max(size)), *size)
-    center, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
-    output = model(((pixels - center) / spread).to(next(model.parameters()).dtype))
+    output = model(_normalized(pixels, size, mean, std).to(next(model.parameters()).dtype))
     patches = getattr(model, "vision_model", model).post_layernorm(output.last_hidden_state[:, 1:])
     patch = model.config.patch_size
     return output, patches.unflatten(1, (size[0] // patch, size[1] // patch))
@@ -87,8 +91,8 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
     Parameters
     ----------
     where : str
-        Folder in the layout of transformers, with safetensors and the settings of the image processor; or OWNER/NAME
-        on the hub.
+        Folder in the layout of transformers, with safetensors and the settings of the image processor, or a ConvNeXt
+        in that of OpenCLIP or timm; or OWNER/NAME on the hub.
     center, scale : Tensor, shape (C,)
         As in `ClipMaps`.
 
@@ -107,6 +111,9 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
     processors: Any = importlib.import_module("transformers.image_processing_base")
     try:
         with _quiet(transformers, local):
+            find = partial(_find_file, transformers, where, local)
+            if (convnext := find_convnext(find)) is not None:
+                return ClipMaps(load_convnext(find, convnext), convnext["mean"], convnext["std"], center, scale)
             settings, _ = processors.ImageProcessingMixin.get_image_processor_dict(where, local_files_only=local)
             kind = transformers.PreTrainedConfig.get_config_dict(where, local_files_only=local)[0].get("model_type")
             if kind not in KINDS:
@@ -122,9 +129,19 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
         detail = " ".join(str(error).split())[:200] if isinstance(error, InputError | OSError) else _describe(error)
         raise InputError(
             f"cannot load CLIP from {where!r} ({detail}): give the complete folder of a CLIP vision model, with "
-            "config.json, model.safetensors and preprocessor_config.json"
+            "config.json, model.safetensors and preprocessor_config.json, or of a ConvNeXt of OpenCLIP, with "
+            "open_clip_config.json and open_clip_model.safetensors"
         ) from error
     return ClipMaps(model, settings["image_mean"], settings["image_std"], center, scale)
+
+
+def _find_file(transformers: Any, where: str, local: bool, name: str) -> Path | None:
+    """Path of a file in a folder or, downloaded, on the hub; None if it does not exist there."""
+    if local:
+        path = Path(where) / name
+        return path if path.exists() else None
+    found = transformers.utils.cached_file(where, name, _raise_exceptions_for_missing_entries=False)
+    return None if found is None else Path(found)
 
 
 def is_local_folder(where: str, what: str, layout: str) -> bool:
@@ -161,6 +178,13 @@ def _quiet(transformers: Any, local: bool) -> Iterator[None]:
         logs.set_verbosity(level)
         if bar:
             logs.enable_progress_bar()
+
+
+def _normalized(pixels: Tensor, size: tuple[int, int], mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Pixels resized and cropped, with normalized colors."""
+    pixels = _center_crop(_resize(pixels, max(size)), *size)
+    center, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
+    return (pixels - center) / spread
 
 
 def _resize(x: Tensor, side: int) -> Tensor:

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 
 
 class ProgressBar(Callback):
-    """A bar on stderr with loss, rate and time left; silent when stderr is no terminal."""
+    """A bar on stderr with loss, rate and time left; when stderr is no terminal, a line every `every` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: float = 30.0) -> None:
+        self.every = every
         self._bar: Progress | None = None
         self._shown = 0.0
 
     def start(self, trainer: Trainer) -> None:
+        self._first, self._born = trainer.steps, time.monotonic()
+        self._shown = self._born
         if not sys.stderr.isatty() or rank() != 0:
             return
         from rich.console import Console
@@ -46,13 +49,23 @@ class ProgressBar(Callback):
         )
         total = trainer.epochs * trainer.steps_per_epoch
         self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0)
-        self._first, self._born = trainer.steps, time.monotonic()
         self._bar.start()
 
     def step(self, trainer: Trainer) -> None:
-        if self._bar is None or time.monotonic() - self._shown < 0.25:
+        if time.monotonic() - self._shown < (self.every if self._bar is None else 0.25):
             return
-        self._show(trainer)
+        if self._bar is not None:
+            self._show(trainer)
+        elif rank() == 0:
+            self._shown = time.monotonic()
+            print(self._line(trainer), file=sys.stderr, flush=True)
+
+    def _line(self, trainer: Trainer) -> str:
+        """Phase, epoch and time left, at the rate of this session."""
+        total, epoch = trainer.epochs * trainer.steps_per_epoch, min(trainer.epochs_done + 1, trainer.epochs)
+        pace = (time.monotonic() - self._born) / max(1, trainer.steps - self._first)
+        left = math.ceil(pace * max(0, total - trainer.steps) / 60)
+        return f"{trainer.phase.name}: epoch {epoch} of {trainer.epochs}, about {left} min left"
 
     def _show(self, trainer: Trainer) -> None:
         assert self._bar is not None

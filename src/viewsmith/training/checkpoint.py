@@ -40,6 +40,11 @@ class CheckpointFolder:
             if old != target:
                 old.unlink(missing_ok=True)
 
+    def seconds(self) -> float:
+        """Time of training until the last checkpoint; 0 when there is none."""
+        found = self._read_pointer()
+        return 0.0 if found is None else float(found[1].get("seconds", 0.0))
+
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Tensors and record of the last checkpoint; None when there is none.
 
@@ -48,20 +53,27 @@ class CheckpointFolder:
         InputError
             The checkpoint is damaged; the message names the file.
         """
-        pointer = self.path / POINTER
-        if not pointer.exists():
+        found = self._read_pointer()
+        if found is None:
             return None
-        try:
-            content = json.loads(pointer.read_text(encoding="utf-8"))
-            record, target = content["record"], self.path / Path(content["file"]).name
-        except (ValueError, KeyError, TypeError) as error:
-            raise _damaged(pointer, "it is not a complete JSON record") from error
+        target, record = found
         if not target.exists():
             raise _damaged(target, "it is missing")
         try:
             return read_tensors(target), record
         except DamageError as error:
             raise _damaged(target, str(error)) from error
+
+    def _read_pointer(self) -> tuple[Path, dict[str, Any]] | None:
+        """Tensor file and record of the last checkpoint."""
+        pointer = self.path / POINTER
+        if not pointer.exists():
+            return None
+        try:
+            content = json.loads(pointer.read_text(encoding="utf-8"))
+            return self.path / Path(content["file"]).name, dict(content["record"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(pointer, "it is not a complete JSON record") from error
 
 
 def _damaged(path: Path, reason: str) -> InputError:

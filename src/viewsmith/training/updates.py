@@ -128,9 +128,10 @@ def _averaging(step: Step, method: Method, others: Sequence[nn.Parameter]) -> St
     """The step of an update whose gradients are averaged over the processes.
 
     DistributedDataParallel averages the gradients of the parameters that require one when it wraps, and waits for all
-    of them in every backward pass; so everything but what the update trains is frozen meanwhile. It copies weights and
-    buffers of the first process to all others once, now: later, each process keeps its own BatchNorm statistics (on
-    GPUs `SyncBatchNorm` makes them equal), and queues are filled from gathered rows.
+    of them in every backward pass; so everything but what the update trains is frozen meanwhile. It copies the weights
+    of the first process to all others once, now, and no buffers: each process keeps its own BatchNorm statistics (on
+    GPUs `SyncBatchNorm` makes them equal), queues are filled from gathered rows, and frozen copies are broadcast when
+    they are made (`viewsmith.core.distributed.broadcast_module`).
     """
     with frozen(others):
         return DistributedDataParallel(_StepModule(step, method), broadcast_buffers=False)

@@ -45,6 +45,11 @@ class DiffusionGenerator:
 
     def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
         if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
+            if model.status_ != "finished":
+                raise InputError(
+                    f"the training of the run was not finished ({model.status_}): finish it with `viewsmith fit ... "
+                    "--resume`"
+                )
             raise InputError(
                 f"the run is of {type(model).__name__} and has no generator, or one that diverged: give a run of "
                 "`viewsmith fit --method diffaug`"

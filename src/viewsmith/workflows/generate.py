@@ -17,13 +17,13 @@ from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.domains import domain_of
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtractor, FeaturesOption, uses_extractor
-from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.estimators.fitting import find_device
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.networks.inputs.pixels import Pixels
 from viewsmith.training.generation import ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.diffusion_generator import DiffusionGenerator
+from viewsmith.workflows.generator_training import train_generator
 from viewsmith.workflows.precomputed_views import PrecomputedViews
 from viewsmith.workflows.runs import data_record, load_run
 
@@ -46,6 +46,7 @@ def generate_cache(
     shard: tuple[int, int] = (1, 1),
     batch_size: int | None = None,
     epochs: int | None = None,
+    minutes: float | None = None,
     transductive: bool = False,
     device: str = "auto",
     progress: bool = False,
@@ -81,7 +82,10 @@ def generate_cache(
     batch_size : int, optional
         Samples in a block.
     epochs : int, optional
-        Epochs of the encoder, if a generator is trained.
+        Epochs of the encoder, if a generator is trained; by default as many as fit the budget of
+        `viewsmith.workflows.generator_training.plan_training`.
+    minutes : float, optional
+        That budget; a training that takes longer stops.
     transductive : bool
     device : str
     progress : bool
@@ -90,13 +94,27 @@ def generate_cache(
     ------
     InputError
         Invalid options, missing weights, another view cache in the folder.
+    StoppedEarly
+        The training of a generator was stopped, by a signal or after `minutes`. The same call resumes it.
     """
     rows = np.ascontiguousarray(dataset.fit_rows(transductive))
     name, _, where = generator.partition(":")
     extractor = features if uses_extractor(features, dataset.domain) else None
     _check_options(
-        name, where, run=run, guidance=guidance, scheduler=scheduler, noise=noise, steps=steps, features=extractor
+        name,
+        where,
+        run=run,
+        guidance=guidance,
+        scheduler=scheduler,
+        noise=noise,
+        steps=steps,
+        features=extractor,
+        epochs=epochs,
+        minutes=minutes,
     )
+    if run is not None and (epochs is not None or minutes is not None):
+        option = "epochs" if epochs is not None else "minutes"
+        raise InputError(f"the generator of {run} is trained already: leave --{option} out, or --run")
     context = data_record(dataset, transductive)
     record: dict[str, Any] = {
         "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive},
@@ -124,7 +142,23 @@ def generate_cache(
         else:
             if extractor is not None:
                 _image_extractor(features, rows, device)  # test it before any training
-            trained = _trained(cache, rows, dataset, context, seed, epochs, shard, device)
+            folder = RunFolder(cache.path / "generator")
+            if shard != (1, 1) and folder.read_summary().get("status") != "finished":
+                raise InputError(
+                    "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug "
+                    "--set phases=AB --out RUN`, and give --run RUN to every shard"
+                )
+            trained = train_generator(
+                folder,
+                rows,
+                dataset,
+                context,
+                seed=seed,
+                epochs=epochs,
+                minutes=minutes,
+                device=device,
+                progress=progress,
+            )
             made = DiffusionGenerator(trained, steps, features)
         cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
         generate(cache, torch.from_numpy(rows), made, shard=shard, progress=progress)
@@ -181,7 +215,7 @@ def _check_options(name: str, where: str, **given: Any) -> None:
     if name == "folder" and not where:
         raise InputError("the generator folder needs a path: give folder:PATH")
     accepted = {
-        "diffusion": ("run", "noise", "steps", "features"),
+        "diffusion": ("run", "noise", "steps", "features", "epochs", "minutes"),
         "unclip": ("guidance", "scheduler", "noise", "steps"),  # it includes a CLIP network
         "folder": ("features",),
     }[name]
@@ -206,38 +240,6 @@ def _unclip(
         guidance=GUIDANCE if guidance is None else guidance,
         scheduler=scheduler,
     )
-
-
-def _trained(
-    cache: ViewCacheFolder,
-    rows: np.ndarray,
-    dataset: Dataset,
-    context: dict[str, Any],
-    seed: int,
-    epochs: int | None,
-    shard: tuple[int, int],
-    device: str,
-) -> ViewsmithEstimator:
-    """The generator in the folder of the view cache: loaded, or trained now or from a checkpoint."""
-    folder = RunFolder(cache.path / "generator")
-    if folder.exists() and folder.read_summary().get("status") == "finished":
-        return load_run(folder.path)
-    if shard != (1, 1):
-        raise InputError(
-            "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug "
-            "--set phases=AB --out RUN`, and give --run RUN to every shard"
-        )
-    model = DiffAug(
-        phases="AB",
-        domain=dataset.domain,
-        impute=dataset.schema.get("impute", "none"),
-        epochs=epochs or "auto",
-        random_state=seed,
-        device=device,
-        verbose=True,
-    )
-    cache.path.mkdir(parents=True, exist_ok=True)
-    return model.fit(rows, run=folder.path, resume=True, context=context)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.networks.clip import load_clip
 from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.networks.inputs.pixels import Pixels
-from viewsmith.views.generated.noise_level import foreground_fractions_in_maps
+from viewsmith.views.generated.noise_level import noise_tolerance
 
 ENCODER, CLIP = "encoder", "clip:"
 
@@ -137,7 +137,7 @@ class FeatureExtractor:
         return {"name": self.name, "weights": digest(self.maps.network().state_dict())}
 
     def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        return foreground_fractions_in_maps(self.maps, Samples(rows.to(self.device), self.scaler))
+        return noise_tolerance(nn.Identity(), Samples(rows.to(self.device), self.scaler), self.maps)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         return pair_quality(*(map_pools(self.maps(self._scaled(each)).float(), axis) for each in (rows, views)))

@@ -41,6 +41,18 @@ class ViewCache:
         self.n_views = n_views
         self.views: list[Rows] = [_generate_views(rows, generate, seed, number, block) for number in range(n_views)]
 
+    def keep(self, chosen: Tensor, rows: Rows) -> None:
+        """Keep of each row the views with some numbers, int64 (n, k), in this order; for -1 the row itself."""
+        sources = [_raw(rows), *map(_raw, self.views)]
+        kept = []
+        for number in chosen.T:
+            view = sources[0].clone()
+            for position, source in enumerate(sources[1:]):
+                selected = (number == position).nonzero()[:, 0]
+                view[selected] = source[selected]
+            kept.append(Samples(view, rows.scale) if isinstance(rows, Samples) else view)
+        self.views, self.n_views = kept, len(kept)
+
     def take(self, index: Tensor, number: Tensor) -> Tensor:
         """View `number` of the row `index`, both int64 (B,), as scaled samples (B, ...)."""
         return take(self.views, index, number)
@@ -66,6 +78,11 @@ def _generate_views(rows: Rows, generate: Generate, seed: int, number: int, bloc
         parts.append(_inverse(rows)(view) if isinstance(rows, Samples) else view)
     views = torch.cat(parts)
     return Samples(views, rows.scale) if isinstance(rows, Samples) else views
+
+
+def _raw(rows: Rows) -> Tensor:
+    """Rows as they are stored."""
+    return rows.rows if isinstance(rows, Samples) else rows
 
 
 def _inverse(rows: Samples) -> Any:

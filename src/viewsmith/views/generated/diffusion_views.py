@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.distributed import broadcast_module
 from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks, block_size
 from viewsmith.losses.nt_xent import unit
 from viewsmith.views.base import Generators, randn
 from viewsmith.views.generated.cache import Generate, ViewCache
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
+from viewsmith.views.generated.noise_level import AdaptiveStrength
+from viewsmith.views.generated.selection import choose_views
 from viewsmith.views.neighbors import outliers
 
 Condition = Literal["representation", "map", "labels", "random"]
 
 PROBE = 512  # rows on which the generator and its cached views are evaluated
 FEW = 128  # rows of which views are made for that alone
+CHOOSE = 64  # rows whose views are chosen at a time
+TOGETHER = 32  # samples with streams of their own that are generated in one block, which is filled up
 
 
 class GeneratedViews(nn.Module):
@@ -46,9 +51,11 @@ class GeneratedViews(nn.Module):
         Views of each sample in the cache.
     keep_outliers : bool
         Whether generated views outside their sample's neighborhood are used, too.
-    strengths : callable, optional
-        Maps the copied encoder, the scaled training rows and a seed to the strength of the generator for each row,
-        (n,). Default: the strength of the generator.
+    candidates : int
+        Views generated for each one in the cache. If there are several, outliers are rejected and the others chosen by
+        quality and novelty (`choose_views`).
+    strengths : AdaptiveStrength, optional
+        Gives the strength of the generator for each row. Default: the strength of the generator.
 
     Attributes
     ----------
@@ -78,14 +85,15 @@ class GeneratedViews(nn.Module):
         n_classes: int = 0,
         n_views: int = 2,
         keep_outliers: bool = True,
-        strengths: Callable[[nn.Module, Rows, int], Tensor] | None = None,
+        candidates: int = 1,
+        strengths: AdaptiveStrength | None = None,
     ) -> None:
         super().__init__()
         self.generator = generator
         self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
         self.map_head = copy.deepcopy(map_head).requires_grad_(False).eval() if condition == "map" else None
         self.condition: Condition = condition
-        self.n_views, self.keep_outliers = n_views, keep_outliers
+        self.n_views, self.keep_outliers, self.candidates = n_views, keep_outliers, candidates
         self.labels, self.strengths = labels, strengths
         for name in ("rounds", "trained"):
             self.register_buffer(name, torch.tensor(0))
@@ -102,17 +110,18 @@ class GeneratedViews(nn.Module):
     # ---- the training of the generator ----------------------------------------------------------------------------
 
     def copy_encoder(self, encoder: nn.Module, map_head: nn.Module) -> None:
-        """Copy the current weights of the encoder and of the map head."""
-        self.encoder.load_state_dict(encoder.state_dict())
-        if self.map_head is not None:
-            self.map_head.load_state_dict(map_head.state_dict())
+        """Copy the current weights of the encoder and of the map head; in several processes, of the first one."""
+        for own, current in ((self.encoder, encoder), (self.map_head, map_head)):
+            if own is not None:
+                own.load_state_dict(current.state_dict())
+                broadcast_module(own)
         self.rounds += 1
         self._y = None
         self.clear_cache()
 
     @torch.no_grad()
     def fit_scales(self, seed: int) -> None:
-        """Fit the scales of the generator to the training rows and their conditions, before its training."""
+        """Fit the scales of the generator, and the strengths, to the training rows, before the generator's training."""
         y = self._representations()
         if self.condition == "labels":
             assert self.labels is not None
@@ -125,6 +134,9 @@ class GeneratedViews(nn.Module):
         self.generator.restart_average()
         if not self.start_loss:
             self.start_loss.fill_(self._probe_loss())
+        if self.strengths is not None:
+            self.strengths.fit(self.encoder, self._prepared())
+            broadcast_module(self.strengths)
 
     def loss(self, batch: Batch) -> Tensor:
         """Denoising loss, (B,), of a batch of training rows."""
@@ -237,6 +249,33 @@ class GeneratedViews(nn.Module):
         y = self.encoder(x).float() if index is None else self._representations()[index]
         return self.generator.sample(x, self._condition(y, index, generator), generator, strength=strength)
 
+    @torch.no_grad()
+    def generate_each(self, x: Rows, streams: Sequence[torch.Generator], strength: Tensor) -> Tensor:
+        """Generate a view of each scaled sample that depends on its own strength and random stream alone.
+
+        Samples of one strength are generated together, in blocks of one size, because matrix products then round alike.
+
+        Parameters
+        ----------
+        x : Tensor or Samples, n rows
+        streams : sequence of n torch.Generator
+        strength : Tensor, shape (n,)
+
+        Returns
+        -------
+        Tensor, shape (n, ...)
+        """
+        one = x[:1]
+        size, filling = min(TOGETHER, block_size(one)), stream(0, "filling", device=one.device)
+        views = one.new_empty(len(x), *one.shape[1:])
+        for value in strength.unique().tolist():
+            for part in (strength == value).nonzero()[:, 0].split(size):
+                filled = part[torch.arange(size).clamp_max(len(part) - 1)]
+                rngs = [*(streams[row] for row in part.tolist()), *[filling] * (size - len(part))]
+                same = strength.new_full((size,), value)
+                views[part.to(views.device)] = self.generate(x[filled.to(views.device)], None, rngs, same)[: len(part)]
+        return views
+
     def _condition(self, y: Tensor, index: Tensor | None, generator: Generators | None) -> Tensor:
         """Conditions of the generator, (B, c), for samples with the representations y."""
         if self.condition == "map":
@@ -263,7 +302,10 @@ class GeneratedViews(nn.Module):
         """The cache of refresh `number`, generated on first use, also in a resumed run."""
         if self._cache is None or self._cache_number != number:
             seed = derive_seed(self.seed, "generated", int(self.rounds), number)
-            self._cache = ViewCache(self._prepared(), self._generate_function(), n_views=self.n_views, seed=seed)
+            count = self.n_views * self.candidates
+            self._cache = ViewCache(self._prepared(), self._generate_function(), n_views=count, seed=seed)
+            if self.candidates > 1:
+                self._cache.keep(self._choose(self._cache), self._prepared())
             self._cache_number = number
             self._measure_drift(self._cache)
         return self._cache
@@ -271,7 +313,7 @@ class GeneratedViews(nn.Module):
     def _generate_function(self) -> Generate:
         if self.strengths is None:
             return self.generate
-        strength = self.strengths(self.encoder, self._prepared(), self.seed)
+        strength = self.strengths(self.encoder, self._prepared(), [stream(self.seed, "levels")])
         return lambda x, index, generator: self.generate(x, index, generator, strength.to(x.device)[index])
 
     def measure_drift(self) -> None:
@@ -283,6 +325,19 @@ class GeneratedViews(nn.Module):
         strayed, similarity = self._strayed(self.generate(self._prepared()[index], index, rng), index)
         self.drift.fill_(strayed.float().mean())
         self.similarity.fill_(similarity.mean())
+
+    @torch.no_grad()
+    def _choose(self, cache: ViewCache) -> Tensor:
+        """Numbers of the views to keep of each row, int64 (n, n_views)."""
+        rows, pool, chosen = self._prepared(), self._representations(), []
+        for index in torch.arange(len(pool), device=pool.device).split(CHOOSE):
+            views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]
+            y = torch.stack([self.encoder(view).float() for view in views], dim=1)
+            agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
+            looks = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
+            rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
+            chosen.append(choose_views(agreement, looks @ looks.mT, rejected, self.n_views))
+        return torch.cat(chosen)
 
     @torch.no_grad()
     def _measure_drift(self, cache: ViewCache) -> None:

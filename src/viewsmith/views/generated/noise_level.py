@@ -6,14 +6,13 @@ of patch features; only one number, the foreground fraction, is stored per image
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.neighbors import nearest_neighbors
@@ -23,6 +22,13 @@ LEVELS = (0, 100, 200, 300, 400)
 #: Fraction of all patches that count as foreground (the paper's "approximately 40 %").
 FOREGROUND = 0.4
 BINS = 1 << 16
+#: Rows, evenly spaced, to which the noise tolerance is fitted; the number of images is that of the authors.
+MAX_ROWS = 10_000
+#: Nearest rows whose mean distance measures the density of a row.
+NEIGHBORS = 10
+BLOCK, IMAGE_BLOCK = 256, 64
+#: Relative difference up to which distances are equal: a row's place in a block changes its last digits.
+ROUNDING = 1e-5
 #: Two axes are the same (up to the sign) if the projections of the patches have at least this absolute correlation.
 SAME_AXIS = 0.5
 
@@ -100,7 +106,7 @@ def fit_foreground(
 
 
 def foreground_fractions(
-    features: Callable[[Tensor], Tensor], n: int, *, max_images: int = 10_000, block: int = 64
+    features: Callable[[Tensor], Tensor], n: int, *, max_images: int = MAX_ROWS, block: int = IMAGE_BLOCK
 ) -> tuple[Tensor, Tensor]:
     """Foreground fraction of each of n images.
 
@@ -164,62 +170,142 @@ def _check_maps(maps: Iterable[Tensor]) -> Iterator[Tensor]:
         yield block
 
 
-def density_quantile(h: Tensor, k: int = 10) -> Tensor:
-    """Noise tolerance of samples without patches: the fraction of rows that are not in a denser region.
+@dataclass(frozen=True, eq=False)
+class Density:
+    """What the density of a row is compared with: representations of training rows, and their mutual distances.
 
-    The density of a row is measured by the mean distance to its k nearest rows. In a dense region a view can move far
-    and still resemble a real sample; a view of an isolated sample leaves the data.
+    In a dense region a view can move far and still resemble a real sample; one of an isolated sample leaves the data.
 
-    Parameters
+    Attributes
     ----------
-    h : Tensor, shape (n, d)
-        Representations of the samples.
-    k : int
-        Reduced to n - 1.
-
-    Returns
-    -------
-    Tensor of float64, shape (n,)
-        Above 0; 1 for the row in the densest region.
+    references : Tensor, shape (m, d)
+        Representations.
+    distances : Tensor of float64, shape (m,)
+        Of each reference the mean distance to its nearest others, sorted.
     """
-    neighbors = nearest_neighbors(h, k)
-    distance = torch.stack([torch.linalg.vector_norm(h - h[each], dim=1) for each in neighbors.T], dim=1).double()
-    mean = distance.mean(1)
-    denser = torch.searchsorted(mean.sort().values, mean)
-    return (len(mean) - denser).double() / len(mean)
+
+    references: Tensor
+    distances: Tensor
+
+    def quantile(self, h: Tensor, k: int = NEIGHBORS) -> Tensor:
+        """Fraction of the references that are not in a denser region than each row of `h`, float64 (n,)."""
+        mean = _mean_distances(h, self.references, k)
+        denser = torch.searchsorted(self.distances, mean * (1 - ROUNDING))
+        return (len(self.distances) - denser).double() / len(self.distances)
 
 
-@torch.no_grad()
-def noise_tolerance(encoder: nn.Module, rows: Rows, maps: FrozenMaps | None = None) -> tuple[Tensor, Tensor]:
+def fit_density(h: Tensor, k: int = NEIGHBORS) -> Density:
+    """The density of rows with representations `h`, (n, d), n at least 2; of more than `MAX_ROWS`, evenly spaced ones.
+
+    The density is measured by the mean distance to the k nearest references, k reduced to their number less 1.
+    """
+    references = h[_evenly_spaced(len(h)).to(h.device)]
+    return Density(references, _mean_distances(references, references, k).sort().values)
+
+
+def _mean_distances(h: Tensor, references: Tensor, k: int) -> Tensor:
+    """Mean distance of each row to its k nearest references, float64 (n,); it does not depend on the other rows.
+
+    One reference in the same place is taken for the row itself and left out.
+    """
+    k = min(k, len(references) - 1)
+
+    def mean_distance(block: Tensor) -> Tensor:
+        nearest = nearest_neighbors(references, k + 1, queries=block)
+        each = [torch.linalg.vector_norm(block - references[column], dim=1) for column in nearest.T]
+        distance = torch.stack(each, dim=1).double().sort(dim=1).values
+        itself = distance[:, 0] <= ROUNDING * torch.linalg.vector_norm(block, dim=1)
+        return torch.where(itself, distance[:, 1:].mean(1), distance[:, :-1].mean(1))
+
+    return apply_in_blocks(mean_distance, h, BLOCK, equal=True)
+
+
+class NoiseTolerance(nn.Module):
     """How much noise a generated view of each sample tolerates: 0 (little) to 1 (much).
 
-    For images it is the foreground fraction in the feature maps (`foreground_fractions`); for vectors and DNA, which
-    have no patches, it is the density quantile of the representation (`density_quantile`).
+    It is fitted once and saved with the model, so that the tolerance of a sample does not depend on the samples given
+    with it. For images it is the foreground fraction in the feature maps (`Foreground`); for vectors and DNA, which
+    have no patches, it is the density quantile of the representation (`Density`).
 
     Parameters
     ----------
-    encoder : nn.Module
-        In evaluation mode.
-    rows : Tensor or Samples, n rows
-        Scaled samples: images (C, H, W), or vectors and DNA, which have fewer dimensions.
     maps : FrozenMaps, optional
         Feature extractor of images. Default: feature maps of the encoder.
+    width : int
+        D of the feature maps, for a tolerance that is loaded; 0 for vectors and DNA.
+    references : (int, int)
+        Number and width of the reference representations, likewise; (0, 0) for images.
 
-    Returns
-    -------
-    tolerance : Tensor of float64, shape (n,), on the CPU
-    axis : Tensor, shape (D,), on the CPU
-        See `Foreground`; of width 0 for vectors and DNA.
+    Attributes
+    ----------
+    axis : Tensor of float64, shape (D,)
+    threshold : Tensor of float64, shape ()
+        See `Foreground`.
+    references : Tensor, shape (m, d)
+    distances : Tensor of float64, shape (m,)
+        See `Density`.
     """
-    if rows[:1].ndim < 4:
-        return density_quantile(apply_in_blocks(lambda x: encoder(x).float(), rows, 256)).cpu(), torch.zeros(0)
-    return foreground_fractions_in_maps(FeatureMap(encoder, rows[:1]) if maps is None else maps, rows)
+
+    axis: Tensor
+    threshold: Tensor
+    references: Tensor
+    distances: Tensor
+
+    def __init__(self, maps: FrozenMaps | None = None, *, width: int = 0, references: tuple[int, int] = (0, 0)) -> None:
+        super().__init__()
+        self.maps = maps
+        self.register_buffer("axis", torch.zeros(width, dtype=torch.float64))
+        self.register_buffer("threshold", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("references", torch.zeros(references))
+        self.register_buffer("distances", torch.zeros(references[0], dtype=torch.float64))
+
+    @torch.no_grad()
+    def fit(self, encoder: nn.Module, rows: Rows) -> NoiseTolerance:
+        """Fit to the scaled training rows, at least 2 if they are no images.
+
+        Parameters
+        ----------
+        encoder : nn.Module
+            In evaluation mode.
+        rows : Tensor or Samples, n rows
+            Scaled samples: images (C, H, W), or vectors and DNA, which have fewer dimensions.
+        """
+        if rows[:1].ndim < 4:
+            density = fit_density(_representations(encoder, rows))
+            self.references, self.distances = density.references, density.distances
+            return self
+        maps, sample = self._maps(encoder, rows), _evenly_spaced(len(rows)).to(rows.device)
+        foreground = fit_foreground(lambda: (maps(rows[part]).float() for part in sample.split(IMAGE_BLOCK)))
+        self.axis, self.threshold = foreground.axis, torch.tensor(foreground.threshold, dtype=torch.float64)
+        return self
+
+    @torch.no_grad()
+    def forward(self, encoder: nn.Module, rows: Rows) -> Tensor:
+        """Tolerances of scaled rows, float64 (n,), on the CPU."""
+        if rows[:1].ndim < 4:
+            density = Density(self.references, self.distances)
+            return density.quantile(_representations(encoder, rows)).cpu()
+        maps, foreground = self._maps(encoder, rows), Foreground(self.axis, float(self.threshold))
+        return apply_in_blocks(lambda x: foreground.fraction(maps(x).float()), rows, IMAGE_BLOCK, equal=True).cpu()
+
+    def _maps(self, encoder: nn.Module, rows: Rows) -> FeatureMap | FrozenMaps:
+        return FeatureMap(encoder, rows[:1]) if self.maps is None else self.maps
 
 
-def foreground_fractions_in_maps(maps: FeatureMap | FrozenMaps, rows: Rows) -> tuple[Tensor, Tensor]:
-    """`foreground_fractions` of scaled images, n rows, from their feature maps."""
-    device = rows.device
-    return foreground_fractions(lambda index: maps(rows[index.to(device)]).float(), len(rows))
+def noise_tolerance(encoder: nn.Module, rows: Rows, maps: FrozenMaps | None = None) -> tuple[Tensor, Tensor]:
+    """`NoiseTolerance` fitted to scaled rows, and theirs: float64 (n,), with the axis, (D,); both on the CPU."""
+    fitted = NoiseTolerance(maps).fit(encoder, rows)
+    return fitted(encoder, rows), fitted.axis.cpu()
+
+
+def _representations(encoder: nn.Module, rows: Rows) -> Tensor:
+    """Representations (n, d) of scaled rows, in blocks of one size."""
+    return apply_in_blocks(lambda x: encoder(x).float(), rows, BLOCK, equal=True)
+
+
+def _evenly_spaced(n: int) -> Tensor:
+    """At most `MAX_ROWS` of n indices."""
+    return torch.linspace(0, n - 1, min(n, MAX_ROWS), dtype=torch.float64).long()
 
 
 def level_to_strength(level: Tensor) -> Tensor:
@@ -251,26 +337,37 @@ def random_levels(n: int, generator: torch.Generator) -> Tensor:
     return 100 * torch.randint(len(LEVELS), (n,), generator=generator, device=generator.device)
 
 
-@dataclass(frozen=True)
-class AdaptiveStrength:
-    """Strength of the built-in generator for each row of a training set.
+class AdaptiveStrength(nn.Module):
+    """Strength of the built-in generator for each sample.
 
     Parameters
     ----------
     noise : str
-        ``adaptive``: from the row's noise tolerance; ``random``: that of a random level; ``constant:L``: that of level
-        L for all rows.
-    maps : FrozenMaps, optional
-        Feature extractor that finds the foreground of images. Default: feature maps of the encoder.
+        ``adaptive``: from the sample's noise tolerance; ``random``: that of a random level; ``constant:L``: that of
+        level L for all samples.
+    tolerance : NoiseTolerance, optional
+        Default: an unfitted one.
     """
 
-    noise: str
-    maps: FrozenMaps | None = None
+    def __init__(self, noise: str, tolerance: NoiseTolerance | None = None) -> None:
+        super().__init__()
+        self.noise = noise
+        self.tolerance = NoiseTolerance() if tolerance is None else tolerance
 
-    def __call__(self, encoder: nn.Module, rows: Rows, seed: int) -> Tensor:
-        """Strengths, float64 (n,), from an encoder in evaluation mode."""
+    def fit(self, encoder: nn.Module, rows: Rows) -> AdaptiveStrength:
+        """Fit the noise tolerance to the scaled training rows, where it is used."""
         if self.noise == "adaptive":
-            return level_to_strength(adaptive_levels(noise_tolerance(encoder, rows, self.maps)[0]))
+            self.tolerance.fit(encoder, rows)
+        return self
+
+    def forward(self, encoder: nn.Module, rows: Rows, streams: Sequence[torch.Generator]) -> Tensor:
+        """Strengths of scaled rows, float64 (n,), from an encoder in evaluation mode and random streams.
+
+        The streams are one for all rows together, or one for each row. They are used for random noise only.
+        """
+        if self.noise == "adaptive":
+            return level_to_strength(adaptive_levels(self.tolerance(encoder, rows)))
         if self.noise == "random":
-            return level_to_strength(random_levels(len(rows), stream(seed, "levels")))
+            each = len(rows) // len(streams)
+            return level_to_strength(torch.cat([random_levels(each, one) for one in streams]).cpu())
         return level_to_strength(torch.full((len(rows),), int(self.noise.partition(":")[2])))

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.distributed import broadcast_module, broadcast_tensors
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map_pools, pair_quality
@@ -43,6 +44,9 @@ class ViewQuality(nn.Module):
         (`from_cached_maps`); changes of colors have no effect. Vectors and DNA always use ``views``.
     maps : FrozenMaps, optional
         A feature extractor, such as CLIP, instead of the copy; it is not saved.
+    diversity : bool
+        Of vectors and DNA, q is the cosine of the representations minus that of the views themselves, in place of the
+        background of images: views that differ and mean the same are best. Otherwise, the cosine alone.
 
     Raises
     ------
@@ -63,13 +67,20 @@ class ViewQuality(nn.Module):
     axis: Tensor
 
     def __init__(
-        self, encoder: nn.Module, x: Tensor, *, source: Source = "views", maps: FrozenMaps | None = None
+        self,
+        encoder: nn.Module,
+        x: Tensor,
+        *,
+        source: Source = "views",
+        maps: FrozenMaps | None = None,
+        diversity: bool = False,
     ) -> None:
         super().__init__()
         if maps is not None and source == "encoder":
             raise InputError(
                 f"quality_features is 'encoder', which cannot use the features of {maps.name}: give 'views' or 'cached'"
             )
+        self.diversity = diversity
         self.encoder: nn.Module | None = None
         self.maps: FeatureMap | FrozenMaps | None = maps
         if maps is None:
@@ -89,11 +100,14 @@ class ViewQuality(nn.Module):
     def copy_encoder(self, encoder: nn.Module, rows: Rows) -> None:
         """Copy the weights of the encoder, and fit the axis of the foreground to scaled training rows.
 
+        In several processes all get the weights and BatchNorm statistics of the first one.
+
         In later calls, during the training of the encoder, the sign of the axis is kept
         (`viewsmith.views.generated.noise_level.fit_foreground`).
         """
         if self.encoder is not None:
             self.encoder.load_state_dict(encoder.state_dict())
+            broadcast_module(self.encoder)
         self.cached_maps = []
         if self.maps is not None:
             maps, device = self.maps, rows.device
@@ -104,6 +118,7 @@ class ViewQuality(nn.Module):
             )
             self.axis.copy_(fitted.axis)
         self.ready.fill_(1)
+        broadcast_tensors(self.axis)
 
     @torch.no_grad()
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
@@ -230,7 +245,7 @@ class ViewQuality(nn.Module):
             return map_pools(self.maps(view).float(), self.axis)
         assert self.encoder is not None
         h = self.encoder(view).float()
-        return h, torch.zeros_like(h)  # foreground only
+        return h, view.float().flatten(1) if self.diversity else torch.zeros_like(h)
 
     def train(self, mode: bool = True) -> ViewQuality:
         """Set the mode; the copied encoder stays in evaluation mode."""

@@ -1,0 +1,65 @@
+"""Views chosen by quality and novelty, against the plain loop; outliers are never among them."""
+
+import pytest
+import torch
+from torch import nn
+
+from viewsmith.core.samples import Samples
+from viewsmith.views.generated.cache import ViewCache
+from viewsmith.views.generated.quality import ViewQuality
+from viewsmith.views.generated.selection import choose_views
+
+
+def slow_choice(agreement, similarity, rejected, k):
+    """One sample: candidates one after the other, the best of those that are left."""
+    left = [c for c in range(len(agreement)) if not rejected[c]]
+    chosen = []
+    while left and len(chosen) < k:
+        scores = [
+            float(agreement[c] - max(similarity[c + 1][s] for s in [0, *(one + 1 for one in chosen)])) for c in left
+        ]
+        chosen.append(left.pop(scores.index(max(scores))))
+    return [chosen[number % len(chosen)] for number in range(k)] if chosen else [-1] * k
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_choice_is_the_loop(k, dtype):
+    generator = torch.Generator().manual_seed(k)
+    agreement = torch.rand(40, 6, generator=generator, dtype=dtype)
+    looks = nn.functional.normalize(torch.randn(40, 7, 4, generator=generator, dtype=dtype), dim=2)
+    rejected = torch.rand(40, 6, generator=generator) < 0.5
+    rejected[0], rejected[1] = True, False
+    found = choose_views(agreement, looks @ looks.mT, rejected, k)
+    assert found.tolist() == [slow_choice(*each, k) for each in zip(agreement, looks @ looks.mT, rejected, strict=True)]
+    assert found[0].tolist() == [-1] * k and (found[1] >= 0).all()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_kept_views_are_in_their_order(stored):
+    raw = torch.arange(4 * 3, dtype=torch.uint8).view(4, 3)
+    scale = nn.Identity()
+    scale.inverse = lambda x: x
+    rows = Samples(raw, scale) if stored else raw.float()
+    cache = ViewCache(rows, lambda x, index, rng: x + 100 * torch.randint(1, 2, (1,)).to(x), n_views=1, seed=0)
+    cache.views = [Samples(raw + 50, scale), Samples(raw + 100, scale)] if stored else [rows + 50, rows + 100]
+    cache.keep(torch.tensor([[0, 1], [1, -1], [-1, -1], [1, 1]]), rows)
+    first, second = (view[:].float() - raw for view in cache.views)
+    assert first[:, 0].tolist() == [50, 100, 0, 100] and second[:, 0].tolist() == [100, 0, 0, 100]
+    assert cache.n_views == 2 and cache.take(torch.tensor([1]), torch.tensor([0])).tolist() == [(raw[1] + 100).tolist()]
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 7)])
+def test_quality_that_rewards_diversity(shape):
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Flatten(), nn.LazyLinear(3))
+    first, second = torch.randn(2, 6, *shape)
+    encoder(first)
+    plain, diverse = (ViewQuality(encoder, first[:1], diversity=each) for each in (False, True))
+    h, other = encoder(first), encoder(second)
+    agreement = nn.functional.cosine_similarity(h, other)
+    torch.testing.assert_close(plain(first, second), agreement)
+    looks = nn.functional.cosine_similarity(first.flatten(1), second.flatten(1))
+    torch.testing.assert_close(diverse(first, second), agreement - looks)
+    # A copy of a sample is no longer the best view of it.
+    torch.testing.assert_close(diverse(first, first), torch.zeros(6), atol=1e-6, rtol=0)
