@@ -159,6 +159,10 @@ class Method(nn.Module):
         What it makes depends on `x` and `seed` alone and is not saved.
         """
 
+    def describe(self) -> dict[str, Any]:
+        """What is worth knowing of what `prepare` made, for the run's summary: plain values by name."""
+        return {}
+
     def release(self) -> None:
         """Let go of what `prepare` made and of the training rows, after training."""
 

@@ -84,6 +84,7 @@ def train(
     started = time.perf_counter()
     data.layer.to(data.device)  # which scales batches of images and DNA
     status = trainer.fit(data.x, resume=resume)
+    described = method.describe()
     method.release()
     found = method.warnings(history.rows)
     for line in found:
@@ -108,6 +109,7 @@ def train(
         "device": str(data.device),
         "processes": distributed.world_size(),
         "warnings": told,
+        **described,
         **environment(),
         **({} if split is None else {"split": split}),
     }

@@ -141,6 +141,9 @@ class DiffAugMethod(Method):
         self.views.prepare(x)
         self.generated.prepare(x, seed)
 
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe()
+
     def release(self) -> None:
         self.views.release()
         self.generated.release()

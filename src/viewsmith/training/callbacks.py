@@ -48,6 +48,9 @@ class ProgressBar(Callback):
         self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0)
         self._first, self._born = trainer.steps, time.monotonic()
         self._bar.start()
+        for name, facts in trainer.method.describe().items():
+            said = ", ".join(f"{key} {value}" for key, value in facts.items()) if isinstance(facts, dict) else facts
+            self._bar.console.print(f"{name.replace('_', ' ')}: {said}", highlight=False)
 
     def step(self, trainer: Trainer) -> None:
         if self._bar is None or time.monotonic() - self._shown < 0.25:

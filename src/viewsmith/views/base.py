@@ -82,6 +82,10 @@ class ViewMaker(nn.Module):
     def prepare(self, pool: Rows) -> None:
         """Set the pool, the scaled training rows, (n, ...), for makers that use other rows."""
 
+    def describe(self) -> dict[str, Any]:
+        """What `prepare` found that belongs in a run's summary: plain values by name."""
+        return {}
+
     def release(self) -> None:
         """Free the pool that `prepare` has set."""
         self.pool = None

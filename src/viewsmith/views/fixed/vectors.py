@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import asdict
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from torch import Tensor
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
-from viewsmith.views.neighbors import PrincipalSpace, nearest_neighbors
+from viewsmith.views.neighbor_search import EXACT, NeighborSearch, SearchFacts
+from viewsmith.views.neighbors import PrincipalSpace
 
 Noise = Literal["gaussian", "uniform"]
 Space = Callable[[Tensor], Tensor]
@@ -103,30 +105,49 @@ class Mixup(ViewMaker):
 
 
 class NeighborGraph(ViewMaker):
-    """Base class of view makers that use the exact k-nearest-neighbor graph of the pool; edges are equally likely."""
+    """Base class of view makers that use a k-nearest-neighbor graph of the pool; edges are equally likely.
+
+    The graph is exact for few rows (`NeighborSearch`).
+    """
 
     needs_pool = True
 
     edges: Tensor | None
+    found: Tensor | None  # recall, lists and probes of the search for them
 
     def __init__(self, k: int, space: Space | None, refreshed: bool) -> None:
         super().__init__()
         self.k, self.space = k, space
         # Refreshed edges depend on the weights of an earlier step, so they are saved in checkpoints.
         self.register_buffer("edges", None, persistent=refreshed)
+        self.register_buffer("found", None, persistent=refreshed)
+        self._search: NeighborSearch | None = None
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
-        coordinates = self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool)
-        self.edges = nearest_neighbors(coordinates, self.k)
+        self._search = None
+        self._connect(self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool))
 
     def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
         """Search the neighbors of the pool again, in the output of `encode`, which maps (n, ...) to (n, d)."""
-        self.edges = nearest_neighbors(encode(self._pool()), self.k)
+        self._connect(encode(self._pool()))
+
+    def _connect(self, coordinates: Tensor) -> None:
+        search = NeighborSearch(coordinates, self.k)
+        self.edges, facts = search.graph(), search.facts
+        self.found = torch.tensor([facts.recall, facts.lists, facts.probes], dtype=torch.float64)
+
+    def describe(self) -> dict[str, Any]:
+        """``neighbor_graph``: how it was searched, with what recall."""
+        if self.edges is None or self.found is None:
+            return {}
+        recall, lists, probes = self.found.tolist()
+        facts = SearchFacts("inverted lists", recall, int(lists), int(probes)) if lists else EXACT
+        return {"neighbor_graph": {"neighbors": self.edges.shape[1], **asdict(facts)}}
 
     def release(self) -> None:
         super().release()
-        self.edges = None
+        self.edges = self.found = self._search = None
         if isinstance(self.space, PrincipalSpace):
             self.space.release()
 
@@ -139,7 +160,9 @@ class NeighborGraph(ViewMaker):
         """A random neighbor of each sample: its row number in the pool, (B,)."""
         pool = self._pool()
         if index is None:
-            edges = nearest_neighbors(self._coordinates(pool), self.k, queries=self._coordinates(x))
+            if self._search is None:
+                self._search = NeighborSearch(self._coordinates(pool), self.k)
+            edges = self._search.nearest(self._coordinates(x))
         else:
             assert self.edges is not None
             edges = self.edges[index]

@@ -16,7 +16,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
-from viewsmith.views.neighbors import nearest_neighbors
+from viewsmith.views.neighbor_search import NeighborSearch
 
 #: Noise levels (of the generator's 1,000 time steps) for foreground fractions in the five fifths of [0, 1].
 LEVELS = (0, 100, 200, 300, 400)
@@ -182,7 +182,7 @@ def density_quantile(h: Tensor, k: int = 10) -> Tensor:
     Tensor of float64, shape (n,)
         Above 0; 1 for the row in the densest region.
     """
-    neighbors = nearest_neighbors(h, k)
+    neighbors = NeighborSearch(h, k).graph()
     distance = torch.stack([torch.linalg.vector_norm(h - h[each], dim=1) for each in neighbors.T], dim=1).double()
     mean = distance.mean(1)
     denser = torch.searchsorted(mean.sort().values, mean)
