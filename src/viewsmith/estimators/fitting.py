@@ -24,6 +24,7 @@ from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.training.callbacks import Callback, Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
+from viewsmith.views.neighbor_graph import GivenGraph
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,19 @@ class Outcome:
     summary: dict[str, Any]
 
 
-def scale(domain: Domain, rows: np.ndarray, scaling: str, device: torch.device, seed: int, labels: Any) -> TrainingData:
+def scale(
+    domain: Domain,
+    rows: np.ndarray,
+    scaling: str,
+    device: torch.device,
+    seed: int,
+    labels: Any,
+    neighbors: GivenGraph | None = None,
+) -> TrainingData:
     """Rows with the input layer fitted on them."""
     layer, raw = domain.input_layer(rows.shape[1:]), torch.from_numpy(rows)
     used, stats = domain.fit_input(layer, raw, scaling)
-    return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels)
+    return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels, neighbors)
 
 
 def train(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows
 from viewsmith.domains.base import Domain
+from viewsmith.views.neighbor_graph import GivenGraph
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
 Generators = torch.Generator | Sequence[torch.Generator]
@@ -132,6 +133,8 @@ class ViewContext:
         Values found by the `resolve` of the view maker.
     fresh : bool
         Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
+    graph : GivenGraph, optional
+        The user's own neighbor graph of the training rows, to be used in place of a search.
     """
 
     domain: Domain
@@ -143,6 +146,7 @@ class ViewContext:
     name: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     fresh: bool = True
+    graph: GivenGraph | None = None
 
 
 def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -15,6 +15,7 @@ from torch import nn
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
+from viewsmith.views.neighbor_graph import GivenGraph
 
 O = TypeVar("O", bound=Arguments)  # noqa: E741
 R = TypeVar("R", bound="Resolved")
@@ -41,6 +42,8 @@ class TrainingData:
         Where the training will be.
     labels : array-like or None
         As given to fit; looked at only by a method that says so (`reads_labels`).
+    neighbors : GivenGraph or None
+        The user's own graph of the rows.
     """
 
     domain: Domain
@@ -52,6 +55,7 @@ class TrainingData:
     device: torch.device
     seed: int
     labels: Any = None
+    neighbors: GivenGraph | None = None
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -157,9 +161,12 @@ class Plan(Generic[O, R]):
         What building needs once and no text describes, such as a view cache that was read: a dataclass of the method.
     fresh : bool
         The model is new: weights to start from are read. Otherwise it takes those of a run.
+    neighbors : GivenGraph, optional
+        The user's own graph of the training rows, where there will be a training.
     """
 
     options: O
     resolved: R
     inputs: Any = None
     fresh: bool = False
+    neighbors: GivenGraph | None = None

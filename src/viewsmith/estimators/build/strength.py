@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -11,7 +12,8 @@ from sklearn.base import clone
 
 from viewsmith.core import distributed
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.estimators.build.plan import TrainingData
+from viewsmith.estimators.build.plan import Resolved, TrainingData
+from viewsmith.estimators.build.resolve import view_entries
 
 GRID = (0.25, 0.5, 1.0, 2.0)
 TRIAL_STEPS = 300
@@ -35,7 +37,8 @@ def choose_strength(
 
     For each strength a short training on 80 % of (at most 5,000) rows is scored on the other 20 %: their first
     principal coordinates, predicted from their neighbors in the representation
-    (`viewsmith.evaluation.label_free.neighbor_r2`). The highest score wins; labels play no part.
+    (`viewsmith.evaluation.label_free.neighbor_r2`). The highest score wins; labels play no part. Trials search nearest
+    rows where the user gave a neighbor graph: few of its edges join the rows of a trial.
 
     Parameters
     ----------
@@ -76,3 +79,22 @@ def choose_strength(
         # Each process scores a model with its own BatchNorm statistics; all have to choose alike.
         scores[str(value)] = float(distributed.gather(torch.tensor([score], device=data.device)).mean())
     return max(GRID, key=lambda value: scores[str(value)]), scores
+
+
+def with_strengths(
+    estimator: Trial,
+    option: str,
+    changes: Mapping[str, Any],
+    options: Any,
+    resolved: Resolved,
+    data: TrainingData,
+) -> Resolved:
+    """With the strengths of noise; one that is "auto" and is used is chosen without labels (`choose_strength`)."""
+    chosen = {name: getattr(options, name) for name in sorted({"noise_strength", option})}
+    automatic = chosen[option] == "auto"
+    chosen = {name: 1.0 if value == "auto" else value for name, value in chosen.items()}
+    views = view_entries(resolved.view_maker, data.domain)
+    if automatic and (option != "noise_strength" or any(view.trait("searches") == option for view in views)):
+        best, scores = choose_strength(estimator, option, changes, data, options.batch_size)
+        chosen |= {option: best, "strength_scores": scores}
+    return dataclasses.replace(resolved, **chosen)

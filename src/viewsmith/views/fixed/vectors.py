@@ -12,6 +12,7 @@ from torch import Tensor
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
+from viewsmith.views.neighbor_graph import GivenGraph
 from viewsmith.views.neighbor_search import EXACT, NeighborSearch, SearchFacts
 from viewsmith.views.neighbors import PrincipalSpace
 
@@ -107,7 +108,7 @@ class Mixup(ViewMaker):
 class NeighborGraph(ViewMaker):
     """Base class of view makers that use a k-nearest-neighbor graph of the pool; edges are equally likely.
 
-    The graph is exact for few rows (`NeighborSearch`).
+    The graph is searched (`NeighborSearch`), or the user gives it: for the rows that are trained on, until `release`.
     """
 
     needs_pool = True
@@ -115,9 +116,9 @@ class NeighborGraph(ViewMaker):
     edges: Tensor | None
     found: Tensor | None  # recall, lists and probes of the search for them
 
-    def __init__(self, k: int, space: Space | None, refreshed: bool) -> None:
+    def __init__(self, k: int, space: Space | None, refreshed: bool, graph: GivenGraph | None) -> None:
         super().__init__()
-        self.k, self.space = k, space
+        self.k, self.space, self.graph = k, space, graph
         # Refreshed edges depend on the weights of an earlier step, so they are saved in checkpoints.
         self.register_buffer("edges", None, persistent=refreshed)
         self.register_buffer("found", None, persistent=refreshed)
@@ -126,6 +127,11 @@ class NeighborGraph(ViewMaker):
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
         self._search = None
+        if self.graph is not None:
+            if len(self.graph) != len(pool):
+                raise ValueError(f"the graph is of {len(self.graph)} rows, and the pool has {len(pool)}")
+            self.graph = self.graph.to(pool.device)
+            return
         self._connect(self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool))
 
     def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
@@ -139,6 +145,9 @@ class NeighborGraph(ViewMaker):
 
     def describe(self) -> dict[str, Any]:
         """``neighbor_graph``: how it was searched, with what recall."""
+        if self.graph is not None:
+            alone = int((self.graph.degrees == 0).sum())
+            return {"neighbor_graph": {"search": "given", "edges": len(self.graph.ends), "rows_without": alone}}
         if self.edges is None or self.found is None:
             return {}
         recall, lists, probes = self.found.tolist()
@@ -147,7 +156,7 @@ class NeighborGraph(ViewMaker):
 
     def release(self) -> None:
         super().release()
-        self.edges = self.found = self._search = None
+        self.edges = self.found = self._search = self.graph = None
         if isinstance(self.space, PrincipalSpace):
             self.space.release()
 
@@ -163,6 +172,8 @@ class NeighborGraph(ViewMaker):
             if self._search is None:
                 self._search = NeighborSearch(self._coordinates(pool), self.k)
             edges = self._search.nearest(self._coordinates(x))
+        elif self.graph is not None:
+            return self.graph.random_neighbors(index, generator)
         else:
             assert self.edges is not None
             edges = self.edges[index]
@@ -184,12 +195,16 @@ class Neighbors(NeighborGraph):
         Maps rows to the coordinates, (n, d), in which neighbors are searched. Default: the rows themselves.
     refreshed : bool
         Whether `refresh` will be called during training.
+    graph : GivenGraph, optional
+        Of the pool of the first `prepare`, in place of a search, until `release`. Rows without neighbors are their own.
     """
 
     views_made = 1
 
-    def __init__(self, k: int = 5, space: Space | None = None, refreshed: bool = False) -> None:
-        super().__init__(k, space, refreshed)
+    def __init__(
+        self, k: int = 5, space: Space | None = None, refreshed: bool = False, graph: GivenGraph | None = None
+    ) -> None:
+        super().__init__(k, space, refreshed, graph)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.rows(self.random_neighbors(x, index, generator))
@@ -207,14 +222,21 @@ class NeighborMix(NeighborGraph):
 
     Parameters
     ----------
-    k, space, refreshed
+    k, space, refreshed, graph
         As in `Neighbors`.
     minimum : float
         Least weight of the sample, 0 to 1.
     """
 
-    def __init__(self, k: int = 10, minimum: float = 0.5, space: Space | None = None, refreshed: bool = False) -> None:
-        super().__init__(k, space, refreshed)
+    def __init__(
+        self,
+        k: int = 10,
+        minimum: float = 0.5,
+        space: Space | None = None,
+        refreshed: bool = False,
+        graph: GivenGraph | None = None,
+    ) -> None:
+        super().__init__(k, space, refreshed, graph)
         self.minimum = minimum
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -277,7 +299,7 @@ def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
     neighbors=True,
 )
 def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_minimum: float = 0.5) -> NeighborMix:
-    return NeighborMix(n_neighbors, neighbor_mix_minimum, context.space, context.refreshed)
+    return NeighborMix(n_neighbors, neighbor_mix_minimum, context.space, context.refreshed, context.graph)
 
 
 @register(
@@ -288,4 +310,4 @@ def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_mi
     other_samples=True,
 )
 def _neighbors(context: ViewContext, *, n_neighbors: int = 5) -> Neighbors:
-    return Neighbors(n_neighbors, context.space, context.refreshed)
+    return Neighbors(n_neighbors, context.space, context.refreshed, context.graph)
