@@ -79,7 +79,7 @@ clean:             ## remove the environment and the runs
 
 # Speed scripts that run as they are, on one thread.
 SPEED := engine_overhead pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step pinda_image_step \
-	soft_contrastive diffusion_sampling meta_features
+	soft_contrastive diffusion_sampling meta_features neighbor_graph
 speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
 tables = $(PY) -m benchmarks.tables.$(1)

@@ -155,3 +155,23 @@ def test_single_cells_with_labels_a_layer_and_the_way_back(tmp_path, cells):
     written = anndata.read_h5ad(out)
     assert written.obsm["X_viewsmith"].shape == (40, 8) and list(written.obs["kind"][:2]) == ["t", "b"]
     good("report", run)
+
+
+def test_a_graph_of_the_cells_file_is_trained_on_and_asked_for_again(tmp_path, cells):
+    import anndata
+    import scipy.sparse
+
+    data = anndata.read_h5ad(cells)
+    ring = scipy.sparse.csr_matrix((np.ones(40), (np.arange(40), (np.arange(40) + 2) % 40)), shape=(40, 40))
+    data.obsp["connectivities"] = ring + ring.T
+    data.write_h5ad(cells)
+    run = tmp_path / "run"
+    assert call("fit", cells, "--neighbors", "distances", "--out", run, *SMALL).refused("distances", "connectivities")
+    assert call("fit", "wine", "--neighbors", "distances", "--out", run, *SMALL).refused("not an .h5ad file")
+    fit = ("fit", cells, "--label", "kind", "--out", run, *SMALL)
+    good(*fit, "--neighbors", "connectivities")
+    said = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert said["neighbor_graph"]["search"] == "given" and said["neighbor_graph"]["edges"] <= 64
+    assert call(*fit, "--resume").refused("give it again", "--neighbors")
+    good(*fit, "--neighbors", "connectivities", "--resume")
+    good("embed", run, cells, "--out", tmp_path / "h.csv")

@@ -300,3 +300,37 @@ def test_writing_refused_and_nothing_left(save, tmp_path, monkeypatch):
     assert path.read_bytes() == before and sorted(os.listdir(tmp_path)) == names
     path.unlink()
     assert "but the rows are from" in refusal(write_representations, tmp_path / "o.h5ad", data, H)
+
+
+# --- a neighbor graph in obsp
+
+
+def graph():
+    """Each cell joined to the two that follow."""
+    found = sp.lil_matrix((CELLS, CELLS), dtype=np.float32)
+    for i in range(CELLS):
+        found[i, [(i + 1) % CELLS, (i + 2) % CELLS]] = 0.5
+    return found.tocsr()
+
+
+def test_a_graph_of_obsp_is_cut_to_the_train_rows(save):
+    data = cells()
+    data.obsp["connectivities"] = graph()
+    dataset = load_dataset(save(data), label="kind", neighbors="connectivities")
+    assert (dataset.neighbors != graph()).nnz == 0
+    train = dataset.train_index
+    np.testing.assert_array_equal(dataset.fit_neighbors(False).toarray(), graph().toarray()[train][:, train])
+    assert dataset.fit_neighbors(True).shape == (CELLS, CELLS)
+    assert load_dataset(save(data)).neighbors is None and load_dataset(save(data)).fit_neighbors(False) is None
+    assert load_dataset(save(data), neighbors="connectivities").fit_neighbors(False).shape == (CELLS, CELLS)
+
+
+def test_a_graph_that_is_not_there_or_not_sparse_is_refused(save, tmp_path):
+    data = cells()
+    assert "has none" in refusal(load_dataset, save(data), neighbors="connectivities")
+    data.obsp["connectivities"], data.obsp["full"] = graph(), graph().toarray()
+    path = save(data)
+    assert "connectivities" in refusal(load_dataset, path, neighbors="connectivity")
+    assert "not sparse" in refusal(load_dataset, path, neighbors="full")
+    np.save(tmp_path / "x.npy", COUNTS)
+    assert "leave neighbors out" in refusal(load_dataset, tmp_path / "x.npy", neighbors="connectivities")

@@ -5,8 +5,9 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
+from viewsmith.losses.nt_xent import squared_distances, unit
 from viewsmith.networks.inputs.scaling import PrincipalAxes
-from viewsmith.views import nearest_neighbors
+from viewsmith.views import nearest_neighbors, neighbors
 from viewsmith.views.neighbors import PrincipalSpace
 
 
@@ -28,6 +29,28 @@ def test_neighbors_are_scikit_learns(points, metric, block, dtype):
     found = nearest_neighbors(x, 6, metric=metric, block=block)
     assert found.dtype == torch.int64
     np.testing.assert_array_equal(found, reference(points, 6, metric))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("equal", [False, True])
+def test_many_rows_give_what_a_plain_search_gives(equal, metric, dtype):
+    draw = torch.Generator().manual_seed(0)
+    n = neighbors.GROUPED_FROM + 5  # a column that belongs to no group is left
+    x = torch.randn(n, 3, dtype=dtype, generator=draw)
+    x = x.round() if equal else x
+    queries = x[torch.arange(0, n, 40)] + (0 if equal else 0.01)
+    distances = -(unit(queries) @ unit(x).T) if metric == "cosine" else squared_distances(queries, x)
+    expected = distances.topk(6, dim=1, largest=False).indices  # in its own order where rows are equally near
+    assert torch.equal(nearest_neighbors(x, 6, queries=queries, metric=metric), expected)
+
+
+def test_blocks_are_smaller_where_rows_are_many(points, monkeypatch):
+    monkeypatch.setattr(neighbors, "LARGEST_BLOCK", 400)
+    found = nearest_neighbors(torch.from_numpy(points), 3)
+    np.testing.assert_array_equal(found, reference(points, 3, "euclidean"))
+    monkeypatch.setattr(neighbors, "LARGEST_BLOCK", 1)
+    np.testing.assert_array_equal(nearest_neighbors(torch.from_numpy(points), 3), found)
 
 
 @pytest.mark.parametrize("block", [4, 2048])

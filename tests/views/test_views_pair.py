@@ -125,7 +125,7 @@ def test_neighbors_are_sought_anew_at_each_quarter_in_the_encoders_space():
         encoder.weight.mul_(torch.tensor([[1.0, -3, 1, 2, 0.1, 1]]))
     views(x, index=index, progress=0.4, framework=framework)
     assert torch.equal(maker.edges, expected)
-    assert {"quarter", "makers.0.edges"} == set(views.state_dict())
+    assert {"quarter", "makers.0.edges", "makers.0.found"} == set(views.state_dict())
     views.for_batch(Batch(x, index, draw(), progress=0.75), framework)
     assert torch.equal(maker.edges, nearest_neighbors(encoder(x).detach(), 3)) and int(views.quarter) == 3
     assert not any(p is q for p in views.parameters() for q in encoder.parameters())

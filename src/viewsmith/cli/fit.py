@@ -46,6 +46,9 @@ def fit(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
+    neighbors: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Neighbor graph in obsp of an h5ad file, in place of a search.")
+    ] = None,
     label: Label = None,
     labels: Labels = None,
     layer: Annotated[str | None, typer.Option(metavar="NAME", help="Layer of an h5ad file instead of X.")] = None,
@@ -92,6 +95,7 @@ def fit(
         labels=labels,
         layer=layer,
         image_size=image_size,
+        neighbors=neighbors,
     )
     model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)
@@ -100,7 +104,8 @@ def fit(
         return
     with process_group(), removed_on_error(out), writing(out):
         y = dataset.fit_labels(transductive) if model.reads_labels() else None
-        model.fit(dataset.fit_rows(transductive), y, run=out, resume=resume, context=record)
+        rows, graph = dataset.fit_rows(transductive), dataset.fit_neighbors(transductive)
+        model.fit(rows, y, neighbors=graph, run=out, resume=resume, context=record)
         write_run_report(out)
         is_first = distributed.rank() == 0
     if model.status_ != "finished" and is_first:

@@ -210,6 +210,10 @@ class Method(nn.Module):
         It comes after the last checkpoint, so that a resumed training does not see what it changes.
         """
 
+    def describe(self) -> dict[str, Any]:
+        """Facts about what `prepare` made, for the run's summary: plain values by name."""
+        return {}
+
     def release(self) -> None:
         """Let go of what `prepare` made and of the training rows, after training."""
 

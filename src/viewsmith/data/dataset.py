@@ -43,6 +43,8 @@ class Dataset:
         The column of the labels; None if they have no column (arrays, built-in data sets).
     row_names : list of str, or None
         Names of the rows of `x`, if the source has names: image files, FASTA records, cells.
+    neighbors : sparse matrix, shape (n, n), or None
+        Neighbor graph of the rows of `x`, if it was asked for.
     """
 
     x: np.ndarray
@@ -56,6 +58,7 @@ class Dataset:
     schema: dict[str, Any]
     label_name: str | None
     row_names: list[str] | None = None
+    neighbors: Any = None
 
     @property
     def x_train(self) -> np.ndarray:
@@ -100,6 +103,12 @@ class Dataset:
                 "all rows (--transductive): leave --transductive out"
             )
         return self.y if transductive else self.y_train
+
+    def fit_neighbors(self, transductive: bool) -> Any:
+        """The part of `neighbors` that joins `fit_rows`, sparse; None if there is no graph."""
+        if self.neighbors is None or transductive or self.test_index is None:
+            return self.neighbors
+        return self.neighbors.tocsr()[self.train_index][:, self.train_index]
 
 
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -28,7 +28,7 @@ _BLOCK = 4_000_000
 
 
 def read_h5ad(path: Path, request: Request) -> Found:
-    """``X`` or a layer as float32 (n, d), features named by ``var_names``, labels from a column of ``obs``."""
+    """``X`` or a layer as float32 (n, d), features named by ``var_names``, labels of ``obs``, a graph of ``obsp``."""
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
     _check_anndata(f"reading {_KIND}")
     import h5py
@@ -44,12 +44,14 @@ def read_h5ad(path: Path, request: Request) -> Found:
         names = [str(name) for name in var.index]
         order = _order(names, request.schema, str(path))
         label = _label(obs, request, str(path))
+        neighbors = None if request.neighbors is None else _neighbors(file, request.neighbors, str(path))
         x = _dense(values, order, f"{where} in {path}")
     features = names if order is None else [names[i] for i in order]
     y = None if label is None else frames.labels(obs[label], str(path))
     table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
     cells = [str(name) for name in obs.index]
-    return Found(x, y, names=features, table=table, options={} if layer is None else {"layer": layer}, row_names=cells)
+    options = {} if layer is None else {"layer": layer}
+    return Found(x, y, names=features, table=table, options=options, row_names=cells, neighbors=neighbors)
 
 
 def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:
@@ -108,6 +110,21 @@ def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
         values = sparse_dataset(values)
     check_numbers(values, f"{where} in {what}")
     return values, where
+
+
+def _neighbors(file: Any, key: str, what: str) -> Any:
+    """The sparse matrix in ``obsp`` under a key."""
+    from anndata.io import read_elem
+    from scipy import sparse
+
+    known = list(file["obsp"]) if "obsp" in file else []
+    if key not in known:
+        there = suggest_names(key, known, "its keys are") if known else "it has none; run scanpy.pp.neighbors first"
+        raise InputError(f"{what} has no obsp {one_line(key, 60)!r}, given as neighbors; {there}")
+    found = read_elem(file["obsp"][key])
+    if not sparse.issparse(found):
+        raise InputError(f"obsp {one_line(key, 60)} in {what} is not sparse; expected the graph of scanpy.pp.neighbors")
+    return found
 
 
 def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], what: str) -> None:

@@ -27,6 +27,7 @@ class Request:
     labels: Path | None = None
     layer: str | None = None
     image_size: int | None = None
+    neighbors: str | None = None
 
     def remembered(self, option: str) -> Any:
         """An option of the file; if it is not given, its value for the data that the run was fitted on."""
@@ -61,6 +62,8 @@ class Found:
         Options for reading later files, as part of the schema: ``layer`` and ``image_size``, if given.
     row_names : list of str, or None
         Names of the rows, if the file has names: image files, FASTA records, cells.
+    neighbors : sparse matrix, shape (n, n), or None
+        Neighbor graph of the rows, if asked for.
     """
 
     x: np.ndarray
@@ -70,6 +73,7 @@ class Found:
     table: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     row_names: list[str] | None = None
+    neighbors: Any = None
 
 
 Reader = Callable[[Path, Request], Found]

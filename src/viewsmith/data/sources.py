@@ -43,6 +43,7 @@ READERS: dict[str, Reader] = {
 _SOURCE_OPTIONS = (
     ("labels", read_fasta, "a FASTA file"),
     ("layer", read_h5ad, "an .h5ad file"),
+    ("neighbors", read_h5ad, "an .h5ad file"),
     ("image_size", read_folder, "a folder of images"),
 )
 
@@ -59,6 +60,7 @@ def load_dataset(
     labels: str | Path | None = None,
     layer: str | None = None,
     image_size: int | None = None,
+    neighbors: str | None = None,
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -87,6 +89,8 @@ def load_dataset(
         Layer of an .h5ad file to use instead of its ``X``.
     image_size : int, optional
         Crop the center square of every image of a folder and resize it to this number of pixels per side.
+    neighbors : str, optional
+        Key of a sparse matrix in ``obsp`` of an .h5ad file, such as scanpy's ``connectivities``: `Dataset.neighbors`.
 
     Returns
     -------
@@ -105,6 +109,7 @@ def load_dataset(
         labels=None if labels is None else Path(labels),
         layer=layer,
         image_size=_check_image_size(image_size),
+        neighbors=neighbors,
     )
     name = str(source)
     return _dataset(_read(name, request), request, domain, name)
@@ -140,6 +145,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
         schema=new_schema if schema is None else schema,
         label_name=new_schema["label"],
         row_names=found.row_names,
+        neighbors=found.neighbors,
     )
     if schema is None:
         _check_train_rows(dataset)

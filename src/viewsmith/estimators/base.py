@@ -31,7 +31,7 @@ from viewsmith.estimators.build.model import build_fresh
 from viewsmith.estimators.build.options import check_options
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import check_domain, resolve_shared, view_entries
-from viewsmith.estimators.build.strength import choose_strength
+from viewsmith.estimators.build.strength import with_strengths
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import (
     check_batch,
@@ -41,6 +41,7 @@ from viewsmith.estimators.fitting import (
     scale,
     train,
 )
+from viewsmith.estimators.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import Draw, draw_views, fingerprint
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights
 from viewsmith.training.run import RunFolder
@@ -99,6 +100,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         X: Any,
         y: Any = None,
         *,
+        neighbors: Any = None,
         run: str | os.PathLike[str] | None = None,
         resume: bool = False,
         context: dict[str, Any] | None = None,
@@ -113,6 +115,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             uint8 (n, L), with 0 after the end of shorter sequences.
         y : array-like, optional
             Ignored, except with the framework supcon and by DiffAug with ``condition="labels"``.
+        neighbors : sparse matrix (n, n) or int array (n, k), optional
+            Neighbor graph of the rows of `X` for views that use one (neighbors, neighbor-mix), instead of a search:
+            every stored entry is an edge, whatever its value, and all are equally likely. It is not saved with the run.
         run : path, optional
             Folder in which the run is saved: configuration, metrics, checkpoints during training, weights, summary.
         resume : bool
@@ -133,9 +138,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         check_domain(self.name, domain)
         rows = self._read(X, domain, None)
         options = self._adapt(options, domain, rows.shape[1:])
+        graph = read_neighbors(neighbors, len(rows))
         folder = RunFolder(run) if run is not None else None
         if folder and context is None:
-            context = {"data": {"fingerprint": fingerprint(rows)}}
+            context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)}
         context = context or {}
         if folder and resume and folder.exists() and options.random_state is None:
             seed = folder.read_config().get("parameters", {}).get("random_state")
@@ -143,7 +149,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         device = find_device(options.device)
         check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
-        data = scale(domain, rows, options.scaling, device, seed, y)
+        data = scale(domain, rows, options.scaling, device, seed, y, graph)
         # Resolve
         plan = self._plan(options, data, context.get("feature_names"))
         # Build
@@ -343,20 +349,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         named = hasattr(self, "feature_names_in_")
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
         resolved = dataclasses.replace(resolved, named=named, feature_names=names)
+        resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
         labels = framework_labels(options.framework, data.labels, len(data.rows))
-        return Plan(options, self._with_strength(options, resolved, data), inputs, fresh=True, labels=labels)
-
-    def _with_strength(self, options: Any, resolved: Resolved, data: TrainingData) -> Resolved:
-        """`resolved` with the noise strengths; if the strength is "auto" and used, it is chosen without labels."""
-        option = self.strength_option
-        chosen = {n: getattr(options, n) for n in sorted({"noise_strength", option})}
-        automatic = chosen[option] == "auto"
-        chosen = {n: 1.0 if value == "auto" else value for n, value in chosen.items()}
-        views = view_entries(resolved.view_maker, data.domain)
-        if automatic and (option != "noise_strength" or any(v.trait("searches") == option for v in views)):
-            best, scores = choose_strength(self, option, self.trial_options, data, options.batch_size)
-            chosen |= {option: best, "strength_scores": scores}
-        return dataclasses.replace(resolved, **chosen)
+        return Plan(options, resolved, inputs, fresh=True, labels=labels, neighbors=data.neighbors)
 
     @contextlib.contextmanager
     def _prepared(

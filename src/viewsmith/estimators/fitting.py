@@ -24,6 +24,7 @@ from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.training.callbacks import Callback, Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
+from viewsmith.views.neighbor_graph import PrecomputedGraph
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,19 @@ class Outcome:
     summary: dict[str, Any]
 
 
-def scale(domain: Domain, rows: np.ndarray, scaling: str, device: torch.device, seed: int, labels: Any) -> TrainingData:
+def scale(
+    domain: Domain,
+    rows: np.ndarray,
+    scaling: str,
+    device: torch.device,
+    seed: int,
+    labels: Any,
+    neighbors: PrecomputedGraph | None = None,
+) -> TrainingData:
     """Fit the input layer to the rows and scale them."""
     layer, raw = domain.input_layer(rows.shape[1:]), torch.from_numpy(rows)
     used, stats = domain.fit_input(layer, raw, scaling)
-    return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels)
+    return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels, neighbors)
 
 
 def train(
@@ -87,6 +96,7 @@ def train(
     started = time.perf_counter()
     data.layer.to(data.device)  # it scales batches of images and DNA
     status = trainer.fit(data.x, resume=resume)
+    described = method.describe()
     method.release()
     found = method.warnings(history.rows)
     for line in found:
@@ -112,6 +122,7 @@ def train(
         "processes": distributed.world_size(),
         **labels,
         "warnings": all_warnings,
+        **described,
         **environment(),
         **({} if split is None else {"split": split}),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -38,6 +40,9 @@ class ContrastiveMethod(Method):
 
     def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
+
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe()
 
     def release(self) -> None:
         self.views.release()

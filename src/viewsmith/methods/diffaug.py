@@ -149,6 +149,9 @@ class DiffAugMethod(Method):
         """Judge the generator, which may have been stopped in the middle of its phase."""
         self.generated.check_learning()
 
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe()
+
     def release(self) -> None:
         self.views.release()
         self.generated.release()

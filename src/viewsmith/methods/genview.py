@@ -207,6 +207,9 @@ class GenViewMethod(Method):
         if self.generated is not None:
             self.generated.check_learning()
 
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe()
+
     def release(self) -> None:
         self.rows, self.precomputed = None, []
         self.views.release()

@@ -11,7 +11,7 @@ the data).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -195,6 +195,9 @@ class MetAugMethod(Method):
 
     def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
+
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe()
 
     def release(self) -> None:
         self.views.release()

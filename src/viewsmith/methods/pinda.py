@@ -121,6 +121,9 @@ class PiNDAMethod(Method):
     def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
 
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe()
+
     def release(self) -> None:
         self.views.release()
 

@@ -50,6 +50,9 @@ class ProgressBar(Callback):
         total = trainer.epochs * trainer.steps_per_epoch
         self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0)
         self._bar.start()
+        for name, facts in trainer.method.describe().items():
+            said = ", ".join(f"{key} {value}" for key, value in facts.items()) if isinstance(facts, dict) else facts
+            self._bar.console.print(f"{name.replace('_', ' ')}: {said}", highlight=False)
 
     def step(self, trainer: Trainer) -> None:
         if time.monotonic() - self._shown < (self.every if self._bar is None else 0.25):

@@ -171,10 +171,20 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
                 continue
             if key == "fingerprint":
                 found.append("trained on other rows")
+            elif key == "neighbors":
+                found.append(_other_graph(key in before, key in now))
             else:
                 found.append(f"{key} is {_short(before.get(key))} there, {_short(now.get(key))} now")
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more
+
+
+def _other_graph(before: bool, now: bool) -> str:
+    if before and now:
+        return "trained with another neighbor graph"
+    if now:
+        return "trained without neighbors, which is given now"
+    return "trained with a neighbor graph, which runs do not keep: give it again with neighbors, --neighbors"
 
 
 def _short(value: Any) -> str:

@@ -13,6 +13,7 @@ from viewsmith.views.learned.custom_transforms import Functions
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 from viewsmith.views.learned.pi_noise import PiNoise
 from viewsmith.views.learned.transforms import Crops, Family, Masks, Windows
+from viewsmith.views.neighbor_search import NeighborSearch
 from viewsmith.views.neighbors import nearest_neighbors
 from viewsmith.views.pair import ViewPair
 
@@ -34,6 +35,7 @@ __all__ = [
     "MetaFeatures",
     "Mixup",
     "NeighborMix",
+    "NeighborSearch",
     "Neighbors",
     "Pair",
     "PiNoise",

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.samples import Rows
 from viewsmith.domains.base import Domain
+from viewsmith.views.neighbor_graph import PrecomputedGraph
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
 Generators = torch.Generator | Sequence[torch.Generator]
@@ -82,6 +83,10 @@ class ViewMaker(nn.Module):
     def prepare(self, pool: Rows) -> None:
         """Set the pool, the scaled training rows, (n, ...), for makers that use other rows."""
 
+    def describe(self) -> dict[str, Any]:
+        """What `prepare` found that belongs in a run's summary: plain values by name."""
+        return {}
+
     def release(self) -> None:
         """Free the pool that `prepare` has set."""
         self.pool = None
@@ -128,6 +133,8 @@ class ViewContext:
         Values found by the `resolve` of the view maker.
     fresh : bool
         Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
+    graph : PrecomputedGraph, optional
+        The user's own neighbor graph of the training rows, to be used in place of a search.
     """
 
     domain: Domain
@@ -139,6 +146,7 @@ class ViewContext:
     name: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     fresh: bool = True
+    graph: PrecomputedGraph | None = None
 
 
 def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -9,8 +9,15 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.samples import Rows, apply_in_blocks
-from viewsmith.losses.nt_xent import squared_distances, unit
+from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.inputs.scaling import PrincipalAxes
+
+Metric = Literal["euclidean", "cosine"]
+
+# Distances at a time: a block of queries is made smaller where there are more than 32,768 rows.
+LARGEST_BLOCK = 1 << 26
+# Columns that are compared at once before the smallest are looked for, and from how many columns that is faster.
+GROUPS, GROUPED_FROM = 8, 4096
 
 
 @torch.no_grad()
@@ -19,12 +26,12 @@ def nearest_neighbors(
     k: int,
     *,
     queries: Tensor | None = None,
-    metric: Literal["euclidean", "cosine"] = "euclidean",
+    metric: Metric = "euclidean",
     block: int = 2048,
 ) -> Tensor:
-    """Indices of the rows of `x` that are nearest to each query, the nearest first.
+    """Indices of the rows of `x` that are nearest to each query, the nearest first; exact.
 
-    Memory use is ``block * n`` floats.
+    Memory use is ``block * n`` floats, at most 2^26 or n.
 
     Parameters
     ----------
@@ -47,15 +54,43 @@ def nearest_neighbors(
     k = min(k, len(x) - 1 if without_queries else len(x))
     if metric == "cosine":
         x, rows = unit(x), unit(rows)
+    block = max(1, min(block, LARGEST_BLOCK // len(x)))
+    norms = x.square().sum(1)
+    # One buffer for all blocks: fresh memory costs more than the distances that are put into it.
+    buffer = x.new_empty(min(block, len(rows)), len(x))
     found = torch.empty(len(rows), k, dtype=torch.int64, device=x.device)
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
-        # Cosines, because by the distance of normalized rows a row of zeros would be nearer than an orthogonal one.
-        distances = -(part @ x.T) if metric == "cosine" else squared_distances(part, x)
+        distances = buffer[: len(part)]
+        if metric == "cosine":
+            # Cosines, because by the distance of normalized rows a row of zeros would be nearer than an orthogonal one.
+            torch.mm(part, x.T, out=distances).neg_()
+        else:
+            torch.add(part.square().sum(1, keepdim=True), norms, out=distances)
+            distances.addmm_(part, x.T, alpha=-2).clamp_min_(0)
         if without_queries:
             itself = torch.arange(len(part), device=x.device)
             distances[itself, itself + start] = float("inf")
-        found[start : start + block] = distances.topk(k, dim=1, largest=False).indices
+        found[start : start + block] = _smallest(distances, k)
+    return found
+
+
+def _smallest(distances: Tensor, k: int) -> Tensor:
+    """Columns of the k smallest of each row, (m, k), as `topk` has them: the same where some are equal, but faster."""
+    columns = distances.shape[1]
+    width = columns // GROUPS
+    if columns < GROUPED_FROM or width <= k:
+        return distances.topk(k, dim=1, largest=False).indices
+    # Of columns j, j + width, j + 2 width, ... the smallest: the k + 1 smallest of all are where these are smallest.
+    smallest = distances[:, : width * GROUPS].unflatten(1, (GROUPS, width)).amin(1)
+    first = smallest.topk(k + 1, dim=1, largest=False, sorted=False).indices
+    steps = torch.arange(GROUPS, device=distances.device) * width
+    rest = torch.arange(width * GROUPS, columns, device=distances.device).expand(len(distances), -1)
+    candidates = torch.cat([(first[:, :, None] + steps).flatten(1), rest], dim=1)
+    best = distances.gather(1, candidates).topk(k + 1, dim=1, largest=False)
+    found = candidates.gather(1, best.indices[:, :k])
+    tied = (best.values[:, 1:] == best.values[:, :-1]).any(dim=1)
+    found[tied] = distances[tied].topk(k, dim=1, largest=False).indices
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +45,10 @@ class ViewPair(nn.Module):
         """Call `ViewMaker.prepare` of every maker with the scaled training rows, (n, ...)."""
         for maker in self.makers:
             maker.prepare(pool)
+
+    def describe(self) -> dict[str, Any]:
+        """What the makers say of what they prepared, see `ViewMaker.describe`."""
+        return {name: value for maker in self.makers for name, value in maker.describe().items()}
 
     def release(self) -> None:
         """Free the training rows."""

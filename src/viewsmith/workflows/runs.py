@@ -20,6 +20,7 @@ from viewsmith.data import Dataset, load_dataset
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.custom_transforms import CUSTOM
 from viewsmith.estimators.build.resolve import MODULE
+from viewsmith.estimators.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
@@ -147,6 +148,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
             "transductive": transductive,
             "fingerprint": fingerprint(dataset.x),
             "schema": json.dumps(dataset.schema),
+            **graph_record(read_neighbors(dataset.fit_neighbors(transductive), len(dataset.fit_rows(transductive)))),
         },
         "split": split,
         "feature_names": dataset.feature_names,

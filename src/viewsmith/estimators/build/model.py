@@ -224,6 +224,7 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
             name=name,
             facts=resolved.view_facts,
             fresh=plan.fresh,
+            graph=plan.neighbors,
         )
         selected = {option: given[option] for option in entry.options if option in given}
         makers.append(entry.build(context, **selected) if _takes_context(entry) else entry.build(**selected))

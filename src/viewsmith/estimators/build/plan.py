@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
+from viewsmith.views.neighbor_graph import PrecomputedGraph
 
 O = TypeVar("O", bound=Arguments)  # noqa: E741
 R = TypeVar("R", bound="Resolved")
@@ -41,6 +42,8 @@ class TrainingData:
         Device of the training.
     labels : array-like or None
         As given to fit; used only by methods that need them (`reads_labels`).
+    neighbors : PrecomputedGraph or None
+        Neighbor graph of the rows, as given to fit.
     """
 
     domain: Domain
@@ -52,6 +55,7 @@ class TrainingData:
     device: torch.device
     seed: int
     labels: Any = None
+    neighbors: PrecomputedGraph | None = None
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -160,6 +164,8 @@ class Plan(Generic[O, R]):
         Whether the model is new, so that files of initial weights are read; otherwise weights come from a run.
     labels : Tensor of int64, shape (n,), or None
         Classes of the training rows, for a new model whose framework reads labels.
+    neighbors : PrecomputedGraph or None
+        Neighbor graph of the training rows, for a new model.
     """
 
     options: O
@@ -167,3 +173,4 @@ class Plan(Generic[O, R]):
     inputs: Any = None
     fresh: bool = False
     labels: Tensor | None = None
+    neighbors: PrecomputedGraph | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import join_names
+from viewsmith.core.messages import join_names, pluralize
 from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
@@ -62,6 +63,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     view_options = part_options(options, views, options.view_options, "view_options")
     facts = {name: value for view in views for name, value in view.trait("facts", _no_facts)(options, data).items()}
     _check_views(views, view_options, data)
+    _check_neighbors(options, view_maker, views, data)
     check_sample(encoder_entry, encoder, views, facts, options, data)
     steps = domain.steps if data.device.type == "cpu" else domain.steps_on_gpu
     used = [find("domain", domain.name), *views, *([] if encoder_entry is None else [encoder_entry])]
@@ -182,6 +184,34 @@ def _check_views(views: Sequence[Entry], options: dict[str, Any], data: Training
     for view in views:
         if check := view.trait("check"):
             check({name: value for name, value in options.items() if name in view.options}, data.row_shape)
+
+
+def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry], data: TrainingData) -> None:
+    """Refuse a graph that nothing uses; warn of rows that have no neighbors in it."""
+    if data.neighbors is None:
+        return
+    if not any(view.trait("neighbors") for view in views):
+        with_graph = [name for name in names("view maker", data.domain.name) if _uses_graph(name, data.domain)]
+        raise InputError(
+            f"neighbors is given, but the views {view_maker!r} use no neighbor graph: choose {join_names(with_graph)} "
+            "(view_maker, --views), or leave neighbors out"
+        )
+    if options.neighbor_space == "encoder":
+        raise InputError(
+            "neighbors is given, and neighbor_space='encoder' would replace it during training: leave one of them out"
+        )
+    if alone := int((data.neighbors.degrees == 0).sum()):
+        warnings.warn(
+            f"neighbors: {pluralize(alone, 'row')} of {len(data.x):,} without neighbors: the second view of such a row "
+            "is the row itself",
+            UserWarning,
+            stacklevel=6,
+        )
+
+
+def _uses_graph(view_maker: str, domain: Domain) -> bool:
+    entry = get("view maker", view_maker, domain.name)
+    return entry is not None and bool(entry.trait("neighbors"))
 
 
 def _check_local_views(views: Sequence[Entry], framework: str, options: Arguments) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -12,7 +13,8 @@ from sklearn.base import clone
 
 from viewsmith.core import distributed
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.estimators.build.plan import TrainingData
+from viewsmith.estimators.build.plan import Resolved, TrainingData
+from viewsmith.estimators.build.resolve import view_entries
 
 GRID = (0.25, 0.5, 1.0, 2.0)
 TRIAL_STEPS = 300
@@ -39,6 +41,7 @@ def choose_strength(
     For each strength, a model is trained briefly on 80 % of at most 5,000 rows and scored on the other 20 %, by how
     well their first principal components are predicted from their neighbors in the representation
     (`viewsmith.evaluation.label_free.neighbor_r2`). The strength with the highest score is chosen, without labels.
+    These models search for neighbors even if fit was given a graph: few of its edges join two of their rows.
 
     Parameters
     ----------
@@ -79,3 +82,22 @@ def choose_strength(
         # Processes have different BatchNorm statistics; with the mean score, all choose the same strength.
         scores[str(value)] = float(distributed.gather(torch.tensor([score], device=data.device)).mean())
     return max(GRID, key=lambda value: scores[str(value)]), scores
+
+
+def with_strengths(
+    estimator: Trial,
+    option: str,
+    changes: Mapping[str, Any],
+    options: Any,
+    resolved: Resolved,
+    data: TrainingData,
+) -> Resolved:
+    """With the strengths of noise; one that is "auto" and is used is chosen without labels (`choose_strength`)."""
+    chosen = {name: getattr(options, name) for name in sorted({"noise_strength", option})}
+    automatic = chosen[option] == "auto"
+    chosen = {name: 1.0 if value == "auto" else value for name, value in chosen.items()}
+    views = view_entries(resolved.view_maker, data.domain)
+    if automatic and (option != "noise_strength" or any(view.trait("searches") == option for view in views)):
+        best, scores = choose_strength(estimator, option, changes, data, options.batch_size)
+        chosen |= {option: best, "strength_scores": scores}
+    return dataclasses.replace(resolved, **chosen)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import asdict
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +12,9 @@ from torch import Tensor
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
-from viewsmith.views.neighbors import PrincipalSpace, nearest_neighbors
+from viewsmith.views.neighbor_graph import PrecomputedGraph
+from viewsmith.views.neighbor_search import EXACT, NeighborSearch, SearchFacts
+from viewsmith.views.neighbors import PrincipalSpace
 
 Noise = Literal["gaussian", "uniform"]
 Space = Callable[[Tensor], Tensor]
@@ -103,30 +106,57 @@ class Mixup(ViewMaker):
 
 
 class NeighborGraph(ViewMaker):
-    """Base class of view makers that use the exact k-nearest-neighbor graph of the pool; edges are equally likely."""
+    """Base class of view makers that use a k-nearest-neighbor graph of the pool; edges are equally likely.
+
+    The graph is searched (`NeighborSearch`), or the user gives it: for the rows that are trained on, until `release`.
+    """
 
     needs_pool = True
 
     edges: Tensor | None
+    found: Tensor | None  # recall, lists and probes of the search for them
 
-    def __init__(self, k: int, space: Space | None, refreshed: bool) -> None:
+    def __init__(self, k: int, space: Space | None, refreshed: bool, graph: PrecomputedGraph | None) -> None:
         super().__init__()
-        self.k, self.space = k, space
+        self.k, self.space, self.graph = k, space, graph
         # Refreshed edges depend on the weights of an earlier step, so they are saved in checkpoints.
         self.register_buffer("edges", None, persistent=refreshed)
+        self.register_buffer("found", None, persistent=refreshed)
+        self._search: NeighborSearch | None = None
 
     def prepare(self, pool: Rows) -> None:
         self.pool = pool
-        coordinates = self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool)
-        self.edges = nearest_neighbors(coordinates, self.k)
+        self._search = None
+        if self.graph is not None:
+            if len(self.graph) != len(pool):
+                raise ValueError(f"the graph is of {len(self.graph)} rows, and the pool has {len(pool)}")
+            self.graph = self.graph.to(pool.device)
+            return
+        self._connect(self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool))
 
     def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
         """Search the neighbors of the pool again, in the output of `encode`, which maps (n, ...) to (n, d)."""
-        self.edges = nearest_neighbors(encode(self._pool()), self.k)
+        self._connect(encode(self._pool()))
+
+    def _connect(self, coordinates: Tensor) -> None:
+        search = NeighborSearch(coordinates, self.k)
+        self.edges, facts = search.graph(), search.facts
+        self.found = torch.tensor([facts.recall, facts.lists, facts.probes], dtype=torch.float64)
+
+    def describe(self) -> dict[str, Any]:
+        """``neighbor_graph``: how it was searched, with what recall."""
+        if self.graph is not None:
+            alone = int((self.graph.degrees == 0).sum())
+            return {"neighbor_graph": {"search": "given", "edges": len(self.graph.ends), "rows_without": alone}}
+        if self.edges is None or self.found is None:
+            return {}
+        recall, lists, probes = self.found.tolist()
+        facts = SearchFacts("inverted lists", recall, int(lists), int(probes)) if lists else EXACT
+        return {"neighbor_graph": {"neighbors": self.edges.shape[1], **asdict(facts)}}
 
     def release(self) -> None:
         super().release()
-        self.edges = None
+        self.edges = self.found = self._search = self.graph = None
         if isinstance(self.space, PrincipalSpace):
             self.space.release()
 
@@ -139,7 +169,11 @@ class NeighborGraph(ViewMaker):
         """A random neighbor of each sample: its row number in the pool, (B,)."""
         pool = self._pool()
         if index is None:
-            edges = nearest_neighbors(self._coordinates(pool), self.k, queries=self._coordinates(x))
+            if self._search is None:
+                self._search = NeighborSearch(self._coordinates(pool), self.k)
+            edges = self._search.nearest(self._coordinates(x))
+        elif self.graph is not None:
+            return self.graph.random_neighbors(index, generator)
         else:
             assert self.edges is not None
             edges = self.edges[index]
@@ -161,12 +195,16 @@ class Neighbors(NeighborGraph):
         Maps rows to the coordinates, (n, d), in which neighbors are searched. Default: the rows themselves.
     refreshed : bool
         Whether `refresh` will be called during training.
+    graph : PrecomputedGraph, optional
+        Of the pool of the first `prepare`, in place of a search, until `release`. Rows without neighbors are their own.
     """
 
     views_made = 1
 
-    def __init__(self, k: int = 5, space: Space | None = None, refreshed: bool = False) -> None:
-        super().__init__(k, space, refreshed)
+    def __init__(
+        self, k: int = 5, space: Space | None = None, refreshed: bool = False, graph: PrecomputedGraph | None = None
+    ) -> None:
+        super().__init__(k, space, refreshed, graph)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.rows(self.random_neighbors(x, index, generator))
@@ -184,14 +222,21 @@ class NeighborMix(NeighborGraph):
 
     Parameters
     ----------
-    k, space, refreshed
+    k, space, refreshed, graph
         As in `Neighbors`.
     minimum : float
         Least weight of the sample, 0 to 1.
     """
 
-    def __init__(self, k: int = 10, minimum: float = 0.5, space: Space | None = None, refreshed: bool = False) -> None:
-        super().__init__(k, space, refreshed)
+    def __init__(
+        self,
+        k: int = 10,
+        minimum: float = 0.5,
+        space: Space | None = None,
+        refreshed: bool = False,
+        graph: PrecomputedGraph | None = None,
+    ) -> None:
+        super().__init__(k, space, refreshed, graph)
         self.minimum = minimum
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -254,7 +299,7 @@ def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
     neighbors=True,
 )
 def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_minimum: float = 0.5) -> NeighborMix:
-    return NeighborMix(n_neighbors, neighbor_mix_minimum, context.space, context.refreshed)
+    return NeighborMix(n_neighbors, neighbor_mix_minimum, context.space, context.refreshed, context.graph)
 
 
 @register(
@@ -265,4 +310,4 @@ def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_mi
     other_samples=True,
 )
 def _neighbors(context: ViewContext, *, n_neighbors: int = 5) -> Neighbors:
-    return Neighbors(n_neighbors, context.space, context.refreshed)
+    return Neighbors(n_neighbors, context.space, context.refreshed, context.graph)

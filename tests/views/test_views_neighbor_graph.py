@@ -1,0 +1,48 @@
+"""A neighbor graph of the user's own in the view makers."""
+
+import pytest
+import torch
+
+from viewsmith.views import NeighborMix, Neighbors
+from viewsmith.views.neighbor_graph import PrecomputedGraph
+
+GRAPH = PrecomputedGraph(torch.tensor([0, 3, 3, 4, 6]), torch.tensor([1, 2, 3, 0, 1, 2]))  # row 1 has no neighbors
+POOL = torch.arange(8.0).reshape(4, 2)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_row_meets_each_of_its_neighbors_equally_often():
+    drawn = GRAPH.random_neighbors(torch.arange(4).repeat_interleave(3000), generator()).view(4, 3000)
+    counts = torch.stack([torch.bincount(row, minlength=4) for row in drawn]) / 3000
+    expected = torch.tensor([[0, 1 / 3, 1 / 3, 1 / 3], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0.5, 0.5, 0]])
+    torch.testing.assert_close(counts, expected, atol=0.04, rtol=0)
+    assert len(GRAPH) == 4 and GRAPH.degrees.tolist() == [3, 0, 1, 2]
+
+
+def test_views_are_ends_of_the_graph_until_the_training_is_over():
+    maker = Neighbors(1, graph=GRAPH)
+    maker.prepare(POOL)
+    assert maker.describe() == {"neighbor_graph": {"search": "given", "edges": 6, "rows_without": 1}}
+    index = torch.tensor([2, 1, 3, 0])
+    ends = GRAPH.random_neighbors(index, generator())
+    assert torch.equal(maker(POOL[index], index=index, generator=generator()), POOL[ends])
+    # Rows that are not of the graph have nearest rows.
+    assert torch.equal(maker(POOL[:1] + 0.1, generator=generator()), POOL[:1])
+    maker.release()
+    maker.prepare(POOL)
+    assert maker.edges[[0, 3]].tolist() == [[1], [2]]
+    assert maker.describe()["neighbor_graph"]["search"] == "exact"
+
+
+def test_a_row_without_neighbors_is_mixed_with_itself():
+    maker = NeighborMix(1, graph=GRAPH)
+    maker.prepare(POOL)
+    torch.testing.assert_close(maker(POOL[1:2], index=torch.tensor([1]), generator=generator()), POOL[1:2])
+
+
+def test_a_graph_of_other_rows_is_refused():
+    with pytest.raises(ValueError, match="of 4 rows, and the pool has 3"):
+        Neighbors(1, graph=GRAPH).prepare(POOL[:3])

@@ -1,0 +1,212 @@
+"""Approximate neighbors: inverted lists against exact search, and the search that measures its recall."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith import Contrastive
+from viewsmith.views import Neighbors, NeighborSearch, inverted_lists, nearest_neighbors, neighbor_search
+from viewsmith.views.inverted_lists import InvertedLists, k_means, nearest_center
+from viewsmith.views.neighbor_search import EXACT
+
+METRICS = ("euclidean", "cosine")
+
+
+def draw(n, d=6, clusters=8, seed=0, dtype=torch.float64):
+    """Clusters of rows."""
+    generator = torch.Generator().manual_seed(seed)
+    centers = 4 * torch.randn(clusters, d, generator=generator, dtype=dtype)
+    of = torch.randint(clusters, (n,), generator=generator)
+    return centers[of] + torch.randn(n, d, generator=generator, dtype=dtype)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(inverted_lists, "TILE", 1000)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("metric", METRICS)
+def test_all_lists_visited_is_exact(metric, dtype, small_tiles):
+    x = draw(300, dtype=dtype)
+    lists = InvertedLists(x, 12, metric=metric)
+    exact = nearest_neighbors(x, 4, metric=metric)
+    assert torch.equal(lists.graph(4, len(lists)), exact)
+    index = torch.tensor([7, 299, 0])
+    assert torch.equal(lists.of_rows(index, 4, len(lists)), exact[index])
+    queries = draw(31, seed=1, dtype=dtype)
+    expected = nearest_neighbors(x, 4, queries=queries, metric=metric)
+    assert torch.equal(lists.of_queries(queries, 4, len(lists)), expected)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_visit_to_some_lists_finds_the_nearest_rows_of_those(metric):
+    x = draw(200)
+    lists = InvertedLists(x, 10, metric=metric)
+    probes, k = 3, 5
+    compared = x / x.norm(dim=1, keepdim=True) if metric == "cosine" else x - x.mean(0)
+    number = torch.empty(len(x), dtype=torch.int64)  # list of each row
+    for i, (first, last) in enumerate(zip(lists._starts[:-1], lists._starts[1:], strict=True)):
+        number[lists.order[first:last]] = i
+    found = lists.graph(k, probes)
+    for row in range(len(x)):
+        nearest = (compared[row] - lists._centers).norm(dim=1).argsort()[:probes]
+        members = [j for j in range(len(x)) if j != row and number[j] in nearest]
+        members.sort(key=lambda j: float((compared[row] - compared[j]).norm()))
+        assert found[row].tolist() == members[:k]
+
+
+def test_tiles_change_nothing(monkeypatch):
+    x = draw(300)
+    whole = InvertedLists(x, 12).graph(4, 3)
+    monkeypatch.setattr(inverted_lists, "TILE", 64)
+    assert torch.equal(InvertedLists(x, 12).graph(4, 3), whole)
+
+
+def test_lists_too_small_for_k_neighbors_are_not_the_end():
+    x = torch.cat([draw(60, clusters=1), 100 + draw(2, clusters=1)])
+    lists = InvertedLists(x, 8)
+    found = lists.graph(5, 1)
+    assert torch.equal(found[-2:], nearest_neighbors(x, 5)[-2:])
+    assert all(len({row, *found[row].tolist()}) == 6 for row in range(len(x)))
+
+
+def test_no_list_is_much_larger_than_the_mean_even_where_all_rows_are_equal():
+    x = torch.cat([torch.zeros(500, 3), torch.randn(100, 3, generator=torch.Generator().manual_seed(0))])
+    for rows in (x, x[:500]):
+        lists = InvertedLists(rows, 20)
+        sizes = torch.tensor(lists._starts).diff()
+        assert sizes.max() <= inverted_lists.LARGEST * len(rows) / 20 and sizes.min() > 0
+        assert sorted(lists.order.tolist()) == list(range(len(rows)))
+    assert all(len({row, *near}) == 4 for row, near in enumerate(lists.graph(3, 2).tolist()))
+
+
+def test_k_means_is_lloyds_algorithm():
+    x, generator = draw(90, 3), torch.Generator()
+    found = k_means(x, 5, generator.manual_seed(3))
+    sample = x[torch.randperm(90, generator=generator.manual_seed(3))]
+    centers = sample[:5].clone()
+    for _ in range(inverted_lists.ITERATIONS):
+        nearest = torch.stack([(row - centers).norm(dim=1).argmin() for row in sample])
+        centers = torch.stack([sample[nearest == i].mean(0) for i in range(5)])
+    torch.testing.assert_close(found, centers)
+    assert nearest_center(x, found).tolist() == [int((row - centers).norm(dim=1).argmin()) for row in x]
+
+
+# ---- the search that chooses ------------------------------------------------------------------------------------
+
+
+def test_few_rows_are_searched_exactly():
+    x = draw(100)
+    search = NeighborSearch(x, 3)
+    assert search.facts == EXACT
+    assert torch.equal(search.graph(), nearest_neighbors(x, 3))
+    assert torch.equal(search.nearest(x[:4] + 1e-3), nearest_neighbors(x, 3, queries=x[:4] + 1e-3))
+    assert NeighborSearch(x[:4], 10).graph().shape == (4, 3)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_many_rows_are_searched_in_lists_and_recall_is_what_is_said(metric):
+    x = draw(3000, 4, clusters=40)
+    search = NeighborSearch(x, 2, metric=metric, exact_up_to=1000)
+    facts, graph = search.facts, search.graph()
+    assert facts.search == "inverted lists" and 2 * facts.probes < facts.lists
+    exact = nearest_neighbors(x, 2, metric=metric)
+    recall = np.mean([len({*a} & {*b}) / 2 for a, b in zip(graph.tolist(), exact.tolist(), strict=True)])
+    assert facts.recall >= 0.95 and recall == pytest.approx(facts.recall, abs=0.01)
+    queries = draw(50, 4, clusters=40) + 0.01
+    hits = search.nearest(queries) == nearest_neighbors(x, 2, queries=queries, metric=metric)
+    assert hits.double().mean() > 0.9
+
+
+def test_more_lists_are_visited_until_the_recall_is_reached():
+    x = draw(6000, 8, clusters=1, dtype=torch.float32)
+    low, high = (NeighborSearch(x, 1, exact_up_to=0, recall=recall).facts for recall in (0.5, 0.99))
+    assert low.probes < high.probes and high.recall >= 0.99 > low.recall
+    assert NeighborSearch(x, 1, exact_up_to=0, recall=1.1).facts == EXACT
+
+
+def test_one_seed_gives_one_graph():
+    x = draw(4000, 8, clusters=1, dtype=torch.float32)
+    graphs = [NeighborSearch(x, 1, exact_up_to=0, seed=seed).graph() for seed in (0, 0, 1)]
+    assert torch.equal(graphs[0], graphs[1]) and not torch.equal(graphs[0], graphs[2])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_equal_rows_and_rows_of_zeros_are_found_near_one_another(metric):
+    distinct = draw(30, 5, clusters=30, dtype=torch.float32)
+    of = torch.randint(30, (3000,), generator=torch.Generator().manual_seed(0))
+    x = distinct[of].where(of[:, None] > 9, torch.zeros(()))  # a third is zero
+    search = NeighborSearch(x, 2, metric=metric, exact_up_to=0)
+    assert search.facts.recall == 1
+    graph = search.graph()
+    assert not (graph == torch.arange(3000)[:, None]).any() and (graph[:, 0] != graph[:, 1]).all()
+    equal = of > 9 if metric == "cosine" else of >= 0  # a row of zeros has the cosine 0 with every row
+    assert torch.equal(x[graph[equal]], x[equal][:, None].expand(-1, 2, -1))
+
+
+def test_a_graph_far_from_the_origin_is_as_good():
+    x = draw(3000, 4, clusters=40)
+    near, far = NeighborSearch(x, 2, exact_up_to=0), NeighborSearch(x.float() + 1000, 2, exact_up_to=0)
+    assert (near.graph() == far.graph()).double().mean() > 0.95
+
+
+# ---- the view makers --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """So few rows count as many that tests are fast."""
+    monkeypatch.setattr(neighbor_search, "EXACT_UP_TO", 1000)
+
+
+def test_neighbors_of_many_rows_come_from_lists_and_the_maker_says_so(many):
+    x = draw(3000, 4, clusters=40)
+    maker = Neighbors(2)
+    assert maker.describe() == {}
+    maker.prepare(x)
+    search = NeighborSearch(x, 2)
+    assert search.facts.search == "inverted lists" and torch.equal(maker.edges, search.graph())
+    assert maker.describe() == {"neighbor_graph": {"neighbors": 2, **asdict(search.facts)}}
+    index, generator = torch.arange(50), torch.Generator()
+    view = maker(x[:50], index=index, generator=generator.manual_seed(0))
+    ends = maker.edges[:50].gather(1, torch.randint(2, (50, 1), generator=generator.manual_seed(0)))[:, 0]
+    assert torch.equal(view, x[ends])
+    others = x[:20] + 0.01
+    near = search.nearest(others).gather(1, torch.randint(2, (20, 1), generator=generator.manual_seed(1)))[:, 0]
+    for _ in range(2):
+        assert torch.equal(maker(others, generator=generator.manual_seed(1)), x[near])
+    maker.release()
+    assert maker.describe() == {}
+
+
+def test_few_rows_are_said_to_be_exact():
+    maker = Neighbors(2)
+    maker.prepare(draw(50))
+    said = {"neighbors": 2, "search": "exact", "recall": 1.0, "lists": 0, "probes": 0}
+    assert maker.describe() == {"neighbor_graph": said}
+
+
+def test_what_is_said_of_a_refreshed_graph_is_saved_with_it(many):
+    x = draw(3000, 4, clusters=40)
+    makers = [Neighbors(2, refreshed=True) for _ in range(2)]
+    for maker in makers:
+        maker.prepare(x)
+    makers[0].refresh(lambda pool: torch.randn(3000, 30, generator=torch.Generator().manual_seed(0)))
+    said = makers[0].describe()
+    assert said["neighbor_graph"]["search"] == "exact" and makers[1].describe() != said
+    makers[1].load_state_dict(makers[0].state_dict())
+    assert makers[1].describe() == said and torch.equal(makers[0].edges, makers[1].edges)
+
+
+def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
+    x = draw(3000, 4, clusters=40, dtype=torch.float32).numpy()
+    model = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x, run=tmp_path / "r")
+    said = json.loads((tmp_path / "r" / "summary.json").read_text(encoding="utf-8"))["neighbor_graph"]
+    assert said == model.summary_["neighbor_graph"]
+    assert said["search"] == "inverted lists" and said["recall"] >= 0.95 and said["probes"] < said["lists"]
+    again = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x)
+    assert np.array_equal(again.transform(x), model.transform(x))
