@@ -28,6 +28,8 @@ OPTIONS = {
     "embed": "out output label labels threads debug",
     "evaluate": "json umap protocols label labels threads debug",
     "views": "n out split seed label labels image-size threads debug",
+    "locate": "out n label labels threads debug",
+    "crop": "out n label labels threads debug",
     "generate": "out merge generator run seed views-per-sample steps guidance scheduler noise features shard "
     "batch-size epochs device label labels image-size domain transductive threads debug",
     "export": "out format debug",

@@ -8,7 +8,7 @@ import resource
 import numpy as np
 import pytest
 
-from viewsmith.core.files import atomic_path, write_json_atomic, write_text_atomic
+from viewsmith.core.files import atomic_folder, atomic_path, write_json_atomic, write_text_atomic
 
 
 def test_replaces_the_file_only_at_the_end(tmp_path):
@@ -113,3 +113,21 @@ def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
     with pytest.raises(TypeError):
         write_json_atomic(tmp_path / "a.json", {"a": object()})
     assert json.loads((tmp_path / "a.json").read_text()) == {"a": 1}
+
+
+def test_a_folder_is_there_at_the_end_or_not_at_all(tmp_path):
+    path = tmp_path / "folder"
+    for there in (False, True):
+        if there:
+            (path / "a").unlink()
+        with atomic_folder(path) as temporary:
+            (temporary / "a").write_text("content")
+            assert not (path / "a").exists()
+        assert [each.name for each in tmp_path.iterdir()] == ["folder"] and (path / "a").read_text() == "content"
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), atomic_folder(tmp_path / "b") as temporary:
+            (temporary / "c").mkdir()
+            raise error
+    with pytest.raises(OSError, match="not empty"), atomic_folder(path):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]

@@ -8,7 +8,7 @@ import pytest
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.figures.channel import heat_maps
+from viewsmith.estimators.figures.places import COLOR, box_gallery, cover, draw_box
 from viewsmith.reports import Gallery, ReportContent, SortedSimilarities, TransformProbabilities, render_report
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
@@ -28,21 +28,22 @@ def model_with(p, shape=(28, 32), **options):
     return model, x
 
 
-def test_heat_maps_show_the_position_of_a_crop():
+def test_the_gallery_shows_the_box_and_the_heat_of_a_crop():
     p = np.zeros(12)
     p[1 * 4 + 2] = 1  # second row, third column: corner (4, 8)
     model, x = model_with(p)
-    gallery = heat_maps(model, x[:3])
-    corners, covered = gallery.views[1, 0], gallery.views[1, 1]
-    assert gallery.views.shape == (3, 2, 28, 32) and set(np.unique(covered)) == {0, 255}
+    gallery = box_gallery(model, x, 3)
+    boxed, covered = gallery.views[1]
+    assert gallery.views.shape == (3, 2, 28, 32, 3) and set(np.unique(covered)) == {0, 255}
     expected = np.zeros((28, 32), bool)
     expected[4:24, 8:28] = True
-    assert np.array_equal(covered > 0, expected)
-    rows, columns = np.nonzero(corners)
-    assert (rows.min(), rows.max()) == (10, 18) and (columns.min(), columns.max()) == (16, 23)  # of a 3 x 4 grid
+    assert np.array_equal(covered[..., 0] > 0, expected)
+    changed = (boxed != gallery.samples[1]).any(axis=2)
+    expected[5:23, 9:27] = False
+    assert np.array_equal(changed, expected) and (boxed[expected] == COLOR).all()
 
 
-def test_heat_maps_of_scaled_and_mirrored_crops_are_in_the_image_as_given():
+def test_heat_and_boxes_of_scaled_and_mirrored_crops_are_in_the_image_as_given():
     size = 2 * (36 + 1)
     for number, area in {
         36 + 5: (slice(0, 20), slice(0, 20)),  # mirrored, first row, last column
@@ -51,10 +52,41 @@ def test_heat_maps_of_scaled_and_mirrored_crops_are_in_the_image_as_given():
         p = np.zeros(size)
         p[number] = 1
         model, x = model_with(p, (40, 40, 3), crop_scales=(1.0, 0.5), crop_flips=True)
-        covered = heat_maps(model, x[:1]).views[0, 1]
+        boxed, covered = box_gallery(model, x[:1], 1).views[0]
         expected = np.zeros((40, 40), bool)
         expected[area] = True
         assert covered.shape == (40, 40, 3) and np.array_equal(covered[..., 0] > 0, expected), number
+        assert (boxed[area][0] == COLOR).all() and (boxed[area][:, -1] == COLOR).all()
+
+
+def test_heat_equals_a_slow_sum():
+    rng = np.random.default_rng(0)
+    boxes = np.concatenate([rng.uniform(0, 9, (6, 2)), rng.uniform(1, 9, (6, 2))], axis=1)
+    p, expected = rng.dirichlet(np.ones(6), 2), np.zeros((2, 20, 20))
+    for n, t, row, column in np.ndindex(2, 6, 20, 20):
+        top, left, height, width = boxes[t]
+        if round(top) <= row < round(top + height) and round(left) <= column < round(left + width):
+            expected[n, row, column] += p[n, t]
+    np.testing.assert_allclose(cover(p, boxes, (20, 20)), expected)
+
+
+def test_the_hardest_images_come_first_and_those_without_a_box_before_them():
+    p = np.full((5, 12), 0.02)
+    for row, peak in enumerate((0.5, 0.45, 0.7, 1 / 12, 0.6)):
+        p[row], p[row, 0] = (1 - peak) / 11, peak
+    model, x = model_with(p[0])
+    x = x[:5]
+    model.distribution = lambda X: p[[np.flatnonzero((x == row).all(axis=(1, 2)))[0] for row in X]]
+    gallery = box_gallery(model, x, 3)
+    assert [np.flatnonzero((x == image[..., 0]).all(axis=(1, 2)))[0] for image in gallery.samples] == [3, 0, 2]
+    assert (gallery.views[0, 0] == gallery.samples[0]).all() and "nothing is found in 1." in gallery.caption
+    assert gallery.caption.startswith("3 of 5 images, hardest first: the probability of the box rises from 0.00 to")
+
+
+def test_a_box_of_few_pixels_is_filled():
+    image = np.zeros((4, 4, 3), np.uint8)
+    draw_box(image, 1, 1, 2, 2)
+    assert (image[1:3, 1:3] == COLOR).all() and image.any(axis=2).sum() == 4
 
 
 def test_curves_of_a_channel_have_titles_and_probabilities_run_from_0_to_1():

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,38 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     # Some file systems cannot flush a folder; the file itself is already written.
     with contextlib.suppress(OSError):
         _flush(final.parent)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """Temporary, empty folder to fill; it becomes `path` when the block ends without an exception, and is else removed.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder to create, not there yet or empty; its parent must exist.
+
+    Yields
+    ------
+    Path
+        A hidden, unique name beside it.
+
+    Raises
+    ------
+    OSError
+        Raised by the block, the disk or the rename.
+    """
+    final = Path(os.path.realpath(path))
+    temporary = final.with_name(f".{final.name[:64]}-{uuid.uuid4().hex[:12]}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        if final.is_dir():
+            final.rmdir()  # not every system renames onto an empty folder
+        os.rename(temporary, final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
 def write_text_atomic(path: str | Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -43,7 +44,8 @@ from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.estimators.build.sizes import probe
 from viewsmith.estimators.figures import Figures, figure_rows, gallery_samples, shared_figures
 from viewsmith.estimators.figures.channel import channel_figures
-from viewsmith.methods.crl_tac import CRLTACMethod
+from viewsmith.estimators.locations import cut, locate
+from viewsmith.methods.crl_tac import CRLTACMethod, Inference
 from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 from viewsmith.views.learned.transforms import crop_grid
@@ -185,7 +187,7 @@ class CRLTAC(ViewsmithEstimator):
     effective_target: Effective | Auto | None = "auto"
     centered: bool | Auto = "auto"
     channel_learning_rate: Positive = 3e-3
-    inference: Literal["expectation", "top", "uniform"] = "expectation"
+    inference: Inference = "expectation"
     inference_count: Count | None = None
     nonempty: str | Predicate | None = "auto"
 
@@ -254,7 +256,6 @@ class CRLTAC(ViewsmithEstimator):
         family = make_family(
             domain, resolved.row_shape, resolved.seed, resolved.family_options, options.family, resolved.custom_family
         )
-        top = options.inference == "top" and options.inference_count is None
         return CRLTACMethod(
             encoder,
             nn.Sequential(nn.ReLU(), head),
@@ -272,7 +273,7 @@ class CRLTAC(ViewsmithEstimator):
             entropy_weight=options.entropy_weight,
             effective_target=resolved.effective_target,
             inference=options.inference,
-            inference_count=8 if top else options.inference_count,
+            inference_count=options.inference_count,
             nonempty=nonempty_of(options, resolved.scaling, domain),
             epochs=resolved.epochs,
             optimizer=make_optimizer(plan),
@@ -310,6 +311,56 @@ class CRLTAC(ViewsmithEstimator):
         check_is_fitted(self)
         with torch.no_grad():
             return apply_in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
+
+    def locate(self, X: Any, n: int = 1) -> np.ndarray:
+        """Where P(T|x) points to in each sample: at most `n` places, the most probable place first.
+
+        The view that agrees most with views drawn from P(T|x), moved between the places of the grid; further places
+        overlap it little (docs, CRL-TAC, "Where to look"). A sample has no entry where nothing is singled out: P(T|x)
+        is near uniform, or much nearer to it than that of training samples.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+        n : int
+            Of each sample; of vectors the number of features.
+
+        Returns
+        -------
+        structured array, shape (k,)
+            Sample by sample; ``pandas.DataFrame(found)`` is a table. Images: ``sample`` (row of `X`), ``top, left,
+            height, width`` (pixels, not rounded), ``probability`` (that a view of the box's size shares half of its
+            area). DNA: ``sample, start, end, probability``; bases ``start`` to ``end - 1``, counted from 0. Vectors:
+            ``sample, feature`` (its column), ``probability`` (that a view keeps it: more than under uniform P).
+
+        Raises
+        ------
+        InputError
+            `n` is below 1, or the transformations are functions of the user's own, which have no places.
+        """
+        check_is_fitted(self)
+        return locate(self, X, n)
+
+    def crops(self, X: Any, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """What is at the places that `locate` finds, and the places themselves, k of each.
+
+        Crops of images are uint8 (k, crop_size, crop_size[, C]), their pixels as they are, resized only where the box
+        has another size (`crop_scales`). Windows of DNA are letters, uint8 (k, L), 0 after their ends.
+        """
+        found = self.locate(X, n)
+        return cut(self, X, found), found
+
+    def transform(self, X: Any, *, output: str = "representation", inference: Inference | None = None) -> np.ndarray:
+        """As of all methods; `inference` stands for the model's own.
+
+        With "top" this crops and embeds what was found: the mean of the (8, unless given) most probable views.
+        """
+        check_is_fitted(self)
+        if inference in (None, self.options_.inference):
+            return super().transform(X, output=output)
+        other = copy.copy(self)
+        other.method_ = self._method.inferring(inference, self.options_.inference_count)
+        return super(CRLTAC, other).transform(X, output=output)
 
     def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:
         """Probability that a view of each sample is not empty, float32 (n,).
@@ -356,15 +407,3 @@ class CRLTAC(ViewsmithEstimator):
     def _resolved(self) -> CRLTACResolved:
         assert isinstance(self.resolved_, CRLTACResolved)
         return self.resolved_
-
-
-@register(
-    "framework",
-    "info-max",
-    help="mutual information between a sample and the projection of its view (crl-tac)",
-    source="Koyama et al. 2021",
-    general=False,
-    options={"projector_dims": tuple[int, ...]},
-)
-def _info_max() -> None:
-    raise InputError("the framework 'info-max' is part of the method crl-tac and not built by itself: use CRLTAC")

@@ -9,6 +9,7 @@ drawn uniformly and weighted by P(T|x). Each leaves the weights of the other as 
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, Literal
 
@@ -226,6 +227,12 @@ class CRLTACMethod(Method):
         if output == "representation":
             return expectation(family.embed(self.encoder, x), weights)
         return on_sphere(expectation(self.every_projection(x), weights))
+
+    def inferring(self, how: Inference, count: int | None) -> CRLTACMethod:
+        """This method with another inference and the same weights."""
+        other = copy.copy(self)
+        other.inference, other.inference_count = how, count
+        return other
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         view: Tensor = self.channel(x, index=index, generator=generator)

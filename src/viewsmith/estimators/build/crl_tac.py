@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import entries, find
+from viewsmith.core.registry import entries, find, register
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.channels import transforms_of
 from viewsmith.estimators.build.plan import Resolved, TrainingData
@@ -95,3 +95,15 @@ def nonempty_of(options: Any, scaling: str, domain: Domain) -> Predicate | None:
         predicate: Predicate = options.nonempty
         return predicate
     return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
+
+
+@register(
+    "framework",
+    "info-max",
+    help="information that the projection of a view has of its sample (crl-tac)",
+    source="Koyama et al. 2021",
+    general=False,
+    options={"projector_dims": tuple[int, ...]},
+)
+def _info_max() -> None:
+    raise InputError("the framework 'info-max' is a part of the method crl-tac")

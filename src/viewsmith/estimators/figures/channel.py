@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.figures import Figures
+from viewsmith.estimators.figures.places import box_gallery
 from viewsmith.methods.crl_tac import CRLTACMethod
-from viewsmith.reports import FeatureProfile, Gallery, SortedSimilarities, TransformProbabilities
+from viewsmith.reports import FeatureProfile, SortedSimilarities, TransformProbabilities
 from viewsmith.reports.placement import match_sample_shape
 from viewsmith.views.learned.transforms import Crops, Masks
 
@@ -38,16 +38,18 @@ class ChannelModel(Protocol):
     @property
     def transform(self) -> Callable[..., np.ndarray]: ...
     def distribution(self, X: Any) -> np.ndarray: ...
+    def locate(self, X: Any, n: int = 1) -> np.ndarray: ...
+    def known_rows(self, X: Any) -> np.ndarray: ...
     def samples(self, X: Any) -> Rows: ...
     def untrained(self, X: Any) -> ChannelModel: ...
 
 
 def channel_figures(model: ChannelModel, x: np.ndarray, samples: np.ndarray) -> Figures:
-    """P(T|x) as heat maps (crops of images) or bars, the features that masks keep, sorted similarities of pairs."""
+    """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, similarities of pairs."""
     family, some = model.method_.channel.family, x[:PAIRS]
     found = Figures(sorted_similarities=[_sorted(model, some)])
     if isinstance(family, Crops):
-        found.galleries.append(heat_maps(model, samples))
+        found.galleries.append(box_gallery(model, some, len(samples)))
         return found
     p = model.distribution(some)
     found.transform_probabilities.append(_transform_probabilities(model, p, samples[:BARS]))
@@ -95,45 +97,6 @@ def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> FeatureProfile:
     unit = "probability above that of uniformly drawn masks"
     caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its fraction of all masks"
     return FeatureProfile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
-
-
-def heat_maps(model: ChannelModel, samples: np.ndarray) -> Gallery:
-    """Images beside P(T|x) by the corner of the crop (figure 3 of the paper), and the probability of each pixel."""
-    family = model.method_.channel.family
-    if not isinstance(family, Crops):
-        raise InputError(f"heat maps need crops of images, but the transformations are {type(family).__name__}")
-    p = model.distribution(samples)
-    height, width = samples.shape[1:3]
-    corners, covered = np.zeros((2, len(samples), height, width), np.float64)
-    first = 0
-    for layer, (rows, columns) in enumerate(grid for grid in family.grids for _ in range(1 + family.flip)):
-        probability = p[:, first : first + rows * columns].reshape(-1, rows, columns)
-        first += rows * columns
-        mirrored = family.flip and layer % 2
-        scaled = family.sizes[layer // (1 + family.flip)]
-        for row in range(rows):
-            for column in range(columns):
-                # From the scaled and mirrored image, of which crops are taken, to the given image.
-                left = scaled[1] - family.crop - column * family.stride if mirrored else column * family.stride
-                top, tall, wide = row * family.stride, family.crop, family.crop
-                area = _scaled((top, top + tall), scaled[0], height), _scaled((left, left + wide), scaled[1], width)
-                covered[:, area[0], area[1]] += probability[:, row, column, None, None]
-        corner = probability[:, :, ::-1] if mirrored else probability
-        at = np.arange(height) * rows // height, np.arange(width) * columns // width
-        corners += corner[:, at[0][:, None], at[1]]
-    tiles = [_white(part, samples) for part in (corners, covered)]
-    caption = "Image; P(T|x) by the crop's corner; probability that a pixel is in the view (white: the largest)"
-    return Gallery("Where the channel looks", caption, samples, np.stack(tiles, axis=1), "pixels")
-
-
-def _scaled(ends: tuple[int, int], size: int, given: int) -> slice:
-    return slice(round(ends[0] * given / size), round(ends[1] * given / size))
-
-
-def _white(part: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Non-negative values (n, H, W) as uint8 images of the samples' shape, in which the largest value is white."""
-    gray = (255 * part / np.maximum(part.max(axis=(1, 2), keepdims=True), 1e-12)).round().astype(np.uint8)
-    return gray if samples.ndim == 3 else np.repeat(gray[..., None], samples.shape[3], axis=3)
 
 
 def _sorted(model: ChannelModel, x: np.ndarray) -> SortedSimilarities:

@@ -18,6 +18,7 @@ from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
 Predicate = Callable[[Tensor], Tensor]
 
+TOP = 8  # most probable transformations that are used unless their number is given
 ROWS = 16  # samples whose M views are in memory at a time
 
 
@@ -111,9 +112,9 @@ class AugmentationChannel(ViewMaker):
             "expectation": P(T|x). "top": equal weights of the most probable transformations. "uniform": equal weights
             of all transformations.
         count : int, optional
-            With "top" (required): number of the most probable transformations. With "expectation": number of
-            transformations drawn from P(T|x), at the same evenly spaced quantiles for all samples, so that the result
-            of a sample depends on this sample only. Default: all.
+            With "top": number of the most probable transformations; default: 8, as in the paper. With "expectation":
+            number of transformations drawn from P(T|x), at the same evenly spaced quantiles for all samples, so that
+            the result of a sample depends on this sample only; default: all.
 
         Returns
         -------
@@ -123,15 +124,13 @@ class AugmentationChannel(ViewMaker):
         Raises
         ------
         InputError
-            Unknown `how`, or "top" without `count`.
+            Unknown `how`.
         """
         if how == "uniform":
             return x.new_full((len(x), self.family.size), 1 / self.family.size)
         p = self.log_p(x).exp()
         if how == "top":
-            if count is None:
-                raise InputError("inference is 'top' without a number: give the number of transformations")
-            count = min(count, self.family.size)
+            count = min(count or TOP, self.family.size)
             return torch.zeros_like(p).scatter(1, p.topk(count, dim=1).indices, 1 / count)
         if how != "expectation":
             raise InputError(f"inference is {how!r}, expected 'expectation', 'top' or 'uniform'")

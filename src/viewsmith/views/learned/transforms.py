@@ -62,6 +62,10 @@ class Family(nn.Module):
         """Whether `embed` encodes all views of a sample in one pass."""
         return False
 
+    def boxes(self, x: Tensor) -> Tensor | None:
+        """Top, left, height and width of each view in its sample, (1 or B, M, 4); None if views have no place."""
+        return None
+
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
         """Logits of the transformations, (B, M), of samples (B, ...), from a network of `score_network`."""
         logits: Tensor = network(x)
@@ -188,6 +192,18 @@ class Crops(Family):
         layers = zip(self.layers(x), [grid for grid in self.grids for _ in range(1 + self.flip)], strict=True)
         return torch.cat([network(image, grid).flatten(1) for image, grid in layers], dim=1)
 
+    def boxes(self, x: Tensor) -> Tensor:
+        """Top, left, height and width of each crop, in pixels of the images as given: (1, M, 4)."""
+        made = []
+        for layer, (rows, columns) in enumerate(grid for grid in self.grids for _ in range(1 + self.flip)):
+            size = torch.tensor(self.sizes[layer // (1 + self.flip)], dtype=torch.float64)
+            corners = self.stride * torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
+            if self.flip and layer % 2:
+                corners[:, 1] = size[1] - self.crop - corners[:, 1]
+            units = torch.tensor(self.given) / size
+            made.append(torch.cat([corners * units, (self.crop * units).expand_as(corners)], dim=1))
+        return torch.cat(made)[None].to(x.device)
+
     def is_view(self, x: Tensor) -> bool:
         return tuple(x.shape[2:]) == (self.crop, self.crop) != self.given
 
@@ -285,6 +301,12 @@ class Windows(Family):
         widths = (self.fraction * lengths).round().long().clamp_min(1)
         steps = torch.linspace(0, 1, self.size, device=x.device)
         return ((lengths - widths).clamp_min(0)[:, None] * steps).round().long(), widths
+
+    def boxes(self, x: Tensor) -> Tensor:
+        """Each window as a box of height 1, (B, M, 4): its first base is `left`, its length `width`."""
+        starts, widths = self.bounds(x)
+        lengths = widths[:, None].expand_as(starts)
+        return torch.stack([torch.zeros_like(starts), starts, torch.ones_like(starts), lengths], dim=2).double()
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         starts, widths = self.bounds(x)

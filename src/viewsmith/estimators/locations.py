@@ -1,0 +1,102 @@
+"""Where the channel of CRL-TAC points to in samples, and what is there: structured arrays and crops."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.samples import Rows
+from viewsmith.domains import Domain
+from viewsmith.methods.crl_tac import CRLTACMethod
+from viewsmith.views.learned.locations import cut_boxes, largest_effective, locate_boxes, locate_features
+from viewsmith.views.learned.transforms import Crops, Masks
+
+BLOCK = 256  # samples whose P(T|x) is in memory at a time
+
+BOX = np.dtype([("sample", "i8"), *((side, "f8") for side in ("top", "left", "height", "width", "probability"))])
+WINDOW = np.dtype([("sample", "i8"), ("start", "i8"), ("end", "i8"), ("probability", "f8")])
+FEATURE = np.dtype([("sample", "i8"), ("feature", "i8"), ("probability", "f8")])
+
+
+class Locator(Protocol):
+    """What is asked of a model whose channel is to say where to look."""
+
+    @property
+    def method_(self) -> CRLTACMethod: ...
+    @property
+    def domain_(self) -> Domain: ...
+    def distribution(self, X: Any) -> np.ndarray: ...
+    def known_rows(self, X: Any) -> np.ndarray: ...
+    def samples(self, X: Any) -> Rows: ...
+
+
+def locate(model: Locator, X: Any, n: int) -> np.ndarray:
+    """What `CRLTAC.locate` returns."""
+    if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
+        raise InputError(f"n is {n!r}, expected a whole number of at least 1")
+    family = model.method_.channel.family
+    limit = largest_effective(family.size, float(model.method_.chosen))
+    if isinstance(family, Masks):
+        p = torch.from_numpy(model.distribution(X))
+        features, kept, found = locate_features(p, family.masks.cpu(), int(n), limit)
+        return _entries(FEATURE, 0, found, features, kept)
+    rows = model.known_rows(X)
+    blocks = [_places(model, rows, start, int(n), limit) for start in range(0, len(rows), BLOCK)]
+    return np.concatenate(blocks)
+
+
+@torch.no_grad()
+def _places(model: Locator, rows: np.ndarray, start: int, n: int, limit: float) -> np.ndarray:
+    """The places in a block of rows."""
+    block = rows[start : start + BLOCK]
+    boxes = model.method_.channel.family.boxes(model.samples(block)[:].cpu())
+    if boxes is None:
+        raise InputError(
+            "the transformations of the model's family have no places in a sample, so that nothing can be located: "
+            "distribution(X) has their probabilities"
+        )
+    places, probability, found = locate_boxes(torch.from_numpy(model.distribution(block)), boxes, n, limit)
+    if model.domain_.picture == "letters":
+        first, length = places[..., 1], places[..., 3]
+        return _entries(WINDOW, start, found, first.round(), (first + length).round(), probability)
+    return _entries(BOX, start, found, *places.unbind(2), probability)
+
+
+def _entries(dtype: np.dtype, start: int, found: torch.Tensor, *columns: torch.Tensor) -> np.ndarray:
+    """Columns (B, n) as a structured array of those that were found, sample by sample."""
+    made = np.empty(int(found.sum()), dtype)
+    sample = start + torch.arange(len(found))[:, None].expand(found.shape)
+    for name, column in zip(dtype.names or (), (sample, *columns), strict=True):
+        made[name] = column[found].numpy()
+    return made
+
+
+def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
+    """What is at the places of images or sequences: images (k, side, side[, C]), or letters (k, L), zeros after an end.
+
+    Parameters
+    ----------
+    model : Locator
+    X : array-like, n samples
+    found : structured array, shape (k,)
+        Of `locate`, in any order.
+    """
+    if found.dtype == FEATURE:
+        raise InputError("features of vectors cannot be cut out: views(X) has samples of which some features are kept")
+    rows = model.known_rows(X)
+    if found.dtype == WINDOW:
+        lengths = found["end"] - found["start"]
+        letters = np.zeros((len(found), int(lengths.max(initial=1))), np.uint8)
+        for crop, length, place in zip(letters, lengths, found, strict=True):
+            crop[:length] = rows[place["sample"], place["start"] : place["end"]]
+        return letters
+    family = model.method_.channel.family
+    side = family.crop if isinstance(family, Crops) else int(found["height"].round().max(initial=1))
+    boxes = np.stack([found[name] for name in ("top", "left", "height", "width")], axis=1)
+    images = rows[found["sample"]]
+    in_color = torch.from_numpy(images if images.ndim == 4 else images[..., None])
+    return cut_boxes(in_color, torch.from_numpy(boxes), side).numpy().reshape(len(found), side, side, *images.shape[3:])

@@ -1,0 +1,216 @@
+"""Places that an augmentation channel singles out: boxes and features, from P(T|x) and where each view is taken.
+
+A box is (top, left, height, width) in units of the sample; a window of a sequence is a box of height 1 in a row of
+letters. None of these functions uses labels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from viewsmith.losses.info_max import entropy
+
+#: Views that overlap a box at least this much (intersection over union) make up its probability: those of the same size
+#: share half of their area with it.
+SAME = 1 / 3
+#: Two boxes of one sample overlap at most this much.
+APART = 0.2
+#: Largest effective number of transformations at which a place is singled out, as a fraction of all of them, and
+#: as a multiple of the number of training samples.
+NEAR_UNIFORM, UNLIKE_TRAINING = 0.8, 4.0
+#: Largest number of overlaps in memory at a time.
+MAX_OVERLAPS = 2**22
+
+
+class Boxes(NamedTuple):
+    """Boxes of B samples, the most probable place of each first.
+
+    Attributes
+    ----------
+    boxes : Tensor, shape (B, n, 4)
+        Top, left, height and width.
+    probability : Tensor, shape (B, n)
+        That a view drawn from P(T|x) overlaps the box by at least `SAME`.
+    found : Tensor of bool, shape (B, n)
+        Whether there is such a box; after the first False of a sample all are False.
+    """
+
+    boxes: Tensor
+    probability: Tensor
+    found: Tensor
+
+
+def largest_effective(size: int, trained: float = 0.0) -> float:
+    """The effective number of transformations, exp of the entropy, up to which P(T|x) says where to look.
+
+    Parameters
+    ----------
+    size : int
+        M.
+    trained : float
+        Effective number of the training samples; 0 if unknown.
+    """
+    return min(NEAR_UNIFORM * size, UNLIKE_TRAINING * trained if trained else size)
+
+
+def singled_out(p: Tensor, limit: float) -> Tensor:
+    """Whether the effective number of transformations of P(T|x), (B, M), is at most `limit`: bool (B,)."""
+    return entropy(p.log()).exp() <= limit
+
+
+def overlaps(a: Tensor, b: Tensor) -> Tensor:
+    """Intersection over union of boxes (..., m, 4) and (..., k, 4): (..., m, k), from 0 to 1."""
+    a, b = a[..., :, None, :], b[..., None, :, :]
+    first, last = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:])
+    common = (last - first).clamp_min(0).prod(dim=-1)
+    return common / (a[..., 2:].prod(dim=-1) + b[..., 2:].prod(dim=-1) - common)
+
+
+def expected_overlaps(p: Tensor, boxes: Tensor) -> Tensor:
+    """Expected overlap of the box of each transformation with that of a transformation drawn from P(T|x).
+
+    Parameters
+    ----------
+    p : Tensor, shape (B, M)
+        P(T|x), or a part of it.
+    boxes : Tensor, shape (1 or B, M, 4)
+
+    Returns
+    -------
+    Tensor, shape (B, M)
+    """
+    weights = p.unflatten(0, (len(boxes), -1))
+    parts = boxes.split(max(1, MAX_OVERLAPS // boxes.shape[:2].numel()), dim=1)
+    return torch.cat([weights @ overlaps(boxes, part) for part in parts], dim=2).flatten(0, 1)
+
+
+def refine(p: Tensor, boxes: Tensor, peak: Tensor) -> Tensor:
+    """Mean box of the views of a peak's size that overlap it by at least `SAME`, weighted by P(T|x).
+
+    Parameters
+    ----------
+    p : Tensor, shape (B, M)
+    boxes : Tensor, shape (1 or B, M, 4)
+    peak : Tensor of int64, shape (B,)
+        Index of a transformation of each sample.
+
+    Returns
+    -------
+    Tensor, shape (B, 4)
+    """
+    at = _at(boxes, peak, len(p))
+    near = (overlaps(boxes, at[:, None])[..., 0] >= SAME) & (boxes[..., 2:] == at[:, None, 2:]).all(dim=2)
+    weights = p * near
+    total = weights.sum(dim=1, keepdim=True)
+    corner = (weights[:, None] @ boxes[..., :2])[:, 0] / total.clamp_min(torch.finfo(p.dtype).tiny)
+    return torch.cat([torch.where(total > 0, corner, at[:, :2]), at[:, 2:]], dim=1)
+
+
+def locate_boxes(p: Tensor, boxes: Tensor, n: int, limit: float) -> Boxes:
+    """The n places to which P(T|x) points, apart from each other.
+
+    The first box is the view with the largest expected overlap with a view drawn from P(T|x), so that both place and
+    size (of crops at several scales) are those that most of the probability agrees with; `refine` then moves it between
+    the places of the grid. Views that overlap it by more than `APART` are taken away (non-maximum suppression), and
+    the next box is sought among the others with the probability that is left.
+
+    Nothing is found where P(T|x) is too near uniform (`singled_out`), and no further box whose probability is at most
+    that under the uniform distribution.
+
+    Parameters
+    ----------
+    p : Tensor, shape (B, M)
+        P(T|x); rows sum to 1.
+    boxes : Tensor, shape (1 or B, M, 4)
+        Where each transformation takes its view.
+    n : int
+        At least 1.
+    limit : float
+        Of the effective number of transformations, see `largest_effective`.
+    """
+    p, boxes = p.double(), boxes.double()
+    found, free = singled_out(p, limit), torch.ones_like(p, dtype=torch.bool)
+    made: list[Boxes] = []
+    for _ in range(n):
+        left = p * free
+        peak = expected_overlaps(left, boxes).where(free, -1).argmax(dim=1)
+        box = refine(left, boxes, peak)
+        if made:  # between two places beside an earlier box may be a place on it
+            earlier = torch.stack([one.boxes for one in made], dim=1)
+            on_earlier = (overlaps(earlier, box[:, None]) > APART).any(dim=1)
+            box = torch.where(on_earlier, _at(boxes, peak, len(p)), box)
+        overlap = overlaps(boxes, box[:, None])[..., 0]
+        same = (overlap >= SAME) & free
+        probability = (left * same).sum(dim=1).clamp_max(1)  # float32 rows sum to 1 within rounding
+        if made:
+            found = found & (probability > same.sum(dim=1) / p.shape[1])
+        made.append(Boxes(box, probability, found))
+        free = free & (overlap <= APART)
+    return Boxes(*(torch.stack(parts, dim=1) for parts in zip(*made, strict=True)))
+
+
+def _at(boxes: Tensor, index: Tensor, count: int) -> Tensor:
+    """One box of each of `count` samples, (count, 4)."""
+    return boxes.expand(count, -1, -1)[torch.arange(count, device=boxes.device), index]
+
+
+def locate_features(p: Tensor, masks: Tensor, n: int, limit: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The n features that views keep more often than under uniform P, those with the largest difference first.
+
+    Parameters
+    ----------
+    p : Tensor, shape (B, M)
+        P(T|x); rows sum to 1.
+    masks : Tensor, shape (M, d)
+        1 for the features that a transformation keeps, else 0.
+    n : int
+        At least 1; more than d counts as d.
+    limit : float
+        As in `locate_boxes`.
+
+    Returns
+    -------
+    features : Tensor of int64, shape (B, n)
+    probability : Tensor, shape (B, n)
+        That a view keeps the feature.
+    found : Tensor of bool, shape (B, n)
+    """
+    p, masks = p.double(), masks.double()
+    kept = p @ masks
+    more, features = (kept - masks.mean(dim=0)).sort(dim=1, descending=True, stable=True)
+    features, more = features[:, :n], more[:, :n]
+    return features, kept.gather(1, features), singled_out(p, limit)[:, None] & (more > 0)
+
+
+def cut_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
+    """The pixels of one box of each image, as squares of one size.
+
+    Boxes are moved to whole pixels; those of another size than `side` are resized (bilinear, with antialiasing).
+
+    Parameters
+    ----------
+    images : Tensor of uint8, shape (k, H, W, C)
+    boxes : Tensor, shape (k, 4)
+        Inside the images.
+    side : int
+
+    Returns
+    -------
+    Tensor of uint8, shape (k, side, side, C)
+    """
+    made = images.new_empty(len(images), side, side, images.shape[3])
+    whole = boxes.round().long()
+    sizes = torch.minimum(whole[:, 2:].clamp_min(1), torch.tensor(images.shape[1:3]))
+    corners = torch.minimum(whole[:, :2].clamp_min(0), torch.tensor(images.shape[1:3]) - sizes)
+    for crop, image, (top, left), (height, width) in zip(made, images, corners.tolist(), sizes.tolist(), strict=True):
+        pixels = image[top : top + height, left : left + width]
+        if (height, width) != (side, side):
+            planes = pixels.movedim(2, 0)[None].float()
+            pixels = F.interpolate(planes, (side, side), mode="bilinear", antialias=True)[0].movedim(0, 2)
+            pixels = pixels.round().clamp(0, 255).to(torch.uint8)
+        crop[:] = pixels
+    return made

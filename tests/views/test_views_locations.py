@@ -1,0 +1,250 @@
+"""Places from P(T|x): overlaps, peaks between grid places, non-maximum suppression, and the honest nothing."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from viewsmith.views.learned.locations import (
+    APART,
+    SAME,
+    cut_boxes,
+    expected_overlaps,
+    largest_effective,
+    locate_boxes,
+    locate_features,
+    overlaps,
+    refine,
+    singled_out,
+)
+from viewsmith.views.learned.transforms import Crops, Masks, Windows
+
+DTYPES = [torch.float32, torch.float64]
+
+
+def crops(**options):
+    return Crops(40, 36, crop=12, stride=4, **options)
+
+
+def slow_overlap(a, b):
+    """Intersection over union of two boxes."""
+    high = max(0.0, min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0]))
+    wide = max(0.0, min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1]))
+    return high * wide / (a[2] * a[3] + b[2] * b[3] - high * wide)
+
+
+def slow_locate(p, boxes, n, limit):
+    """`locate_boxes` of one sample, one box after another: a list of (box, probability)."""
+    m, found, free = len(p), [], set(range(len(p)))
+    if math.exp(-sum(q * math.log(q) for q in p if q > 0)) > limit:
+        return []
+    while len(found) < n and free:
+        expected = {i: sum(p[j] * slow_overlap(boxes[i], boxes[j]) for j in free) for i in free}
+        peak = min(free, key=lambda i: (-expected[i], i))
+        near = [j for j in free if boxes[j][2:] == boxes[peak][2:] and slow_overlap(boxes[j], boxes[peak]) >= SAME]
+        total = sum(p[j] for j in near)
+        box = [sum(p[j] * boxes[j][k] for j in near) / total for k in range(4)] if total else boxes[peak]
+        if any(slow_overlap(box, earlier) > APART for earlier, _ in found):
+            box = boxes[peak]
+        same = [j for j in free if slow_overlap(box, boxes[j]) >= SAME]
+        probability = sum(p[j] for j in same)
+        if found and not probability > len(same) / m:
+            break
+        found.append((box, probability))
+        free = {j for j in free if slow_overlap(box, boxes[j]) <= APART}
+    return found
+
+
+def peaked(n, m, dtype, sharpness=4.0, seed=0):
+    """P of n samples, from almost uniform to peaked."""
+    logits = torch.randn(n, m, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    return (logits * torch.linspace(0.1, sharpness, n, dtype=dtype)[:, None]).softmax(dim=1)
+
+
+# ---- where each view is taken ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"scales": (1.0, 0.5, 1.7), "flip": True}])
+def test_boxes_are_where_crops_are_taken(options):
+    family = crops(**options)
+    boxes = family.boxes(torch.zeros(1, 1, 40, 36))
+    assert boxes.shape == (1, family.size, 4)
+    # Each pixel tells its row and column (constant in the other direction): means over a view give its middle.
+    rows, columns = torch.arange(40.0)[:, None].expand(40, 36), torch.arange(36.0).expand(40, 36)
+    x = torch.stack([rows, columns])[None]
+    middles = family.all_views(x)[0].mean(dim=(2, 3)) + 0.5
+    expected = boxes[0, :, :2] + boxes[0, :, 2:] / 2
+    # At the edges of images that were reduced, antialiasing shifts means by parts of a pixel.
+    torch.testing.assert_close(middles.double(), expected, atol=0.6 if options else 1e-4, rtol=0)
+    assert (boxes[0, :, 2] == (12 if not options else boxes[0, :, 2])).all()
+
+
+def test_boxes_of_windows_are_their_bounds():
+    family = Windows(fraction=0.4, count=7)
+    x = torch.zeros(2, 4, 50)
+    x[0, 0], x[1, 1, :31] = 1, 1
+    starts, widths = family.bounds(x)
+    boxes = family.boxes(x)
+    assert boxes[..., 1].tolist() == starts.tolist() and boxes[..., 0].eq(0).all() and boxes[..., 2].eq(1).all()
+    assert boxes[:, 0, 3].tolist() == widths.tolist() == [20, 12]
+
+
+def test_masks_and_functions_have_no_place():
+    assert Masks(5, count=3).boxes(torch.zeros(2, 5)) is None
+
+
+# ---- the parts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_overlaps_equal_a_slow_loop(dtype):
+    a = torch.rand(2, 5, 4, generator=torch.Generator().manual_seed(0), dtype=dtype) + 0.05
+    b = torch.rand(2, 7, 4, generator=torch.Generator().manual_seed(1), dtype=dtype) + 0.05
+    found = overlaps(a, b)
+    for row, i, j in itertools.product(range(2), range(5), range(7)):
+        expected = slow_overlap(a[row, i].tolist(), b[row, j].tolist())
+        assert found[row, i, j].item() == pytest.approx(expected, abs=1e-6)
+    assert overlaps(a, a).diagonal(dim1=1, dim2=2).allclose(torch.ones(2, 5, dtype=dtype))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_expected_overlaps_equal_a_slow_loop_in_parts_of_any_size(monkeypatch, shared):
+    boxes = torch.rand(1 if shared else 3, 9, 4, generator=torch.Generator().manual_seed(0)).double() + 0.05
+    p = peaked(3, 9, torch.float64)
+    expected = [
+        [sum(p[row, j] * slow_overlap(own[i].tolist(), own[j].tolist()) for j in range(9)).item() for i in range(9)]
+        for row, own in enumerate(boxes.expand(3, -1, -1))
+    ]
+    for limit in (1, 40, 2**22):
+        monkeypatch.setattr("viewsmith.views.learned.locations.MAX_OVERLAPS", limit)
+        torch.testing.assert_close(expected_overlaps(p, boxes), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_a_place_between_two_of_the_grid_is_found_there():
+    family = crops()
+    columns = family.grids[0][1]
+    p = torch.zeros(1, family.size)
+    p[0, 2 * columns + 3], p[0, 2 * columns + 4] = 0.25, 0.75
+    box = refine(p, family.boxes(torch.zeros(1, 1, 40, 36)).float(), p.argmax(dim=1))
+    assert box.tolist() == [[8, 15, 12, 12]]  # (3 * .25 + 4 * .75) * 4
+
+
+def test_refine_without_probability_leaves_the_place():
+    boxes = torch.tensor([[[0.0, 0, 4, 4], [9, 9, 4, 4]]])
+    assert refine(torch.zeros(1, 2), boxes, torch.tensor([1])).tolist() == [[9, 9, 4, 4]]
+
+
+# ---- the places -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("options", [{}, {"scales": (1.0, 0.5), "flip": True}])
+def test_places_equal_a_slow_search(dtype, options):
+    family = crops(**options)
+    boxes = family.boxes(torch.zeros(1, 1, 40, 36))
+    p = peaked(12, family.size, dtype)
+    found = locate_boxes(p, boxes, 3, 0.8 * family.size)
+    counts = []
+    for row in range(12):
+        expected = slow_locate(p[row].double().tolist(), boxes[0].tolist(), 3, 0.8 * family.size)
+        counts.append(len(expected))
+        assert found.found[row].sum() == len(expected)
+        for k, (box, probability) in enumerate(expected):
+            assert found.boxes[row, k].tolist() == pytest.approx(box)
+            assert found.probability[row, k].item() == pytest.approx(probability)
+    assert len(set(counts)) > 1  # from nothing to several
+
+
+def test_places_of_windows_equal_a_slow_search():
+    family = Windows(fraction=0.2, count=9)
+    x = torch.zeros(6, 4, 60)
+    x[:, 0], x[3:, 0, 45:] = 1, 0
+    boxes, p = family.boxes(x), peaked(6, 9, torch.float64)
+    found = locate_boxes(p, boxes, 2, 7.0)
+    for row in range(6):
+        expected = slow_locate(p[row].tolist(), boxes[row].tolist(), 2, 7.0)
+        assert found.found[row].sum() == len(expected)
+        for k, (box, probability) in enumerate(expected):
+            assert found.boxes[row, k].tolist() == pytest.approx(box)
+            assert found.probability[row, k].item() == pytest.approx(probability)
+
+
+def bump(family, size, row, column, weight=1.0):
+    """P that falls with the distance of a crop's corner from (row, column), at one size of crops."""
+    boxes = family.boxes(torch.zeros(1, 1, 40, 36))[0]
+    far = (boxes[:, 0] - row).square() + (boxes[:, 1] - column).square()
+    made = torch.exp(-far / 6) * (boxes[:, 2] == size)
+    return weight * made / made.sum()
+
+
+def test_two_objects_are_two_boxes_and_the_shoulder_of_one_is_none():
+    family = crops()
+    boxes = family.boxes(torch.zeros(1, 1, 40, 36))
+    two = bump(family, 12, 3, 2, 0.6) + bump(family, 12, 25, 22, 0.4)
+    found = locate_boxes(torch.stack([two, bump(family, 12, 3, 2)]), boxes, 3, 40.0)
+    assert found.found.tolist() == [[True, True, False], [True, False, False]]
+    assert found.boxes[0, 0].tolist() == pytest.approx([3, 2, 12, 12], abs=0.7)
+    assert found.boxes[0, 1].tolist() == pytest.approx([25, 22, 12, 12], abs=1.5)  # at the edge of the grid
+    assert found.probability[0, 0] == pytest.approx(0.6, abs=0.05)
+
+
+def test_the_size_is_that_of_most_of_the_probability():
+    family = crops(scales=(1.0, 0.5))
+    boxes = family.boxes(torch.zeros(1, 1, 40, 36))
+    small, large = bump(family, 12, 8, 8), bump(family, 24, 8, 8)
+    sizes = locate_boxes(torch.stack([0.8 * small + 0.2 * large, 0.2 * small + 0.8 * large]), boxes, 1, 40.0).boxes[
+        :, 0, 2
+    ]
+    assert sizes.tolist() == [12, 24]
+
+
+def test_nothing_is_found_near_uniform():
+    m = 50
+    limit = largest_effective(m)
+    assert not locate_boxes(torch.full((2, m), 1 / m), torch.rand(1, m, 4) + 1, 2, limit).found.any()
+    for kept in (10, 40, 41, 50):
+        p = torch.zeros(1, m).index_fill(1, torch.arange(kept), 1 / kept)
+        assert singled_out(p, limit + 1e-3).item() == (kept <= 40)
+
+
+def test_nothing_is_found_where_the_channel_is_far_less_sure_than_of_training_samples():
+    assert largest_effective(289) == pytest.approx(231.2)
+    assert largest_effective(289, 8.0) == 32 and largest_effective(16, 8.0) == pytest.approx(12.8)
+
+
+def test_boxes_of_a_sample_are_apart():
+    family = crops(scales=(1.0, 0.7))
+    p = peaked(20, family.size, torch.float64, 8.0, seed=3)
+    found = locate_boxes(p, family.boxes(torch.zeros(1, 1, 40, 36)), 4, 40.0)
+    assert found.found.sum(dim=1).max() > 2
+    for boxes, there in zip(found.boxes, found.found, strict=True):
+        apart = overlaps(boxes[there], boxes[there]).fill_diagonal_(0)
+        assert (apart <= APART + 1e-9).all()
+    assert (found.probability[found.found.cumprod(1).bool()] > 0).all()
+
+
+def test_features_are_those_that_views_keep_more_often():
+    masks = torch.tensor([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1]])
+    p = torch.tensor([[0.85, 0.15, 0, 0], [0.25, 0.25, 0.25, 0.25]])
+    features, probability, found = locate_features(p, masks, 3, 3.2)
+    assert features[0].tolist() == [1, 0, 2] and found.tolist() == [[True, True, False], [False] * 3]
+    assert probability[0].tolist() == pytest.approx([1.0, 0.85, 0.15])
+    assert locate_features(p, masks, 9, 3.2)[0].shape == (2, 4)
+
+
+# ---- crops ----------------------------------------------------------------------------------------------------------
+
+
+def test_crops_of_whole_pixels_are_slices():
+    images = torch.randint(0, 256, (3, 20, 18, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    boxes = torch.tensor([[2.2, 3.7, 8, 8], [12.4, 10.4, 8, 8], [0, 0, 8, 8]])
+    made = cut_boxes(images, boxes, 8)
+    assert made[0].equal(images[0, 2:10, 4:12]) and made[1].equal(images[1, 12:20, 10:18])
+
+
+def test_crops_of_another_size_are_resized():
+    images = torch.full((2, 20, 18, 1), 7, dtype=torch.uint8)
+    images[0, 4:16, 2:14] = 200
+    made = cut_boxes(images, torch.tensor([[4.0, 2, 12, 12], [0, 0, 20, 18]]), 6)
+    assert made.shape == (2, 6, 6, 1) and made[0].eq(200).all() and made[1].eq(7).all()
