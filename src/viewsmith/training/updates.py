@@ -104,6 +104,19 @@ class frozen:
             parameter.requires_grad_(True)
 
 
+def synchronize_batch_norm(module: nn.Module) -> None:
+    """Replace BatchNorm layers, in place, by layers that take their statistics over the batches of all processes.
+
+    Subclasses, which compute statistics in another way (`viewsmith.networks.encoders.sequence.SequenceBatchNorm`), stay
+    as they are: `torch.nn.SyncBatchNorm` would forget what they do, and each process keeps statistics of its own batch.
+    """
+    for name, child in module.named_children():
+        if type(child) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
+            module.add_module(name, nn.SyncBatchNorm.convert_sync_batchnorm(child))
+        else:
+            synchronize_batch_norm(child)
+
+
 class _StepModule(nn.Module):
     """A method's step as the forward of a module, because DistributedDataParallel wraps modules.
 

@@ -65,11 +65,14 @@ class ConditionalCorruption(ViewMaker):
         self.network.requires_grad_(False)
         self.register_buffer("residual", torch.ones(n_features))
         self.register_buffer("learned", torch.tensor(False))
+        # Known to Python, too: each view would wait for a GPU to read the buffer.
+        self.trained = False
+        self.register_load_state_dict_post_hook(_read_whether_trained)
 
     @property
     def needs_pool(self) -> bool:  # type: ignore[override]
         """Whether `prepare` must be called: only while the network is not trained."""
-        return not bool(self.learned)
+        return not self.trained
 
     def prepare(self, pool: Rows) -> None:
         """Train the network on the scaled training rows, (n, d), unless it is already trained.
@@ -84,7 +87,7 @@ class ConditionalCorruption(ViewMaker):
             raise InputError(
                 f"conditional corruption was given rows of shape {tuple(pool.shape[1:])}, expected ({self.n_features},)"
             )
-        if self.learned:
+        if self.trained:
             return
         generator = torch.Generator(pool.device).manual_seed(0)
         self._initialize(generator)
@@ -102,9 +105,10 @@ class ConditionalCorruption(ViewMaker):
         self.network.requires_grad_(False)
         self.residual.copy_(self._residual_deviation(pool, generator))
         self.learned.fill_(True)
+        self.trained = True
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        if not self.learned:
+        if not self.trained:
             raise RuntimeError("ConditionalCorruption must be trained on the training rows: call prepare(rows) first")
         masked = rand(tuple(x.shape), x, generator) < self.rate
         drawn = self._predict(x, masked) + self.residual * randn(x, generator)
@@ -132,6 +136,10 @@ class ConditionalCorruption(ViewMaker):
             total += (self._predict(x, masked) - x).square().where(masked, 0).sum(0)
             count += masked.sum(0)
         return (total / count.clamp_min(1)).sqrt()
+
+
+def _read_whether_trained(maker: ConditionalCorruption, keys: object) -> None:
+    maker.trained = bool(maker.learned)
 
 
 @register(
