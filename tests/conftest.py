@@ -59,6 +59,14 @@ def one_thread():
 
 
 @pytest.fixture
+def no_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps do what they do on a GPU: they leave nothing out after a look at values of tensors."""
+    from viewsmith.core import device
+
+    monkeypatch.setattr(device, "HOST", set())
+
+
+@pytest.fixture
 def quick_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without t-SNE."""
     from quick_reports import without_maps

@@ -216,7 +216,7 @@ def test_with_equal_quality_nothing_changes(monkeypatch):
 
 def test_weights_are_taken_among_all_processes(monkeypatch):
     method = with_bank()
-    method.quality.ready.fill_(1)
+    method.quality.numbers["ready"] = 1
     others = torch.tensor([2.0, -1.0])
     monkeypatch.setattr("viewsmith.methods.genview.gather", lambda q: torch.cat([others, q]))
     pair, _ = method.pair(batch())

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from viewsmith.core import device
 from viewsmith.core.errors import InputError
 from viewsmith.networks.encoders.sequence import SequenceBatchNorm, SequenceCNN
 
@@ -107,6 +108,25 @@ def test_batch_norm_counts_real_positions_alone():
     torch.testing.assert_close(norm.running_var, rows.var(0))
     expected = (x - rows.mean(0)[:, None]) / (rows.var(0, correction=0)[:, None] + norm.eps).sqrt() * real[:, None]
     torch.testing.assert_close(out, expected)
+
+
+def test_batch_norm_without_selecting_positions_is_the_same_in_value_and_gradient():
+    real = torch.arange(9) < torch.tensor([9, 4, 1, 6])[:, None]
+    found = []
+    for selects in (True, False):
+        norm = SequenceBatchNorm(3).double()
+        with torch.no_grad():
+            norm.weight.copy_(torch.tensor([0.5, 2, -1]))
+            norm.bias.copy_(torch.tensor([1.0, 0, -2]))
+        x = torch.randn(4, 3, 9, generator=generator(), dtype=torch.float64, requires_grad=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(device, "HOST", {"cpu"} if selects else set())
+            out = norm(x, real)
+        weights = torch.arange(out.numel(), dtype=torch.float64).view_as(out).sin()
+        gradients = torch.autograd.grad((weights * out).sum(), (x, norm.weight, norm.bias))
+        found.append([out, norm.running_mean, norm.running_var, norm.num_batches_tracked, *gradients])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_an_empty_sequence_has_a_finite_representation(encoder):

@@ -3,11 +3,13 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from training_toys import BATCH, SEED, D, rows
 
 from viewsmith.core import Batch, InputError, Method, Optimizer, Phase, TrainingError, Update
+from viewsmith.networks.encoders.sequence import SequenceBatchNorm, SequenceCNN
 from viewsmith.training import Trainer
-from viewsmith.training.updates import begin, frozen
+from viewsmith.training.updates import begin, frozen, synchronize_batch_norm
 
 
 class Parts(Method):
@@ -183,3 +185,14 @@ def test_progress_is_that_of_the_learning_rate():
     method = Half()
     train(method)
     assert method.seen == [0.5 + step / 16 for step in range(8)]
+
+
+def test_layers_that_only_inherit_from_batch_norm_are_not_replaced():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Sequential(nn.BatchNorm2d(2)))
+    synchronize_batch_norm(plain)
+    assert isinstance(plain[1], nn.SyncBatchNorm) and isinstance(plain[2][0], nn.SyncBatchNorm)
+    encoder = SequenceCNN((4, 6), n_components=5)
+    synchronize_batch_norm(encoder)
+    kinds = {type(module) for module in encoder.modules() if isinstance(module, _BatchNorm)}
+    assert kinds == {SequenceBatchNorm, nn.SyncBatchNorm}

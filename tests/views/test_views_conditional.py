@@ -110,7 +110,7 @@ def test_it_learns_once_and_is_saved():
     assert not loaded.needs_pool
     x = correlated(10)
     assert torch.equal(loaded(x, generator=draw()), maker(x, generator=draw()))
-    assert set(before) >= {"residual", "learned", "network.0.weight", "network.2.bias"}
+    assert set(before) >= {"residual", "numbers.learned", "network.0.weight", "network.2.bias"}
 
 
 def test_no_optimizer_of_a_method_moves_it(learned):

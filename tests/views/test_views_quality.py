@@ -125,7 +125,7 @@ def test_a_feature_extractor_replaces_the_copy_of_the_encoder(source):
     quality = ViewQuality(encoder, x, source=source, maps=maps)
     assert (
         not quality.needs_trained_encoder
-        and list(quality.state_dict()) == ["ready", "axis"]
+        and list(quality.state_dict()) == ["axis", "numbers.ready"]
         and not list(quality.parameters())
     )
     quality.copy_encoder(encoder, x)

@@ -120,6 +120,9 @@ class Update:
         The update runs on steps that are multiples of it.
     after : callable, optional
         Called after each step of the optimizer: running averages of the weights.
+    may_diverge : bool
+        A step whose gradients are not finite does not end the training: its gradients become zero, and its loss counts
+        as zero if it is not finite. For a part that others can do without.
 
     Raises
     ------
@@ -133,6 +136,7 @@ class Update:
     optimizer: Optimizer | None = None
     every: int = 1
     after: Callable[[], None] | None = None
+    may_diverge: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.trains, list | tuple):

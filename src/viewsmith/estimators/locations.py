@@ -30,7 +30,7 @@ class Locator(Protocol):
     @property
     def domain_(self) -> Domain: ...
     def distribution(self, X: Any) -> np.ndarray: ...
-    def known_rows(self, X: Any) -> np.ndarray: ...
+    def checked_rows(self, X: Any) -> np.ndarray: ...
     def samples(self, X: Any) -> Rows: ...
 
 
@@ -44,7 +44,7 @@ def locate(model: Locator, X: Any, n: int) -> np.ndarray:
         p = torch.from_numpy(model.distribution(X))
         features, kept, found = locate_features(p, family.masks.cpu(), int(n), limit)
         return _entries(FEATURE, 0, found, features, kept)
-    rows = model.known_rows(X)
+    rows = model.checked_rows(X)
     blocks = [_places(model, rows, start, int(n), limit) for start in range(0, len(rows), BLOCK)]
     return np.concatenate(blocks)
 
@@ -87,7 +87,7 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
     """
     if found.dtype == FEATURE:
         raise InputError("features of vectors cannot be cut out: views(X) has samples of which some features are kept")
-    rows = model.known_rows(X)
+    rows = model.checked_rows(X)
     if found.dtype == WINDOW:
         lengths = found["end"] - found["start"]
         letters = np.zeros((len(found), int(lengths.max(initial=1))), np.uint8)

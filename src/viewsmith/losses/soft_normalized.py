@@ -98,7 +98,7 @@ def _equation(
 
 def _log_relative_kernel(squared: Tensor, nu: float, kernel: KernelForm) -> Tensor:
     """log of a kernel divided by its value at distance 0."""
-    return log_kernel(squared, nu, kernel) - log_kernel(torch.zeros((), dtype=squared.dtype), nu, kernel).item()
+    return log_kernel(squared, nu, kernel) - log_kernel(squared.new_zeros(()), nu, kernel)
 
 
 def _distances(a: Tensor, c: Tensor, pair: int) -> Tensor:

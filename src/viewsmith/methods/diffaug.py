@@ -22,7 +22,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks.soft import SoftContrastive
-from viewsmith.methods.generator_step import denoising_step, generator_update
+from viewsmith.methods.generator_step import generator_update
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 
@@ -105,7 +105,7 @@ class DiffAugMethod(Method):
 
     def generator_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """B: the denoising loss, conditioned on y of the copied encoder (equation 6); moves the generator."""
-        return denoising_step(self.generated, batch), {}
+        return self.generated.loss(batch), {}
 
     def _begin_a(self, seed: int) -> None:
         self.generated.clear_cache()
@@ -133,7 +133,7 @@ class DiffAugMethod(Method):
     def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
         """Generated views of the batch, and which of them replace second views; None: there are none yet."""
         joint = self.schedule[0][0] == "J"
-        if joint and int(self.generated.rounds) <= batch.epoch:  # the condition follows the encoder epoch by epoch
+        if joint and self.generated.rounds <= batch.epoch:  # the condition follows the encoder epoch by epoch
             self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
             self.generated.check_learning()
             self.generated.measure_drift()

@@ -21,7 +21,7 @@ from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
-from viewsmith.methods.generator_step import denoising_step, generator_update
+from viewsmith.methods.generator_step import generator_update
 from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.quality import Passes, ViewQuality
@@ -116,7 +116,7 @@ class GenViewMethod(Method):
     def generator_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The denoising loss of the samples; moves the generator."""
         assert self.generated is not None
-        return denoising_step(self.generated, batch), {}
+        return self.generated.loss(batch), {}
 
     def _begin_first(self, seed: int) -> None:
         if self.quality is not None and not self.quality.needs_trained_encoder:

@@ -21,7 +21,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import drop_frozen_gradients, set_rates, training_progress
-from viewsmith.training.updates import RunningUpdate, begin, check_result, frozen
+from viewsmith.training.updates import RunningUpdate, begin, check_result, frozen, synchronize_batch_norm
 
 Status = Literal["finished", "interrupted", "time limit"]
 
@@ -128,7 +128,7 @@ class Trainer:
         """
         self.method.to(self.device)
         if distributed.is_distributed() and self.device.type == "cuda":
-            nn.SyncBatchNorm.convert_sync_batchnorm(self.method)
+            synchronize_batch_norm(self.method)
         self.x: Rows = x.to(self.device)
         world = distributed.world_size()
         self.local_batch = max(1, min(self.batch_size, len(x)) // world)
@@ -211,6 +211,8 @@ class Trainer:
         loss = (losses if batch.weight is None else batch.weight * losses).mean()
         run.clear_gradients()
         loss.backward()
+        if run.may_diverge:
+            loss = run.drop_divergence(loss.detach())
         drop_frozen_gradients(run.optimizer, batch.progress)
         if run.spec.clip is not None:
             nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)

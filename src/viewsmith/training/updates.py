@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer as TorchOptimizer
 
 from viewsmith.core import distributed
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.method import Batch, Method, Optimizer, Step, Update
 from viewsmith.training.optimizers import make_optimizer
@@ -22,7 +24,7 @@ class RunningUpdate:
 
     Attributes
     ----------
-    name, every, after
+    name, every, after, may_diverge
         Of the update.
     step : callable
         The update's step, wrapped where there are several processes.
@@ -42,6 +44,7 @@ class RunningUpdate:
     spec: Optimizer
     optimizer: TorchOptimizer
     after: Callable[[], None] | None = None
+    may_diverge: bool = False
     loss: Tensor | None = None
     logs: dict[str, Tensor] = field(default_factory=dict)
     count: int = 0
@@ -50,6 +53,18 @@ class RunningUpdate:
         """What ``optimizer.zero_grad(set_to_none=True)`` does, without its profiler hooks."""
         for parameter in self.parameters:
             parameter.grad = None
+
+    def drop_divergence(self, loss: Tensor) -> Tensor:
+        """Make all gradients zero if one is not finite; returns the loss, or 0 if it is not finite.
+
+        In several processes the gradients are averages by now, so that all decide alike.
+        """
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        finite = torch.stack(torch._foreach_norm(gradients)).norm().isfinite()
+        if not (on_host(finite) and finite):
+            for gradient in gradients:
+                gradient.copy_(torch.where(finite, gradient, 0))
+        return torch.where(loss.isfinite(), loss, 0)
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
         """Add a step to the sums of the epoch; nothing here waits for the device."""
@@ -89,7 +104,9 @@ def begin(update: Update, method: Method) -> RunningUpdate:
     if missing := [role for role, found in roles.items() if not found]:
         raise InputError(f"{label} has no {missing[0]} to treat apart: name it in training_roles of the framework")
     optimizer = make_optimizer(spec, parameters, roles)
-    return RunningUpdate(update.name, update.every, step, parameters, others, spec, optimizer, update.after)
+    return RunningUpdate(
+        update.name, update.every, step, parameters, others, spec, optimizer, update.after, update.may_diverge
+    )
 
 
 class frozen:
@@ -108,6 +125,19 @@ class frozen:
     def __exit__(self, *error: object) -> None:
         for parameter in self.parameters:
             parameter.requires_grad_(True)
+
+
+def synchronize_batch_norm(module: nn.Module) -> None:
+    """Replace BatchNorm layers, in place, by layers that take their statistics over the batches of all processes.
+
+    Subclasses, which compute statistics in another way (`viewsmith.networks.encoders.sequence.SequenceBatchNorm`), stay
+    as they are: `torch.nn.SyncBatchNorm` would forget what they do, and each process keeps statistics of its own batch.
+    """
+    for name, child in module.named_children():
+        if type(child) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
+            module.add_module(name, nn.SyncBatchNorm.convert_sync_batchnorm(child))
+        else:
+            synchronize_batch_norm(child)
 
 
 class _StepModule(nn.Module):

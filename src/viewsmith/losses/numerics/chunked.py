@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from viewsmith.core.device import on_host
+
 # Rows and columns of a tile. On a CPU, 256 KiB of float32 fit into a core's cache, which makes tiles faster than the
 # full matrix (benchmarks/speed/nt_xent.py); a GPU needs larger tiles to be fully used.
 TILE_CPU, TILE_GPU = 256, 4096
@@ -94,8 +96,8 @@ class Excluded(NamedTuple):
                 same |= self.positive_ids[rows, None] == candidates
             for k in diagonals:
                 same.diagonal(k).fill_(False)
-            # On a CPU, testing whether an entry must be filled is faster than filling. A GPU would have to synchronize.
-            if same.device.type != "cpu" or torch.count_nonzero(same):
+            # On a CPU, testing whether an entry must be filled is faster than filling.
+            if not on_host(same) or torch.count_nonzero(same):
                 for tile in tiles:
                     tile.masked_fill_(same, 0)
         return tiles

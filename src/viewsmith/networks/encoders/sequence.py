@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
@@ -29,8 +30,26 @@ class SequenceBatchNorm(nn.BatchNorm1d):
             return super().forward(x)
         if not self.training:
             return super().forward(x) * real[:, None]
+        if not on_host(real):
+            return self._normalize(x, real[:, None])
         bases = super().forward(x.mT[real])
         return bases.new_zeros(x.mT.shape).index_put((real,), bases).mT
+
+    def _normalize(self, x: Tensor, real: Tensor) -> Tensor:
+        """The same without selecting the bases, for which a GPU would have to tell how many there are."""
+        assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
+        assert self.momentum is not None
+        values, count = (x if x.dtype == torch.float64 else x.float()), real.sum()
+        mean = values.masked_fill(~real, 0).sum((0, 2)) / count
+        centered = (values - mean[:, None]).masked_fill(~real, 0)
+        variance = centered.square().sum((0, 2)) / count
+        if self.track_running_stats:
+            unbiased = variance.detach() * count / (count - 1).clamp_min(1)
+            self.num_batches_tracked += 1
+            self.running_mean.lerp_(mean.detach().to(self.running_mean), self.momentum)
+            self.running_var.lerp_(unbiased.to(self.running_var), self.momentum)
+        scaled = centered * (self.weight * (variance + self.eps).rsqrt())[:, None] + self.bias[:, None]
+        return scaled.masked_fill(~real, 0).to(x.dtype)
 
 
 class ConvolutionBlock(nn.Module):
@@ -88,7 +107,7 @@ class SequenceCNN(nn.Module):
     def _real(self, x: Tensor) -> Tensor | None:
         real = real_positions(x)
         # Most training batches have no padding and need no masks, which would cost a fifth of the time.
-        return None if self.training and bool(real.all()) else real
+        return None if self.training and on_host(real) and bool(real.all()) else real
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, widths[0], L): the match of each motif at each position."""

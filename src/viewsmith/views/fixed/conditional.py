@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.device import HostNumbers
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
@@ -40,8 +41,8 @@ class ConditionalCorruption(ViewMaker):
     network : MLP
     residual : Tensor, shape (d,)
         Standard deviation of the residual of each feature.
-    learned : Tensor of bool, shape ()
-        Whether the network is trained.
+    numbers : HostNumbers
+        ``learned``: whether the network is trained.
 
     Raises
     ------
@@ -50,7 +51,6 @@ class ConditionalCorruption(ViewMaker):
     """
 
     residual: Tensor
-    learned: Tensor
 
     def __init__(
         self, n_features: int, rate: float = 0.6, *, hidden: int = 512, steps: int = 250, batch: int = 256
@@ -64,12 +64,12 @@ class ConditionalCorruption(ViewMaker):
         # The optimizers of methods must not change this network.
         self.network.requires_grad_(False)
         self.register_buffer("residual", torch.ones(n_features))
-        self.register_buffer("learned", torch.tensor(False))
+        self.numbers = HostNumbers(learned=0)
 
     @property
     def needs_pool(self) -> bool:  # type: ignore[override]
         """Whether `prepare` must be called: only while the network is not trained."""
-        return not bool(self.learned)
+        return not self.numbers["learned"]
 
     def prepare(self, pool: Rows) -> None:
         """Train the network on the scaled training rows, (n, d), unless it is already trained.
@@ -84,7 +84,7 @@ class ConditionalCorruption(ViewMaker):
             raise InputError(
                 f"conditional corruption was given rows of shape {tuple(pool.shape[1:])}, expected ({self.n_features},)"
             )
-        if self.learned:
+        if self.numbers["learned"]:
             return
         generator = torch.Generator(pool.device).manual_seed(0)
         self._initialize(generator)
@@ -101,10 +101,10 @@ class ConditionalCorruption(ViewMaker):
         optimizer.zero_grad(set_to_none=True)
         self.network.requires_grad_(False)
         self.residual.copy_(self._residual_deviation(pool, generator))
-        self.learned.fill_(True)
+        self.numbers["learned"] = 1
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        if not self.learned:
+        if not self.numbers["learned"]:
             raise RuntimeError("ConditionalCorruption must be trained on the training rows: call prepare(rows) first")
         masked = rand(tuple(x.shape), x, generator) < self.rate
         drawn = self._predict(x, masked) + self.residual * randn(x, generator)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.views.base import CropBoxes, Pair, ViewMaker, rand
 from viewsmith.views.fixed.color import recolor, solarize
@@ -343,6 +344,8 @@ def _local_side(side: int) -> int:
 
 def _blur_some(x: Tensor, sigma: Tensor) -> Tensor:
     """`blur` applied only to images with sigma above 0, which in most recipes are a tenth or a half of the batch."""
+    if not on_host(sigma):
+        return torch.where((sigma > 0)[:, None, None, None], blur(x, sigma.clamp_min(1e-3)), x)
     rows = sigma.nonzero()[:, 0]
     return x.index_copy(0, rows, blur(x[rows], sigma[rows])) if len(rows) else x
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from viewsmith.core.device import on_host
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, Samples
 
@@ -62,8 +63,12 @@ def take(collections: Sequence[Rows], index: Tensor, number: Tensor) -> Tensor:
     """Row `index` of the collection `number`, both int64 (B,), for each of B pairs: (B, ...)."""
     taken = collections[0][index]
     for position, collection in enumerate(collections[1:], start=1):
-        selected = (number == position).nonzero()[:, 0]
-        taken[selected] = collection[index[selected]]
+        here = number == position
+        if on_host(here):
+            selected = here.nonzero()[:, 0]
+            taken[selected] = collection[index[selected]]
+        else:
+            taken = torch.where(here.view(-1, *[1] * (taken.ndim - 1)), collection[index], taken)
     return taken
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.device import HostNumbers, on_host
 from viewsmith.core.distributed import broadcast_module
 from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
@@ -18,14 +19,13 @@ from viewsmith.views.base import Generators, randn
 from viewsmith.views.generated.cache import Generate, ViewCache
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.noise_level import AdaptiveStrength
-from viewsmith.views.generated.selection import choose_views
+from viewsmith.views.generated.selection import choose_cached
 from viewsmith.views.neighbors import outliers
 
 Condition = Literal["representation", "map", "labels", "random"]
 
 PROBE = 512  # rows on which the generator and its cached views are evaluated
 FEW = 128  # rows of which views are made for that alone
-CHOOSE = 64  # rows whose views are chosen at a time
 TOGETHER = 32  # samples with streams of their own that are generated in one block, which is filled up
 
 
@@ -59,16 +59,13 @@ class GeneratedViews(nn.Module):
 
     Attributes
     ----------
-    trained : Tensor
-        1 if the denoising loss of the generator is finite and not above its initial value, else 0.
+    numbers : HostNumbers
+        ``rounds``; ``start_loss``, the initial denoising loss; ``trained``: 1 if it is finite and not above that.
     drift, similarity : Tensor
         Of generated views, in the copied encoder's representation: the fraction outside their sample's neighborhood
         (`outliers`), and the mean cosine similarity to their samples.
     """
 
-    rounds: Tensor
-    trained: Tensor
-    start_loss: Tensor
     drift: Tensor
     similarity: Tensor
     classes: Tensor
@@ -95,9 +92,8 @@ class GeneratedViews(nn.Module):
         self.condition: Condition = condition
         self.n_views, self.keep_outliers, self.candidates = n_views, keep_outliers, candidates
         self.labels, self.strengths = labels, strengths
-        for name in ("rounds", "trained"):
-            self.register_buffer(name, torch.tensor(0))
-        for name in ("start_loss", "drift", "similarity"):
+        self.numbers = HostNumbers(rounds=0, trained=0, start_loss=0.0)
+        for name in ("drift", "similarity"):
             self.register_buffer(name, torch.tensor(0.0))
         self.register_buffer("classes", torch.zeros(n_classes, n_components))
         self.rows: Rows | None = None
@@ -107,6 +103,16 @@ class GeneratedViews(nn.Module):
         self._cache_number = -1
         self._outliers: Tensor | None = None
 
+    @property
+    def trained(self) -> bool:
+        """Whether the generator has learned something, so that its views are used."""
+        return bool(self.numbers["trained"])
+
+    @property
+    def rounds(self) -> int:
+        """How often the generator has started to train on a copy of the encoder."""
+        return int(self.numbers["rounds"])
+
     # ---- the training of the generator ----------------------------------------------------------------------------
 
     def copy_encoder(self, encoder: nn.Module, map_head: nn.Module) -> None:
@@ -115,7 +121,7 @@ class GeneratedViews(nn.Module):
             if own is not None:
                 own.load_state_dict(current.state_dict())
                 broadcast_module(own)
-        self.rounds += 1
+        self.numbers["rounds"] += 1
         self._y = None
         self.clear_cache()
 
@@ -132,8 +138,8 @@ class GeneratedViews(nn.Module):
         rng = stream(seed, "conditions", device=y.device)
         self.generator.fit(self._prepared(), self._condition(y, index, rng))
         self.generator.restart_average()
-        if not self.start_loss:
-            self.start_loss.fill_(self._probe_loss())
+        if not self.numbers["start_loss"]:
+            self.numbers["start_loss"] = self._probe_loss()
         if self.strengths is not None:
             self.strengths.fit(self.encoder, self._prepared())
             broadcast_module(self.strengths)
@@ -145,9 +151,9 @@ class GeneratedViews(nn.Module):
 
     def check_learning(self) -> None:
         """Set `trained`: whether the denoising loss is finite and not above its initial value, if there is one."""
-        if self.start_loss:
+        if self.numbers["start_loss"]:
             # A comparison with NaN is False.
-            self.trained.fill_(int(self._probe_loss() <= float(self.start_loss)))
+            self.numbers["trained"] = int(self._probe_loss() <= self.numbers["start_loss"])
 
     def diagnose(self) -> dict[str, float]:
         """`drift` and `similarity` of generated views, for the metrics; empty if none were generated."""
@@ -157,7 +163,7 @@ class GeneratedViews(nn.Module):
 
     def warnings(self) -> list[str]:
         """Warnings for the user, after training."""
-        if not self.start_loss or self.trained:
+        if not self.numbers["start_loss"] or self.trained:
             return []
         return [
             "the generator diverged (its denoising loss is not finite, or above its initial value): fixed views take "
@@ -199,6 +205,9 @@ class GeneratedViews(nn.Module):
             return None
         used = torch.rand(len(batch.x), generator=batch.generator, device=batch.x.device) < probability
         if fresh:
+            if not on_host(used):
+                views = self.generate(batch.x, batch.index, batch.generator)
+                return views, used if self.keep_outliers else used & ~self._strayed(views, batch.index)[0]
             selected = used.nonzero()[:, 0]
             views = batch.x.clone()
             if len(selected):
@@ -301,11 +310,12 @@ class GeneratedViews(nn.Module):
     def _current_cache(self, number: int) -> ViewCache:
         """The cache of refresh `number`, generated on first use, also in a resumed run."""
         if self._cache is None or self._cache_number != number:
-            seed = derive_seed(self.seed, "generated", int(self.rounds), number)
+            seed = derive_seed(self.seed, "generated", self.rounds, number)
             count = self.n_views * self.candidates
             self._cache = ViewCache(self._prepared(), self._generate_function(), n_views=count, seed=seed)
             if self.candidates > 1:
-                self._cache.keep(self._choose(self._cache), self._prepared())
+                known = self._prepared(), self._representations()
+                self._cache.keep(choose_cached(self._cache, *known, self.encoder, self.n_views), self._prepared())
             self._cache_number = number
             self._measure_drift(self._cache)
         return self._cache
@@ -321,23 +331,10 @@ class GeneratedViews(nn.Module):
         if not self.trained:
             return
         index = _evenly_spaced(len(self._prepared()), FEW, self.drift.device)
-        rng = stream(derive_seed(self.seed, "drift", int(self.rounds)), device=index.device)
+        rng = stream(derive_seed(self.seed, "drift", self.rounds), device=index.device)
         strayed, similarity = self._strayed(self.generate(self._prepared()[index], index, rng), index)
         self.drift.fill_(strayed.float().mean())
         self.similarity.fill_(similarity.mean())
-
-    @torch.no_grad()
-    def _choose(self, cache: ViewCache) -> Tensor:
-        """Numbers of the views to keep of each row, int64 (n, n_views)."""
-        rows, pool, chosen = self._prepared(), self._representations(), []
-        for index in torch.arange(len(pool), device=pool.device).split(CHOOSE):
-            views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]
-            y = torch.stack([self.encoder(view).float() for view in views], dim=1)
-            agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
-            looks = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
-            rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
-            chosen.append(choose_views(agreement, looks @ looks.mT, rejected, self.n_views))
-        return torch.cat(chosen)
 
     @torch.no_grad()
     def _measure_drift(self, cache: ViewCache) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.device import HostNumbers
 from viewsmith.core.distributed import broadcast_module, broadcast_tensors
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, apply_in_blocks
@@ -17,6 +18,7 @@ from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.base import CropBoxes
 from viewsmith.views.fixed.resampling import crop
+from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.noise_level import fit_foreground
 
 MAX_IMAGES = 10_000  # images to which the axis of the foreground is fitted
@@ -55,15 +57,14 @@ class ViewQuality(nn.Module):
 
     Attributes
     ----------
-    ready : Tensor
-        1 after the first `copy_encoder`.
+    numbers : HostNumbers
+        ``ready``: 1 after the first `copy_encoder`.
     axis : Tensor, shape (D,)
         Points to the foreground; of width 0 without patches.
     cached_maps : list of Tensor, each (n, c, 2 h, 2 w)
         For each source of views the maps of all rows on c axes, float16; never saved.
     """
 
-    ready: Tensor
     axis: Tensor
 
     def __init__(
@@ -88,8 +89,13 @@ class ViewQuality(nn.Module):
             self.maps = FeatureMap(self.encoder, x) if x.ndim == 4 else None
         self.source: Source = "views" if self.maps is None else source
         self.cached_maps: list[Tensor] = []
-        self.register_buffer("ready", torch.tensor(0))
+        self.numbers = HostNumbers(ready=0)
         self.register_buffer("axis", torch.zeros(0 if self.maps is None else self.maps.shape[2]))
+
+    @property
+    def ready(self) -> bool:
+        """Whether qualities can be computed."""
+        return bool(self.numbers["ready"])
 
     @property
     def needs_trained_encoder(self) -> bool:
@@ -117,7 +123,7 @@ class ViewQuality(nn.Module):
                 previous=self.axis if self.ready else None,
             )
             self.axis.copy_(fitted.axis)
-        self.ready.fill_(1)
+        self.numbers["ready"] = 1
         broadcast_tensors(self.axis)
 
     @torch.no_grad()
@@ -225,10 +231,7 @@ class ViewQuality(nn.Module):
         return pair_quality(*(self._cropped_pools(index, *view) for view in zip(sources, crops, strict=True)))
 
     def _cropped_pools(self, index: Tensor, source: Tensor, crops: CropBoxes) -> Pools:
-        maps = self.cached_maps[0][index]
-        for number, cached in enumerate(self.cached_maps[1:], start=1):
-            selected = (source == number).nonzero()[:, 0]
-            maps[selected] = cached[index[selected]]
+        maps = take(self.cached_maps, index, source)
         assert self.maps is not None
         height, width, _ = self.maps.shape
         boxes = crops.boxes.float() * crops.boxes.new_tensor([*maps.shape[2:]] * 2)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from viewsmith.core.samples import Rows
+from viewsmith.losses.nt_xent import unit
+from viewsmith.views.generated.cache import ViewCache
+from viewsmith.views.neighbors import outliers
+
+CHOOSE = 64  # rows whose views are chosen at a time
 
 
 def choose_views(agreement: Tensor, similarity: Tensor, rejected: Tensor, k: int) -> Tensor:
@@ -44,3 +51,20 @@ def choose_views(agreement: Tensor, similarity: Tensor, rejected: Tensor, k: int
     left = (chosen >= 0).sum(dim=1, keepdim=True)
     repeated = chosen.gather(1, torch.arange(k, device=chosen.device) % left.clamp_min(1))
     return torch.where(left > 0, repeated, -1)
+
+
+@torch.no_grad()
+def choose_cached(cache: ViewCache, rows: Rows, pool: Tensor, encoder: nn.Module, n_views: int) -> Tensor:
+    """Numbers of the cached views to keep of each row, int64 (n, n_views), by `choose_views`.
+
+    `pool`, (n, d), has the representations of the scaled rows by the encoder.
+    """
+    chosen = []
+    for index in torch.arange(len(pool), device=pool.device).split(CHOOSE):
+        views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]
+        y = torch.stack([encoder(view).float() for view in views], dim=1)
+        agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
+        looks = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
+        rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
+        chosen.append(choose_views(agreement, looks @ looks.mT, rejected, n_views))
+    return torch.cat(chosen)

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
@@ -164,8 +165,13 @@ class Crops(Family):
             high, wide = self.grids[layer // (1 + self.flip)]
             crops = image.unfold(2, self.crop, self.stride).unfold(3, self.crop, self.stride)
             in_layer = (t >= first) & (t < first + high * wide)
-            corner = t[in_layer] - first
-            views[in_layer] = crops[rows[in_layer], :, corner // wide, corner % wide]
+            if on_host(t):
+                corner = t[in_layer] - first
+                views[in_layer] = crops[rows[in_layer], :, corner // wide, corner % wide]
+            else:
+                corner = (t - first).clamp(0, high * wide - 1)
+                found = crops[rows, :, corner // wide, corner % wide]
+                views = torch.where(in_layer[..., None, None, None], found, views)
             first += high * wide
         return views
 
@@ -180,10 +186,12 @@ class Crops(Family):
         if not self.is_dense(encoder):
             return super().embed_some(encoder, x, t)
         number = t + self.size * torch.arange(len(x), device=x.device)[:, None]
-        distinct, inverse = number.unique(return_inverse=True)
-        if len(distinct) * self.crop**2 > len(x) * sum(image[0, 0].numel() for image in self.layers(x[:1])):
-            f = self.embed(encoder, x).flatten(0, 1)
-            return F.embedding(number, f)
+        pixels = len(x) * sum(image[0, 0].numel() for image in self.layers(x[:1]))
+        distinct, inverse = number.unique(return_inverse=True) if on_host(t) else (number.flatten(), None)
+        if len(distinct) * self.crop**2 > pixels:
+            return F.embedding(number, self.embed(encoder, x).flatten(0, 1))
+        if inverse is None:
+            return super().embed_some(encoder, x, t)
         first = torch.empty_like(distinct).scatter_(0, inverse.flatten(), torch.arange(t.numel(), device=x.device))
         return F.embedding(inverse, encoder(self.take(x, t).flatten(0, 1)[first]))
 
@@ -310,7 +318,8 @@ class Windows(Family):
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         starts, widths = self.bounds(x)
-        offsets = torch.arange(int(widths.max()), device=x.device)
+        widest = int(widths.max()) if on_host(x) else max(1, round(self.fraction * x.shape[2]))
+        offsets = torch.arange(widest, device=x.device)
         positions = (starts.gather(1, t)[..., None] + offsets).clamp_max(x.shape[2] - 1)
         windows = x.movedim(1, 2)[torch.arange(len(x), device=x.device)[:, None, None], positions]
         return (windows * (offsets < widths[:, None])[:, None, :, None]).movedim(3, 2)

@@ -1,0 +1,60 @@
+"""What is trained on a GPU, and on a CPU as if it were one: every method with every framework on every domain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cases import covering
+from registered import DEFAULT_VIEWS, FRAMEWORKS, VIEWS, heads
+from viewsmith.core.registry import find
+
+TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
+SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 10, "queue_size": 16}
+
+
+def vectors() -> np.ndarray:
+    """16 rows of 9 features."""
+    return np.random.default_rng(0).normal(size=(16, 9)).astype(np.float32)
+
+
+def images() -> np.ndarray:
+    """16 color images of 16 x 16 pixels."""
+    coarse = np.random.default_rng(0).integers(0, 256, (16, 4, 4, 3))
+    return np.repeat(np.repeat(coarse, 4, 1), 4, 2).astype(np.uint8)
+
+
+def dna() -> np.ndarray:
+    """16 sequences of up to 41 bases, one of them shorter, one with an unknown base."""
+    x = np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (16, 41))].copy()
+    x[0, 3], x[1, 30:] = ord("N"), 0
+    return x
+
+
+DATA = {"vectors": vectors, "images": images, "dna": dna}
+
+
+def cases() -> list[Any]:
+    """(method, domain, framework, view maker): frameworks with the domain's views, view makers with SimCLR; a covering
+    few of them are quick."""
+    general = ("contrastive", "pinda", "genview", "metaug")
+    found = [(m, d, f, DEFAULT_VIEWS[d]) for m in general for d in DATA for f in FRAMEWORKS]
+    found += [("metaug", d, "oucl", DEFAULT_VIEWS[d]) for d in DATA]
+    found += [("diffaug", d, "soft", DEFAULT_VIEWS[d]) for d in DATA]
+    found += [("crl-tac", d, None, None) for d in DATA]
+    found += [("contrastive", d, "simclr", v) for d in DATA for v in VIEWS[d] if v not in ("multicrop", "channel:RUN")]
+    found += [
+        ("contrastive", "images", f, "multicrop") for f in FRAMEWORKS if find("framework", f).trait("local_views")
+    ]
+    local = [f for f in FRAMEWORKS if find("framework", f).trait("local_views")]
+    found += [("contrastive", "images", f, "multicrop") for f in local]
+    return covering(dict.fromkeys(found), (0, 1), (1, 2), (1, 3))
+
+
+def options_of(name: str, framework: str | None, view: str | None) -> dict[str, Any]:
+    """Options of a tiny model."""
+    made = TINY | ({} if framework is None else heads(framework, **SMALL_HEADS))
+    if view == "multicrop":
+        made["local_crops"] = 1
+    return made | ({} if view is None else {"view_maker": view})

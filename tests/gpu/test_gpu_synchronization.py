@@ -1,0 +1,100 @@
+"""No step of any method waits for the device: a GPU would stand still meanwhile."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+from gpu_cases import DATA, cases, options_of
+from synchronization import NoSynchronization, Synchronized
+
+from viewsmith.estimators import estimators
+from viewsmith.networks.encoders.sequence import SequenceCNN
+from viewsmith.training.engine import Trainer
+from viewsmith.views.fixed.images import _blur_some
+from viewsmith.views.learned.transforms import Crops, Windows
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.fixture
+def watched(monkeypatch, no_host):
+    """A step of a training raises where it would wait for the device; the first of an epoch may prepare views."""
+    step = Trainer._update
+
+    def update(self, run, batch):
+        with NoSynchronization() if self.step else contextlib.nullcontext():
+            step(self, run, batch)
+
+    monkeypatch.setattr(Trainer, "_update", update)
+
+
+@pytest.mark.parametrize(("name", "domain", "framework", "view"), cases())
+def test_no_step_waits_for_the_device(name, domain, framework, view, watched):
+    model = estimators()[name](**options_of(name, framework, view))
+    model.fit(DATA[domain](), np.arange(16) % 2 if model.reads_labels() else None)
+
+
+def test_what_waits_is_found():
+    x = torch.arange(4.0)
+    waits = [
+        lambda: x.sum().item(),
+        lambda: bool((x > 0).all()),
+        lambda: x[x > 1],
+        lambda: x.nonzero(),
+        lambda: x.unique(),
+        lambda: x.clone().index_put_((x > 1,), x.new_zeros(())),
+        lambda: torch.repeat_interleave(x, torch.tensor([1, 2, 0, 1])),
+    ]
+    for wait in waits:
+        with pytest.raises(Synchronized), NoSynchronization():
+            wait()
+    with NoSynchronization():
+        torch.where(x > 1, x, 0).sum() + x[torch.tensor([0, 2])].sum()
+
+
+def both(work):
+    """What a function gives where values of tensors may be looked at, and where not."""
+    from viewsmith.core import device
+
+    found = []
+    for host in ({"cpu"}, set()):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(device, "HOST", host)
+            found.append(work())
+    return found
+
+
+def test_blur_of_some_images_is_the_same():
+    x, sigma = torch.rand(5, 3, 12, 12), torch.tensor([0, 1.5, 0, 0.3, 0])
+    one, other = both(lambda: _blur_some(x, sigma))
+    torch.testing.assert_close(one, other)
+    assert torch.equal(other[0], x[0])
+
+
+@pytest.mark.parametrize("scales", [(1.0,), (1.0, 0.75)])
+def test_crops_are_the_same(scales):
+    crops, x = Crops(16, 16, crop=8, stride=4, scales=scales, flip=True), torch.rand(3, 1, 16, 16)
+    t = torch.randint(crops.size, (3, 6), generator=torch.Generator().manual_seed(0))
+    one, other = both(lambda: crops.take(x, t))
+    assert torch.equal(one, other)
+
+
+def test_windows_are_the_same_but_for_padding():
+    x = torch.nn.functional.one_hot(torch.arange(60).view(3, 20) % 4, 4).float().mT.contiguous()
+    x[1, :, 9:] = 0
+    windows, t = Windows(count=5), torch.arange(5).expand(3, 5)
+    one, other = both(lambda: windows.take(x, t))
+    assert torch.equal(one, other[..., : one.shape[3]]) and not other[..., one.shape[3] :].any()
+
+
+def test_an_encoder_of_sequences_is_the_same():
+    bases = torch.randint(4, (3, 40), generator=torch.Generator().manual_seed(1))
+    x = torch.nn.functional.one_hot(bases, 4).float().mT.contiguous()
+    for padded in (False, True):
+        if padded:
+            x[1, :, 9:] = 0
+        torch.manual_seed(0)
+        encoder = SequenceCNN((4, 6), n_components=5).train()
+        one, other = both(lambda: encoder(x))  # noqa: B023
+        np.testing.assert_allclose(one.detach(), other.detach(), rtol=1e-4, atol=1e-5)
