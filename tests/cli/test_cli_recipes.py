@@ -1,0 +1,56 @@
+"""Training recipes, and the framework that reads labels, on the command line."""
+
+import json
+import tomllib
+
+import numpy as np
+from cli_tools import call, good
+
+EPOCHS = ("--epochs", 2)
+
+
+def sets(**options):
+    return [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
+
+
+def test_a_recipe_by_set(tmp_path):
+    recipe = {
+        "optimizer": "lars",
+        "trust_coefficient": "0.02",
+        "final_weight_decay": "0.4",
+        "exclude_norm_and_bias": "false",
+        "freeze_first_layers": "1",
+        "freeze_last_layer": "0.5",
+        "queue_start": "0.5",
+        "queue_size": "178",
+    }
+    good("fit", "wine", "--framework", "swav", "--out", tmp_path / "run", *EPOCHS, *sets(**recipe))
+    kept = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    given, fitted = kept["parameters"], kept["fitted"]
+    assert (given["optimizer"], given["trust_coefficient"], given["final_weight_decay"]) == ("lars", 0.02, 0.4)
+    assert given["exclude_norm_and_bias"] is False and given["freeze_first_layers"] == 1
+    assert fitted["framework_options"]["queue_start"] == 0.5 and fitted["learning_rate"] == 0.3
+
+
+def test_what_a_framework_does_not_have_is_refused_with_those_that_have_it(tmp_path):
+    refused = call("fit", "wine", "--out", tmp_path / "run", *EPOCHS, *sets(freeze_last_layer="0.5"))
+    assert refused.refused("the framework 'simclr' has no last layer: take one of 'dino' or 'swav'")
+    refused = call("fit", "wine", "--out", tmp_path / "run", *EPOCHS, *sets(separate_batch_norm="true"))
+    assert refused.refused("no option 'separate_batch_norm', but the framework")
+    assert not (tmp_path / "run").exists()
+
+
+def test_supcon_says_that_it_reads_labels(tmp_path):
+    run = tmp_path / "run"
+    said = good("fit", "wine", "--framework", "supcon", "--out", run, *EPOCHS).err
+    line = "the framework supcon reads the labels of 142 rows (3 classes)"
+    assert line in said.splitlines()
+    assert json.loads((run / "summary.json").read_text())["labels"] == line
+
+
+def test_supcon_is_refused_without_labels_and_with_those_of_test_rows(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 5)))
+    options = ("--framework", "supcon", "--out", tmp_path / "run", *EPOCHS)
+    assert call("fit", tmp_path / "x.npy", *options).refused("framework is 'supcon', which reads labels, but no labels")
+    assert call("fit", "wine", "--transductive", *options).refused("fit would read the labels of the test rows")
+    assert not (tmp_path / "run").exists()
