@@ -45,4 +45,4 @@ def test_every_setting_of_the_table_is_an_option_with_its_source(name):
 
 
 def test_these_methods_have_a_table():
-    assert {"metaug", "pinda", "crl-tac", "diffaug"} <= set(WITH_TABLE)
+    assert {"metaug", "pinda", "crl-tac", "diffaug", "genview"} <= set(WITH_TABLE)
