@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from crl_tac_toys import DATA, TINY, images, vectors
 from torch import nn
 
+from crl_tac_toys import DATA, TINY, images, vectors
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.views import Crops

@@ -1,5 +1,6 @@
 """DiffAug as an estimator: its phases, its generator's settings and its presets."""
 
+import numpy as np
 import pytest
 
 from viewsmith import DiffAug
@@ -37,3 +38,11 @@ def test_epochs_of_the_phases_can_be_told_and_scaled(wine, options, epochs):
 def test_the_presets_have_the_papers_phases(name, phases):
     found = parse_phases(DiffAug.presets[name]["phases"])
     assert [letter for letter, _ in found] == ["A", "B", "A"] and tuple(n for _, n in found) == phases
+
+
+def test_the_generator_of_the_image_preset_is_told_more_than_two_numbers():
+    x = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3)).astype(np.uint8)
+    small = {"encoder": "cnn", "phases": "A", "epochs": 1, "batch_size": 8, "random_state": 0}
+    model = DiffAug(**DiffAug.presets["paper-images"] | small).fit(x)
+    assert model.method_.generated.generator.condition_mean.shape == (128,)
+    assert model.transform(x, output="map").shape == (8, 128)

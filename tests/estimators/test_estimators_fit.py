@@ -1,6 +1,7 @@
 """fit, transform, views and untrained: determinism, independence, units."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -28,6 +29,16 @@ def same(one, other):
 
 
 # --- fit
+
+
+@pytest.mark.parametrize(("batch_size", "warns"), [(178, False), (179, True)])
+def test_fewer_rows_than_a_batch_are_named(wine, batch_size, warns):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = Contrastive(**TINY | {"batch_size": batch_size}).fit(wine)
+    said = [str(one.message) for one in caught if "batch" in str(one.message)]
+    assert said == ["178 rows are fewer than a batch of 179: every step takes all of them"] * warns
+    assert model.summary_["steps"] == 2
 
 
 @every_estimator

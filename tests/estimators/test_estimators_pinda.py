@@ -69,7 +69,7 @@ def test_the_default_keeps_level_and_spread(wine, published, objective):
     if published:
         model = PiNDA(**PAPER | {"level": "fixed", "penalty": "log_barrier", "objective": objective})
     else:
-        model = PiNDA(epochs=100, objective=objective, random_state=0)
+        model = PiNDA(epochs=100, batch_size=178, objective=objective, random_state=0)
     level, spread = noise_of(model.fit(wine))
     assert level == pytest.approx([model.strength] * len(level), rel=1e-4)
     assert max(spread) < 1

@@ -94,7 +94,9 @@ _DIFFAUG: dict[str, Any] = {
     "refresh": 0,
     "cached_views": 1,
     "replacement": 0.1,
+    "optimizer": "adamw",
     "weight_decay": 1e-6,
+    "schedule": "constant",
 }
 
 DIFFAUG: dict[str, dict[str, Any]] = {
@@ -110,7 +112,6 @@ DIFFAUG: dict[str, dict[str, Any]] = {
         "batch_size": 300,
         "learning_rate": 1e-4,
         "generator_learning_rate": 1e-4,
-        "schedule": "constant",
         "phases": "A330 B330 A340",
     },
     # Appendix D.2, table 9; epochs of section 3.3.
@@ -118,6 +119,7 @@ DIFFAUG: dict[str, dict[str, Any]] = {
         **_DIFFAUG,
         "view_maker": "simclr",
         "encoder": "resnet50",
+        "map_components": 128,
         "batch_size": 256,
         "learning_rate": 1e-3,
         "generator_learning_rate": 1e-3,
