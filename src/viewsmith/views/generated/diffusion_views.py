@@ -332,10 +332,9 @@ class GeneratedViews(nn.Module):
         rows, pool, chosen = self._prepared(), self._representations(), []
         for index in torch.arange(len(pool), device=pool.device).split(CHOOSE):
             views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]
-            y = torch.stack([self.encoder(view).float() for view in views], dim=1)
-            agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
+            found = [self._strayed(view, index) for view in views]
+            rejected, agreement = (torch.stack(each, dim=1) for each in zip(*found, strict=True))
             looks = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
-            rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
             chosen.append(choose_views(agreement, looks @ looks.mT, rejected, self.n_views))
         return torch.cat(chosen)
 
