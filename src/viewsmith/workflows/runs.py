@@ -99,7 +99,8 @@ def load_run(run: Path, own: Mapping[str, Any] = MappingProxyType({})) -> Viewsm
                 f"the {name} of the run {run} is {kind} of the user's own, which commands cannot make: use Python, "
                 f"viewsmith.load({str(run)!r}, {name}={kind.split()[-1]})"
             )
-        return load(run, **own)
+        model: ViewsmithEstimator = load(run, **own).set_params(verbose=True)
+        return model
 
 
 def custom_part(config: dict[str, Any]) -> tuple[str, str] | None:
