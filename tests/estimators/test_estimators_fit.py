@@ -274,3 +274,16 @@ def test_borrowed_rows_are_let_go_of_when_views_are_refused(wine, monkeypatch):
         raise InputError("no")
 
     assert refusal(model.views, wine) == "no" and held == []
+
+
+def test_transform_shows_progress_on_a_terminal(monkeypatch, capsys):
+    rows = np.random.default_rng(0).normal(size=(2500, 3)).astype(np.float32)
+    model = Contrastive(epochs=1, hidden=(4,), n_components=4, view_maker="noise", random_state=0).fit(rows)
+    quiet = model.transform(rows)
+    shown = []
+    monkeypatch.setattr(
+        "viewsmith.estimators.rows.with_progress",
+        lambda items, what, total, unit, size: (shown.append(size(item)) or item for item in items),
+    )
+    assert np.array_equal(model.set_params(verbose=True).transform(rows), quiet)
+    assert shown == [1024, 1024, 452]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
-from viewsmith.core.samples import Rows, blocks
+from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
@@ -42,7 +42,7 @@ from viewsmith.estimators.fitting import (
     train,
 )
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
-from viewsmith.estimators.rows import Draw, draw_views, fingerprint
+from viewsmith.estimators.rows import Draw, draw_views, fingerprint, represent_rows
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights
 from viewsmith.training.run import RunFolder
 
@@ -180,13 +180,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         check_is_fitted(self)
         if output not in self.outputs_:
             raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
-        rows = self.checked_rows(X)
-        with torch.no_grad():
-            parts = [
-                self.method_.represent(self.scale_rows(block), output).float()[:count].cpu().numpy()
-                for block, count in blocks(torch.from_numpy(rows), self._views_per_sample)
-            ]
-        return np.concatenate(parts)
+        rows, method = self.checked_rows(X), self.method_
+        return represent_rows(
+            lambda block: method.represent(self.scale_rows(block), output), rows, self._views_per_sample, self.verbose
+        )
 
     def scaled(self, X: Any) -> np.ndarray:
         """Scale samples as the model does, float32: vectors (n, d), images (n, C, H, W), DNA (n, 4, L)."""

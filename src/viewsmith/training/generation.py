@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import LEVELS, adaptive_levels, random_levels
@@ -85,7 +85,7 @@ def generate(
     assert known is not None
     (part, parts), measured = shard, _measured(record)
     todo = [number for number in cache.missing() if number % parts == part - 1]
-    for number in _shown(todo) if progress else todo:
+    for number in with_progress(todo, "generate", len(todo), "blocks", after=0) if progress else todo:
         index = cache.rows_of(number)
         block, level, seeds = rows[index], known[1][index], cache.seeds(index)
         views, quality = [], []
@@ -148,17 +148,3 @@ def parse_shard(text: str) -> tuple[int, int]:
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise InputError(f"the shard is {text!r}, expected i/n with i from 1 to n, such as 1/4")
     return int(found[1]), int(found[2])
-
-
-def _shown(todo: Sequence[int]) -> Iterable[int]:
-    """The numbers, with a bar on stderr where that is a terminal."""
-    return _with_bar(todo) if sys.stderr.isatty() else todo
-
-
-def _with_bar(todo: Sequence[int]) -> Iterator[int]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("generate"), BarColumn(), MofNCompleteColumn(), TextColumn("blocks"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield from bar.track(todo)

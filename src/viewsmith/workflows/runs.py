@@ -99,7 +99,8 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
                 f"the {name} of the run {run} is custom, which commands cannot load: use Python, "
                 f"viewsmith.load({str(run)!r}, {name}={variable})"
             )
-        return load(run, **custom)
+        model: ViewsmithEstimator = load(run, **custom).set_params(verbose=True)
+        return model
 
 
 def custom_part(config: dict[str, Any]) -> tuple[str, str] | None:

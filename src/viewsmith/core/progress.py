@@ -1,0 +1,59 @@
+"""A progress bar on the terminal for work that takes a while."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from viewsmith.core.distributed import rank
+
+T = TypeVar("T")
+
+
+def with_progress(
+    items: Iterable[T],
+    what: str,
+    total: int,
+    unit: str,
+    *,
+    size: Callable[[T], int] = lambda item: 1,
+    after: float = 1.0,
+) -> Iterator[T]:
+    """The items, with a bar on stderr once that has taken `after` seconds; none if stderr is no terminal.
+
+    Parameters
+    ----------
+    items : iterable
+    what : str
+        Shown before the bar.
+    total : int
+        Sum of the sizes of all items, in `unit`.
+    unit : str
+        Such as "rows".
+    size : callable
+        An item to its size.
+    after : float
+        Seconds.
+    """
+    if not sys.stderr.isatty() or rank() != 0:
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True))
+    task, started = bar.add_task(what, total=total), time.monotonic()
+    shown = False
+    try:
+        for item in items:
+            yield item
+            bar.advance(task, size(item))
+            if not shown and time.monotonic() - started >= after:
+                shown = True
+                bar.start()
+    finally:
+        if shown:
+            bar.stop()

@@ -1,0 +1,53 @@
+"""The bar that shows how far a long piece of work is."""
+
+import re
+
+import pytest
+
+from viewsmith.core import progress
+from viewsmith.core.progress import with_progress
+
+
+def on_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+
+def test_items_pass_and_the_bar_counts_their_sizes(capfd, monkeypatch):
+    on_terminal(monkeypatch)
+    items = [3, 4, 5]
+    assert list(with_progress(iter(items), "embed", 12, "rows", size=lambda n: n, after=0)) == items
+    shown = plain(capfd.readouterr().err)
+    assert "embed" in shown and "12/12" in shown and "rows" in shown
+
+
+def test_short_work_shows_nothing(capfd, monkeypatch):
+    on_terminal(monkeypatch)
+    assert list(with_progress(range(3), "embed", 3, "rows")) == [0, 1, 2]
+    assert capfd.readouterr().err == ""
+
+
+def test_no_bar_without_a_terminal_or_in_other_processes(capfd, monkeypatch):
+    assert list(with_progress(range(3), "embed", 3, "rows", after=0)) == [0, 1, 2]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(progress, "rank", lambda: 1)
+    assert list(with_progress(range(3), "embed", 3, "rows", after=0)) == [0, 1, 2]
+    assert capfd.readouterr().err == ""
+
+
+def test_the_bar_ends_with_an_error(capfd, monkeypatch):
+    on_terminal(monkeypatch)
+
+    def broken():
+        yield 1
+        yield 2
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        list(with_progress(broken(), "embed", 3, "rows", after=0))
+    assert "embed" in plain(capfd.readouterr().err)
