@@ -21,7 +21,15 @@ from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.plan import TrainingData
-from viewsmith.training.callbacks import Callback, Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
+from viewsmith.training.callbacks import (
+    Callback,
+    Diagnostics,
+    EarlyWarnings,
+    GiveBackMemory,
+    History,
+    ProgressBar,
+    collapse_warnings,
+)
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
 
@@ -66,7 +74,7 @@ def train(
     """Train a method on scaled rows and keep what happened in the run folder, where there is one."""
     began = datetime.now(UTC)
     history = History(folder.metrics if folder else None)
-    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history)]
+    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history), GiveBackMemory()]
     if options.verbose:
         callbacks.append(ProgressBar())
     trainer = Trainer(
