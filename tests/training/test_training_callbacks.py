@@ -10,7 +10,7 @@ from training_toys import BATCH, SEED, make_contrastive, make_pinda, rows
 from viewsmith.core import Optimizer
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
 from viewsmith.training import Callback, Diagnostics, History, ProgressBar, Trainer
-from viewsmith.training.callbacks import EarlyWarnings, collapse_warnings
+from viewsmith.training.callbacks import EarlyWarnings, GiveBackMemory, collapse_warnings
 
 NUMBERS = {"feature_std", "effective_rank", "uniformity", "alignment"}
 
@@ -175,3 +175,21 @@ def test_a_healthy_training_warns_of_nothing():
     assert collapse_warnings([]) == []
     # What a method's own numbers mean is for the method to say.
     assert collapse_warnings([{"epoch": 1, **HEALTHY, "noise_level": 0.0, "noise_spread": 9.0}]) == []
+
+
+def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
+    sizes, given = iter([100, 150, 199, 200, 120, 219, 220, 110]), []
+    monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: next(sizes, 0))
+    monkeypatch.setattr("viewsmith.training.callbacks.give_back", lambda: given.append(trainer.steps))
+    trainer = Trainer(make_contrastive(epochs=1), seed=SEED, batch_size=BATCH)
+    callback = GiveBackMemory(growth=100, every=2)
+    callback.start(trainer)
+    for trainer.steps in range(1, 16):
+        callback.step(trainer)
+    assert given == [6, 10]  # 200 - 100, 220 - 120
+
+
+def test_memory_of_an_unknown_system_is_left_alone(monkeypatch):
+    monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: None)
+    monkeypatch.setattr("viewsmith.training.callbacks.give_back", lambda: pytest.fail("it is unknown"))
+    trained(make_contrastive(epochs=2), GiveBackMemory(growth=1, every=1))

@@ -1,8 +1,10 @@
-"""The memory that the rows of a data set may use."""
+"""The memory that the rows of a data set may use, and memory that was freed but not given back to the system."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+from pathlib import Path
 
 from viewsmith.core.errors import InputError
 
@@ -38,3 +40,20 @@ def memory_limit() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def resident_bytes() -> int | None:
+    """Bytes of this process that are in memory; None where the system does not say (other than Linux)."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
+def give_back() -> None:
+    """Give freed memory back to the system, where the C library can (glibc); no value changes."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, TypeError, AttributeError):
+        return

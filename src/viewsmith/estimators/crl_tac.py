@@ -358,8 +358,8 @@ class CRLTAC(ViewsmithEstimator):
         check_is_fitted(self)
         if inference in (None, self.options_.inference):
             return super().transform(X, output=output)
-        other = copy.copy(self)
-        other.method_ = self._method.inferring(inference, self.options_.inference_count)
+        other, method = copy.copy(self), copy.copy(self._method)  # with the same weights
+        other.method_, method.inference = method, inference
         return super(CRLTAC, other).transform(X, output=output)
 
     def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:

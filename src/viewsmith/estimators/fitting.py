@@ -21,7 +21,15 @@ from viewsmith.core.method import Method
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.plan import Plan, TrainingData
-from viewsmith.training.callbacks import Callback, Diagnostics, EarlyWarnings, History, ProgressBar, collapse_warnings
+from viewsmith.training.callbacks import (
+    Callback,
+    Diagnostics,
+    EarlyWarnings,
+    GiveBackMemory,
+    History,
+    ProgressBar,
+    collapse_warnings,
+)
 from viewsmith.training.engine import Trainer
 from viewsmith.training.run import RunFolder, environment
 from viewsmith.views.neighbor_graph import PrecomputedGraph
@@ -78,7 +86,7 @@ def train(
     if labels and options.verbose and distributed.rank() == 0:
         print(labels["labels"], file=sys.stderr)
     history = History(folder.metrics if folder else None)
-    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history)]
+    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history), GiveBackMemory()]
     if options.verbose:
         callbacks.append(ProgressBar())
     trainer = Trainer(

@@ -9,7 +9,6 @@ drawn uniformly and weighted by P(T|x). Each leaves the weights of the other as 
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.frameworks.common import full_precision
 from viewsmith.losses.info_max import (
     entropy,
@@ -220,6 +220,11 @@ class CRLTACMethod(Method):
     # ---- Method ---------------------------------------------------------------------------------------------------
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        # In training BatchNorm has to see all rows together; else the views of few images are in memory at a time.
+        size = len(x) if self.training else block_size(x)
+        return apply_in_blocks(lambda part: self._represent(part, output), x, size)
+
+    def _represent(self, x: Tensor, output: str) -> Tensor:
         family = self.channel.family
         if family.is_view(x):
             return self.encoder(x) if output == "representation" else self.project(x)
@@ -228,12 +233,6 @@ class CRLTACMethod(Method):
             return expectation(family.embed(self.encoder, x), weights)
         return on_sphere(expectation(self.every_projection(x), weights))
 
-    def inferring(self, how: Inference, count: int | None) -> CRLTACMethod:
-        """This method with another inference and the same weights."""
-        other = copy.copy(self)
-        other.inference, other.inference_count = how, count
-        return other
-
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         view: Tensor = self.channel(x, index=index, generator=generator)
         return view
@@ -241,7 +240,7 @@ class CRLTACMethod(Method):
     @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
         """Of the channel: entropy in nats, effective number, largest probability, probability of nonempty views."""
-        log_p = self.channel.log_p(x)
+        log_p = apply_in_blocks(self.channel.log_p, x, block_size(x))
         h = float(entropy(log_p).mean())
         self.chosen.fill_(math.exp(h))
         found = {"entropy": h, "effective": math.exp(h), "largest_p": float(log_p.amax(dim=1).exp().mean())}

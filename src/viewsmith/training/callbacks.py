@@ -1,4 +1,4 @@
-"""Callbacks: progress on the terminal, metrics on disk, label-free diagnostics, warnings."""
+"""Callbacks: progress on the terminal, metrics on disk, label-free diagnostics, warnings, memory."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import TrainingError
+from viewsmith.core.memory import give_back, resident_bytes
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.training.engine import Callback, Status, Trainer
@@ -115,6 +116,34 @@ class History(Callback):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.rows = list(state.get("rows", []))
+
+
+class GiveBackMemory(Callback):
+    """Gives freed memory back to the system when the process has grown.
+
+    Where the sizes of tensors vary from step to step, as the number of different crops in CRL-TAC does, what one step
+    frees seldom suits the next one, and the process grows with the number of steps.
+
+    Parameters
+    ----------
+    growth : int
+        Bytes by which the process has grown since it last gave memory back.
+    every : int
+        Steps between two looks.
+    """
+
+    def __init__(self, growth: int = 2**27, every: int = 8) -> None:
+        self.growth, self.every = growth, every
+        self._least = 0
+
+    def start(self, trainer: Trainer) -> None:
+        self._least = resident_bytes() or 0
+
+    def step(self, trainer: Trainer) -> None:
+        if trainer.steps % self.every or (resident_bytes() or 0) < self._least + self.growth:
+            return
+        give_back()
+        self._least = resident_bytes() or 0
 
 
 class Diagnostics(Callback):
