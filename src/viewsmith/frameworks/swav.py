@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, rank, world_size
@@ -128,8 +127,8 @@ class SwAV(Framework):
         *,
         prototypes: int | None = None,
         temperature: float = 0.1,
-        queue_size: Annotated[int, Field(ge=0)] = 0,
-        queue_start: Annotated[float, Field(ge=0, le=1)] = 0.075,
+        queue_size: int = 0,
+        queue_start: float = 0.075,
         projector_dims: tuple[int, ...] | None = None,
     ) -> SwAV:
         """SwAV with its head and, unless given, as many prototypes as suit the size of the encoder."""

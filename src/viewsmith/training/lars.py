@@ -57,19 +57,20 @@ class LARS(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
         for group in self.param_groups:
-            weights = [p for p in group["params"] if p.grad is not None]
+            weights: list[Any] = [p for p in group["params"] if p.grad is not None]
             if not weights:
                 continue
-            velocities = [self._velocity(p) for p in weights]
-            steps: Any = [p.grad for p in weights]
-            rates = None if group["excluded"] else _rates(weights, steps, group)
-            if group["weight_decay"]:
-                steps = torch._foreach_add(steps, weights, alpha=group["weight_decay"])
+            velocities, gradients = [self._velocity(p) for p in weights], [p.grad for p in weights]
             torch._foreach_mul_(velocities, group["momentum"])
-            if rates is None:
-                torch._foreach_add_(velocities, steps, alpha=group["lr"])
+            if group["excluded"]:
+                torch._foreach_add_(velocities, gradients, alpha=group["lr"])
+                if group["weight_decay"]:
+                    torch._foreach_add_(velocities, weights, alpha=group["lr"] * group["weight_decay"])
             else:
-                torch._foreach_add_(velocities, torch._foreach_mul(steps, rates))
+                rates = _rates(weights, gradients, group)
+                torch._foreach_addcmul_(velocities, gradients, rates)
+                if group["weight_decay"]:
+                    torch._foreach_addcmul_(velocities, weights, rates, value=group["weight_decay"])
             torch._foreach_sub_(weights, velocities)
 
     def _velocity(self, p: Tensor) -> Tensor:
@@ -80,7 +81,7 @@ class LARS(torch.optim.Optimizer):
         return found
 
 
-def _rates(weights: list[Any], gradients: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
+def _rates(weights: list[Any], gradients: list[Any], group: dict[str, Any]) -> list[Tensor]:
     """The rate of each tensor times its trust ratio, on the device."""
     length = torch.stack(torch._foreach_norm(weights))
     below = torch.stack(torch._foreach_norm(gradients)) + group["weight_decay"] * length
