@@ -93,6 +93,22 @@ def test_recipes_for_what_is_not_there_are_refused(options, said, wine):
     assert refusal(Contrastive(**TINY | options).fit, wine) == said
 
 
+@pytest.mark.parametrize(
+    ("framework", "option", "value"),
+    [
+        ("simsiam", "temperature", 0.1),
+        ("byol", "queue_size", 64),
+        ("supcon", "momentum", 0.9),
+        ("nnclr", "prototypes", 5),
+    ],
+)
+def test_options_that_a_framework_does_not_have_are_refused(framework, option, value, wine):
+    said = refusal(Contrastive(**TINY | {"framework": framework, option: value}).fit, wine)
+    assert said.startswith(
+        f"{option} is {value}, an option that the framework {framework!r} does not have: its options "
+    )
+
+
 def test_methods_without_frameworks_to_choose_name_none(wine):
     said = refusal(DiffAug(**TINY, freeze_last_layer=0.5).fit, wine)
     assert said == "freeze_last_layer is 0.5, but the framework 'soft' has no last layer: leave it out"
