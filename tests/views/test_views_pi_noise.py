@@ -4,33 +4,11 @@ import math
 
 import pytest
 import torch
+from pi_noise_toys import NETWORKS, D, X, dna, draw, generator_of, maker_of, real_of, rms, samples
 from torch import nn
 
-from viewsmith.networks import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, SmallCNN, UNet
 from viewsmith.views import PiNoise
 from viewsmith.views.learned.pi_noise import inverse_norm, log_barrier
-
-D = 5
-X = torch.randn(7, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def generator_of(trained=True, **options):
-    """A generator in float64; `trained`: with weights far from the start."""
-    torch.manual_seed(0)
-    maker = PiNoise.for_vectors(D, hidden=(8,), **options).double()
-    if trained:
-        with torch.no_grad():
-            for parameter in maker.parameters():
-                parameter.copy_(2 * torch.randn(parameter.shape, generator=draw(1)))
-    return maker
-
-
-def rms(sigma):
-    return sigma.square().mean(1).sqrt()
 
 
 @pytest.mark.parametrize("level", ["fixed", "free"])
@@ -129,54 +107,6 @@ def test_adversarial_turns_the_generators_gradient_and_no_other(level):
     assert any(gradient.abs().max() > 0 for gradient in friendly)
 
 
-@pytest.mark.parametrize("draws", [1, 2])
-def test_noise_and_its_gradient_in_mean_and_deviation_are_the_loop(draws):
-    maker = generator_of(learn_mean=True)
-    eps, _, _ = maker.noise(X, draw(), draws=draws)
-    unit = torch.randn(draws * 7, D, dtype=torch.float64, generator=draw())
-    raw = maker.network(X)
-    rows = []
-    for k in range(draws * 7):
-        i = k % 7
-        soft = nn.functional.softplus(raw[i, :D]) + 1e-6
-        rows.append(raw[i, D:] + soft / (sum(v * v for v in soft) / D) ** 0.5 * unit[k])
-    slow = torch.stack(rows)
-    torch.testing.assert_close(eps, slow, rtol=1e-10, atol=1e-10)
-    weights = torch.randn(eps.shape, dtype=torch.float64, generator=draw(7))
-    for one, other in zip(
-        *(torch.autograd.grad((weights * e).sum(), maker.parameters()) for e in (eps, slow)), strict=True
-    ):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
-        assert one.abs().max() > 0
-
-
-@pytest.mark.parametrize("learn_mean", [False, True])
-def test_every_draw_is_normalized_where_that_is_asked_for(learn_mean):
-    maker = generator_of(level="drawn", strength=0.5, learn_mean=learn_mean)
-    eps, sigma, _ = maker.noise(X, draw(), draws=2)
-    torch.testing.assert_close(rms(eps), torch.full((14,), 0.5, dtype=torch.float64), rtol=1e-10, atol=0)
-    plain, same, _ = generator_of(strength=0.5, learn_mean=learn_mean).noise(X, draw(), draws=2)
-    assert torch.equal(sigma, same)
-    torch.testing.assert_close(eps, plain * (0.5 / rms(plain))[:, None])
-    padded = maker_of("dna", level="drawn", strength=0.5).noise(dna(), draw())[0]
-    real = real_of(dna())
-    assert [float(padded[i][real[i]].square().mean().sqrt()) for i in (0, 1)] == pytest.approx([0.5, 0.5])
-    assert padded[2].abs().max() == 0
-
-
-@pytest.mark.parametrize("level", ["fixed", "drawn", "free"])
-def test_what_is_penalized_is_the_noise_with_the_generators_own_gradient(level):
-    friend, foe = (generator_of(level=level, learn_mean=True, adversarial=a) for a in (False, True))
-    slopes = []
-    for maker in (friend, foe):
-        eps, sigma, penalized = maker.noise(X, draw())
-        assert torch.equal(eps, penalized)
-        for value in (inverse_norm(penalized), log_barrier(sigma).sum()):
-            slopes.append(torch.autograd.grad(value, maker.parameters(), retain_graph=True, allow_unused=True))
-    for one, other in zip(sum(slopes[:2], ()), sum(slopes[2:], ()), strict=True):
-        assert (one is None and other is None) or torch.equal(one, other)
-
-
 def test_adversarial_leaves_the_mean_alone():
     friend, foe = (generator_of(learn_mean=True, adversarial=adversarial) for adversarial in (False, True))
     one, other = downstream(friend)[0][-1], downstream(foe)[0][-1]
@@ -229,52 +159,7 @@ def test_log_barrier_is_least_for_even_noise_at_a_fixed_level():
 # --- images and DNA
 
 
-NETWORKS = {
-    "low-resolution": lambda k: LowResolutionMap(3, 3 * k),
-    "unet": lambda k: UNet(3, 3 * k, width=8),
-    "resnet18": lambda k: ResNetMap(3, 3 * k),
-    "shared": lambda k: SharedTrunkMap((encoder := SmallCNN(3)).stem, encoder.stem_width, 3 * k),
-    "one map": lambda k: LowResolutionMap(3, k),
-    "dna": lambda k: SequenceMap(4 * k),
-    "dna, one map": lambda k: SequenceMap(k),
-}
 every_network = pytest.mark.parametrize("name", NETWORKS)
-
-
-def dna(dtype=torch.float64):
-    """Sequences of 9, 4 and 0 bases padded to 9."""
-    letters = torch.randint(4, (3, 9), generator=draw(5))
-    x = nn.functional.one_hot(letters, 4).mT.to(dtype)
-    x[1, :, 4:] = 0
-    x[2] = 0
-    return x
-
-
-def samples(name, dtype=torch.float64):
-    return dna(dtype) if name.startswith("dna") else torch.randn(3, 3, 9, 10, generator=draw(4), dtype=dtype)
-
-
-def maker_of(name, trained=True, dtype=torch.float64, **options):
-    """A generator with the named network; `trained`: its last layer far from the start."""
-    torch.manual_seed(0)
-    maker = PiNoise(NETWORKS[name](1 + options.get("learn_mean", False)), **options)
-    if trained:
-        with torch.no_grad():
-            for parameter in maker.network.last.parameters():
-                parameter.copy_(0.7 * torch.randn(parameter.shape, generator=draw(1)))
-    if name == "shared":
-        maker.network.stem.__self__.to(dtype)
-    return maker.to(dtype)
-
-
-def real_of(x):
-    """The real entries of each sample, by a loop."""
-    real = torch.ones(x.shape, dtype=torch.bool)
-    if x.ndim == 3:
-        for i in range(len(x)):
-            for t in range(x.shape[2]):
-                real[i, :, t] = any(float(v) != 0 for v in x[i, :, t])
-    return real
 
 
 def slow_sigma(maker, x):

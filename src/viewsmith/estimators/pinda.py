@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -27,6 +28,8 @@ from viewsmith.estimators.figures.noise import noise_gallery, noise_profile
 from viewsmith.methods.pinda import PiNDAMethod
 from viewsmith.networks.base import NoiseContext
 from viewsmith.views.learned.pi_noise import PiNoise
+
+OneOrTwo = Annotated[int, Field(ge=1, le=2)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +110,7 @@ class PiNDA(ViewsmithEstimator):
     level: Literal["fixed", "drawn", "free"] = "fixed"
     distribution: Literal["gaussian", "uniform"] = "gaussian"
     learn_mean: bool = False
-    algorithm: Literal[1, 2] = 1
+    algorithm: OneOrTwo = 1
     two_sided: bool = False
     penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
     penalty_weight: Rate = 1.0

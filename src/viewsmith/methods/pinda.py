@@ -52,7 +52,7 @@ class PiNDAMethod(Method):
         views: ViewPair,
         noise: PiNoise,
         *,
-        algorithm: Literal[1, 2] = 1,
+        algorithm: int = 1,
         two_sided: bool,
         penalty: Penalty,
         penalty_weight: float,
