@@ -106,8 +106,8 @@ def test_time_stops_it_and_each_call_gets_as_much_again(whole, data, tmp_path):
     [
         (("--run", "here", "--minutes", 1), "trained already: leave --minutes out"),
         (("--run", "here", "--epochs", 1), "trained already: leave --epochs out"),
-        (("--generator", "folder:views.npz", "--epochs", 1), "takes no epochs"),
-        (("--generator", "unclip:here", "--minutes", 1), "takes no minutes"),
+        (("--generator", "folder:views.npz", "--epochs", 1), "has no option epochs"),
+        (("--generator", "unclip:here", "--minutes", 1), "has no option minutes"),
     ],
 )
 def test_options_of_a_training_without_one_are_refused(data, tmp_path, options, said):

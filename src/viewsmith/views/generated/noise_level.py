@@ -276,7 +276,7 @@ class NoiseTolerance(nn.Module):
             return self
         maps, sample = self._maps(encoder, rows), _evenly_spaced(len(rows)).to(rows.device)
         foreground = fit_foreground(lambda: (maps(rows[part]).float() for part in sample.split(IMAGE_BLOCK)))
-        self.axis, self.threshold = foreground.axis, torch.tensor(foreground.threshold, dtype=torch.float64)
+        self.axis, self.threshold = foreground.axis, foreground.axis.new_tensor(foreground.threshold)
         return self
 
     @torch.no_grad()
