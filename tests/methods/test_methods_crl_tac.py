@@ -296,19 +296,6 @@ def test_of_a_crop_the_representation_is_the_encoders():
     torch.testing.assert_close(method.represent(view, "projection"), method.project(view))
 
 
-@pytest.mark.parametrize("output", ["representation", "projection"])
-def test_few_images_at_a_time_have_the_representations_of_all_at_once(output, monkeypatch):
-    method, x = crops(False, False).eval(), squares(5)
-    expected, told = method._represent(x, output), method.diagnose(x, stream(0, "x"))
-    sizes, represent = [], method._represent
-    monkeypatch.setattr("viewsmith.methods.crl_tac.block_size", lambda x: 2)
-    monkeypatch.setattr(method, "_represent", lambda part, output: sizes.append(len(part)) or represent(part, output))
-    torch.testing.assert_close(method.represent(x, output), expected)
-    assert method.diagnose(x, stream(0, "x")) == pytest.approx(told)
-    method.train().represent(x, output)
-    assert sizes == [2, 2, 1, 5]  # in training together, for BatchNorm
-
-
 # ---- what is told -------------------------------------------------------------------------------------------------
 
 

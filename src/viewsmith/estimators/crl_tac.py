@@ -33,6 +33,7 @@ from viewsmith.estimators.build.crl_tac import (
 )
 from viewsmith.estimators.build.custom_transforms import (
     FamilyOption,
+    check_like_samples,
     family_text,
     inspect_family,
     is_custom,
@@ -193,13 +194,6 @@ class CRLTAC(ViewsmithEstimator):
 
     def _adapt(self, options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> CRLTAC:
         """Fill in the defaults of this method; raise InputError for options without effect."""
-        if options.view_maker != "auto":
-            raise InputError(f"view_maker is {options.view_maker!r}, expected 'auto': views are drawn from the channel")
-        if isinstance(options.nonempty, str) and options.nonempty != "auto":
-            expected = "'auto' or None, or in Python a function of views"
-            raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
-        if options.distinct and options.objective == "information":
-            raise InputError("distinct is of the objective 'bound', and has no effect with 'information': leave it out")
         custom = is_custom(options.family)
         check_used(options, type(self), domain, custom)
         changes: dict[str, Any] = {"view_maker": "identity"}
@@ -288,13 +282,8 @@ class CRLTAC(ViewsmithEstimator):
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         check_is_fitted(self)
-        shapes = self._resolved.custom_family
-        if not self.views_like_samples and shapes is not None:
-            raise InputError(
-                f"views of the custom family have shape {tuple(shapes['view'])}, unlike samples "
-                f"{tuple(shapes['sample'])}, and cannot be converted to the units of the data: use "
-                "method_.channel.family.all_views(torch.tensor(scaled(X)))"
-            )
+        if known := self._resolved.custom_family:
+            check_like_samples(known["sample"], known["view"])
         return super().views(X, n_views, random_state=random_state, pool=pool)
 
     @property

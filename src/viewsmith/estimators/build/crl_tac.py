@@ -40,7 +40,14 @@ class CRLTACResolved(Resolved):
 
 
 def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
-    """Raise InputError for options without effect; `defaults` is the class whose attributes are the defaults."""
+    """Raise InputError for options that are invalid or without effect; `defaults` is the class with the defaults."""
+    if options.view_maker != "auto":
+        raise InputError(f"view_maker is {options.view_maker!r}, expected 'auto': views are drawn from the channel")
+    if isinstance(options.nonempty, str) and options.nonempty != "auto":
+        expected = "'auto' or None, or in Python a function of views"
+        raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
+    if options.distinct and options.objective == "information":
+        raise InputError("distinct is of the objective 'bound', and has no effect with 'information': leave it out")
     for entry in entries("transforms"):
         for name in [name for name in entry.options if hasattr(defaults, name)]:
             if getattr(options, name) == getattr(defaults, name) or (entry.serves(domain.name) and not custom):

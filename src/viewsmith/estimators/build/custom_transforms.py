@@ -139,6 +139,15 @@ def like_samples(sample: Sequence[int], view: Sequence[int]) -> bool:
     return len(view) == len(sample) and view[0] == sample[0]
 
 
+def check_like_samples(sample: Sequence[int], view: Sequence[int]) -> None:
+    """Raise InputError if views are not `like_samples`."""
+    if not like_samples(sample, view):
+        raise InputError(
+            f"views of the custom family have shape {tuple(view)}, unlike samples {tuple(sample)}, and cannot be "
+            "converted to the units of the data: use method_.channel.family.all_views(torch.tensor(scaled(X)))"
+        )
+
+
 def rebuild_family(family: FamilyOption, known: dict[str, Any], domain: Domain) -> Family:
     """A copy of the custom family, with the shapes that were inspected in fit.
 
