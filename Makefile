@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick bench-gpu docs docs-pictures
+.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -93,11 +93,26 @@ bench: $(TEST)     ## all speed scripts on the CPU, minutes (peers: benchmarks/R
 bench-quick: $(TEST) ## one small round of every speed script that needs no data, to see that it runs; writes no results
 	for script in $(SPEED) import_time evaluate_speed crop_embeddings; do $(call speed,$$script) --quick || exit 1; done
 
-bench-gpu: $(TEST) ## the speed scripts that take --device cuda; lines go to results/NAME_cuda.jsonl
-	for script in image_views dna_views nt_xent; do $(call speed,$$script) --device cuda || exit 1; done
-	$(call speed,image_views) --device cuda --side 96 --batch 64
-	$(call speed,resnet_step) --device cuda --batch 256 --rounds 30
-	$(call speed,pinda_image_step) --device cuda --batch 256 --rounds 30
+# On a GPU: the PyTorch of $(PYTHON), and what else is missing there from a folder of wheels (WHEELS=folder).
+GPU := CUDA_VISIBLE_DEVICES=$${CUDA_VISIBLE_DEVICES:-0} PYTHONPATH=build/gpu:src:. $(PYTHON)
+gpu_packages = test -z "$(WHEELS)" || $(PYTHON) -m pip install --quiet --no-index --no-deps --upgrade --target build/gpu $(WHEELS)/*.whl
+
+gpu:           ## the tests that want a GPU (WHEELS=folder; VIEWSMITH_TEST_DEVICE=cpu tries them without one)
+	$(gpu_packages)
+	$(GPU) -m pytest -q -m "gpu" tests/gpu $(ARGS)
+
+bench-gpu:     ## the speed scripts that take --device cuda; lines go to results/NAME_cuda.jsonl (WHEELS=folder)
+	$(gpu_packages)
+	for script in image_views dna_views nt_xent; do $(GPU) -m benchmarks.speed.$$script --device cuda || exit 1; done
+	$(GPU) -m benchmarks.speed.image_views --device cuda --side 96 --batch 64
+	$(GPU) -m benchmarks.speed.resnet_step --device cuda --batch 256 --rounds 30
+	$(GPU) -m benchmarks.speed.pinda_image_step --device cuda --batch 256 --rounds 30
+	$(GPU) -m benchmarks.speed.soft_contrastive --device cuda
+	$(GPU) -m benchmarks.speed.neighbor_graph --device cuda
+
+gpu-published: ## published sizes on a GPU, 8 minutes a call until all is done (VIEWSMITH_DATA=folder; WHEELS=folder)
+	$(gpu_packages)
+	$(GPU) -m benchmarks.quality.gpu_published $(ARGS)
 
 study: $(TEST)     ## the studies and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds each)
 	$(call quality,study)

@@ -20,9 +20,9 @@ def vectors() -> np.ndarray:
 
 
 def images() -> np.ndarray:
-    """16 color images of 16 x 16 pixels."""
+    """16 color images of 24 x 24 pixels."""
     coarse = np.random.default_rng(0).integers(0, 256, (16, 4, 4, 3))
-    return np.repeat(np.repeat(coarse, 4, 1), 4, 2).astype(np.uint8)
+    return np.repeat(np.repeat(coarse, 6, 1), 6, 2).astype(np.uint8)
 
 
 def dna() -> np.ndarray:

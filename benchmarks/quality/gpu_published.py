@@ -1,0 +1,101 @@
+"""Published sizes, for a GPU: trainings of hours, in slices that each end with a checkpoint.
+
+simclr, pinda   CIFAR-10 with a ResNet-18, 1,000 epochs (PiNDA's table 3), seed 0
+crl-tac         MNIST digits at one of nine places of 84 x 84 pixels, all 60,000 (table 1), seeds 0 to 3, 30 epochs
+diffaug         MNIST as 60,000 vectors of 784 with the published settings, seed 0
+
+A call trains the first row that is not finished for --minutes, and scores it when it is finished (linear probe and 5
+nearest neighbors, all test rows); the next call goes on from the checkpoint. Runs lie in --folder.
+
+    VIEWSMITH_DATA=folder python -m benchmarks.quality.gpu_published [--minutes 8] [--device cuda] [row ...] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.data import DataSet, load
+from benchmarks.common.runner import RESULTS, append, done, when
+from benchmarks.quality.crl_tac_mnist import SETS
+from benchmarks.quality.suite import score
+from viewsmith.estimators import estimators
+from viewsmith.training.run import environment
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A row: the method's name, its data, its preset (None: the defaults) and further options."""
+
+    method: str
+    data: DataSet
+    preset: str | None = None
+    seeds: tuple[int, ...] = (0,)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+ROWS = {
+    "simclr": Published("contrastive", DataSet("cifar10", "images", test_rows=None), "paper-images"),
+    "pinda": Published("pinda", DataSet("cifar10", "images", test_rows=None), "paper-images"),
+    "crl-tac": Published("crl-tac", SETS["84 x 84"], seeds=(0, 1, 2, 3), options={"epochs": 30, "encoder": "crl-cnn"}),
+    "diffaug": Published("diffaug", DataSet("mnist", test_rows=None), "paper"),
+}
+
+
+def train(name: str, row: Published, seed: int, folder: Path, minutes: float, device: str, quick: bool) -> Any:
+    """The model after another slice, its rows, and whether it is finished."""
+    few = {"train_rows": 64, "test_rows": 64} if quick else {}
+    data, cls = load(replace(row.data, **few)), estimators()[row.method]
+    options = {**(cls.presets[row.preset] if row.preset else {}), **row.options, "random_state": seed, "device": device}
+    if quick:
+        options |= {"epochs": 2, "batch_size": 32}
+    run = folder / f"{name}-{seed}{'-quick' if quick else ''}"
+    summary = json.loads((run / "summary.json").read_text()) if (run / "summary.json").exists() else {}
+    # Minutes count from the start of the training, those of earlier slices included.
+    before = summary.get("seconds", {}).get("training", 0.0) / 60
+    model = cls(**options, minutes=before + minutes, checkpoint_every=60, verbose=True)
+    return model.fit(data.x, run=run, resume=True), data
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="row", help=", ".join(ROWS))
+    parser.add_argument("--minutes", type=float, default=8.0, help="of a slice; default 8")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "published", help="of the runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results file")
+    parser.add_argument("--quick", action="store_true", help="64 rows and 2 epochs of every row; nothing is kept")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.names) - set(ROWS):
+        parser.error(f"no such row: {', '.join(sorted(unknown))}; expected some of {', '.join(ROWS)}")
+    path = given.results / "gpu_published.jsonl"
+    for name in given.names or ROWS:
+        row = ROWS[name]
+        for seed in row.seeds[:1] if given.quick else row.seeds:
+            if not given.quick and (row.data.file, name, seed) in done(path):
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model, data = train(name, row, seed, given.folder, given.minutes, given.device, given.quick)
+            summary = model.summary_
+            seconds = summary["seconds"]["training"]
+            print(f"{name} seed {seed}: {summary['status']}, {summary['epochs']} epochs, {seconds} s")
+            if summary["status"] != "finished":
+                return
+            found = score(model.transform(data.x), model.transform(data.x_test), data, ("linear", "knn"))
+            result = {"dataset": row.data.file, "method": name, "seed": seed, **found, "steps": summary["steps"]}
+            result |= {"seconds_fit": seconds, **when(), **environment()}
+            print(json.dumps({key: result[key] for key in ("dataset", "method", "seed", *found)}))
+            if not given.quick:
+                append(result, path)
+
+
+if __name__ == "__main__":
+    main()
