@@ -94,6 +94,7 @@ def workplace(tmp_path, monkeypatch):
     """An empty folder with the files that the documents name, and trainings of a single epoch."""
     import anndata
     import pandas as pd
+    import scipy.sparse
     from PIL import Image
     from safetensors.torch import save_file
 
@@ -124,6 +125,7 @@ def workplace(tmp_path, monkeypatch):
     obs = pd.DataFrame({"cell_type": kinds}, index=names)
     cells = anndata.AnnData(X=np.log1p(counts), obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(30)]))
     cells.layers["counts"] = counts
+    cells.obsp["connectivities"] = scipy.sparse.eye_array(60, k=1, format="csr") + scipy.sparse.eye_array(60, k=-1)
     cells.write_h5ad("cells.h5ad")
     save_file(Hyena().state_dict(), "model.safetensors")
     return tmp_path

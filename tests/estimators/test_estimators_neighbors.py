@@ -12,6 +12,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, MetAug
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
+from viewsmith.training.engine import Trainer
 from viewsmith.views import nearest_neighbors
 
 TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "batch_size": 32, "random_state": 0}
@@ -144,3 +145,22 @@ def test_a_run_wants_its_graph_again(tmp_path):
     plain = tmp_path / "plain"
     Contrastive(**TINY).fit(X, run=plain)
     assert "without neighbors" in refusal(Contrastive(**TINY).fit, X, neighbors=ring(), run=plain, resume=True)
+
+
+def test_a_run_that_was_cut_is_resumed_exactly_with_its_graph(tmp_path, monkeypatch):
+    options, graph = TINY | {"epochs": 6, "checkpoint_every": 0}, matrix(ring())
+    whole = Contrastive(**options).fit(X, neighbors=graph, run=tmp_path / "whole")
+    original, steps = Trainer._update, iter(range(3))
+
+    def update(self, run, batch):
+        if next(steps, None) is None:
+            raise KeyboardInterrupt
+        original(self, run, batch)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Trainer, "_update", update)
+        Contrastive(**options).fit(X, neighbors=graph, run=tmp_path / "cut")
+    again = {"run": tmp_path / "cut", "resume": True}
+    assert "give it again" in refusal(Contrastive(**options).fit, X, **again)
+    resumed = Contrastive(**options).fit(X, neighbors=ring(), **again)
+    assert np.array_equal(resumed.transform(X), whole.transform(X))

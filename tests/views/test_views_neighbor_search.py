@@ -202,6 +202,16 @@ def test_what_is_said_of_a_refreshed_graph_is_saved_with_it(many):
     assert makers[1].describe() == said and torch.equal(makers[0].edges, makers[1].edges)
 
 
+def test_neighbors_are_sought_in_full_precision_under_autocast(many):
+    x = draw(3000, 4, clusters=40, dtype=torch.float32)
+    maker, other = Neighbors(2, refreshed=True), Neighbors(2)
+    maker.prepare(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        maker.refresh(lambda pool: 2 * pool)
+    other.prepare(2 * x)
+    assert torch.equal(maker.edges, other.edges) and maker.describe() == other.describe()
+
+
 def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
     x = draw(3000, 4, clusters=40, dtype=torch.float32).numpy()
     model = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x, run=tmp_path / "r")

@@ -129,8 +129,10 @@ class InvertedLists:
         visits = lists.shape[1]
         best = queries.new_full((lists.numel(), k), float("inf"))
         where = torch.zeros(lists.numel(), k, dtype=torch.int64, device=queries.device)
-        counts = torch.bincount(lists.flatten(), minlength=len(self)).tolist()
-        for number, visit in enumerate(lists.flatten().argsort(stable=True).split(counts)):
+        by_list = lists.flatten().argsort(stable=True)
+        # The queries are a few lists' rows, which visit a few hundred of thousands of lists: only those are looked at.
+        visited, counts = torch.unique_consecutive(lists.flatten()[by_list], return_counts=True)
+        for number, visit in zip(visited.tolist(), by_list.split(counts.tolist()), strict=True):
             first, last = self._starts[number], self._starts[number + 1]
             for part in visit.split(max(1, TILE // (last - first))):
                 query = part // visits

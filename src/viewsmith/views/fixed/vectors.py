@@ -139,8 +139,10 @@ class NeighborGraph(ViewMaker):
         self._connect(encode(self._pool()))
 
     def _connect(self, coordinates: Tensor) -> None:
-        search = NeighborSearch(coordinates, self.k)
-        self.edges, facts = search.graph(), search.facts
+        # During training the encoder runs in the precision of the training, and the search after it in full.
+        with torch.autocast(coordinates.device.type, enabled=False):
+            search = NeighborSearch(coordinates, self.k)
+            self.edges, facts = search.graph(), search.facts
         self.found = torch.tensor([facts.recall, facts.lists, facts.probes], dtype=torch.float64)
 
     def describe(self) -> dict[str, Any]:
