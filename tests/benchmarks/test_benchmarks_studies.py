@@ -28,7 +28,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: 
 SIZES = {
     "study": 343,
     "study_domains": 104,
-    "study_diffaug": 627,
+    "study_diffaug": 624,
     "study_metaug": 199,
     "study_genview": 144,
     "study_crl_tac": 48,

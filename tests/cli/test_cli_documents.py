@@ -21,7 +21,7 @@ from viewsmith.estimators.build import strength
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
-    "fit": "method out view-cache features framework encoder views epochs minutes batch-size preset seed device "
+    "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed device "
     "precision "
     "config set resume label labels layer image-size domain drop one-hot impute transductive threads "
     "checkpoint-every debug",
@@ -30,7 +30,7 @@ OPTIONS = {
     "views": "n out split seed label labels image-size threads debug",
     "locate": "out n label labels threads debug",
     "crop": "out n label labels threads debug",
-    "generate": "out merge generator run seed views-per-sample steps guidance scheduler noise features shard "
+    "generate": "out merge generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
     "batch-size epochs device label labels image-size domain transductive threads debug",
     "export": "out format debug",
     "report": "data label labels threads debug",

@@ -211,6 +211,8 @@ REFUSED_BY_GENVIEW = [
     ("view_cache", 3, "string"),
     ("alpha", 2, "less than or equal to 1"),
     ("quality", "perhaps", "boolean"),
+    ("quality_diversity", "perhaps", "boolean"),
+    ("candidates", 0, "greater than or equal to 1"),
     ("features", 3, "string"),
     ("quality_features", "clip", "'views', 'encoder' or 'cached'"),
     ("gamma", -1, "greater than or equal to 0"),

@@ -123,7 +123,7 @@ def test_quality_of_a_training_is_seen_by_clip(data, clip, tmp_path):
     torch.testing.assert_close(model.method_.quality.axis.double(), axis, atol=1e-3, rtol=0)
     np.testing.assert_allclose(model.generated_views(images())["quality"][:, 0], q, atol=1e-3)
     names = load_tensors(tmp_path / "run" / "model.safetensors").keys()
-    assert {name for name in names if "quality" in name} == {"method.quality.ready", "method.quality.axis"}
+    assert {name for name in names if "quality" in name} == {"method.quality.numbers.ready", "method.quality.axis"}
     # Stopped and gone on with, the same.
     for _ in range(2):
         GenView(**options, minutes=1e-9).fit(images(), run=tmp_path / "parts", resume=(tmp_path / "parts").exists())

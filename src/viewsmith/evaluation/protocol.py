@@ -32,8 +32,8 @@ _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)",
 #: Name and one-line description of each score, quoted beside every table. Higher is better in all of them.
 PROTOCOLS: dict[str, str] = {
     "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardized on the train rows",
-    "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine, of a map by Euclidean distance; "
-    "ties go to the smallest class",
+    "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine (map: Euclidean), ties to the "
+    "smallest class",
     "svm": "accuracy of a linear SVM (squared hinge, one-vs-rest, C = 1), columns standardized on the train rows",
     "kmeans_accuracy": _K_MEANS.format(score=_MATCHED, rows="without normalization"),
     "nmi": _K_MEANS.format(score=_NMI, rows="without normalization"),
