@@ -93,7 +93,7 @@ def test_positions_in_a_map_are_compared_by_euclidean_distance(result):
     given = (points[:40], classes[:40], points[40:], classes[40:])
     assert evaluate_embedding(*given, protocols=["knn"], metric="euclidean")["knn"] == 1
     assert evaluate_embedding(*given, protocols=["knn"])["knn"] < 0.8
-    assert "of a map by Euclidean distance" in result["protocols"]["knn"]
+    assert "map: Euclidean" in result["protocols"]["knn"]
 
 
 def test_chosen_protocols_and_a_model_without_outputs(dataset):
