@@ -42,10 +42,10 @@ demo: $(CORE)      ## train on handwritten digits, compare, write runs/demo/repo
 	$(PY) -m viewsmith report runs/demo --threads $(THREADS)
 
 test: $(TEST)      ## every property, in minutes (ARGS="-k name" to choose)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow and not gpu" $(ARGS)
 
 test-all: $(TEST)  ## what `make test` leaves out: slow tests, all combinations of options, more examples of properties
-	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile thorough $(ARGS)
+	$(PYTEST) -m "(slow or hypothesis) and not gpu" --hypothesis-profile thorough $(ARGS)
 
 lint: $(CHECK)     ## ruff, mypy and the order of the layers
 	$(VENV)/bin/ruff check .

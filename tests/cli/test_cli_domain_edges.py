@@ -103,7 +103,7 @@ def test_the_published_form_follows_the_domain(data, tmp_path, method):
     assert config["parameters"]["epochs"] == 1 and config["parameters"]["projector_dims"] == [256, 128]
 
 
-@pytest.mark.parametrize(("fitted", "given"), [("gray.npy", "channel.npy"), ("channel.npy", "gray.npy")])
+@pytest.mark.parametrize(("fitted", "given"), [slow("gray.npy", "channel.npy"), ("channel.npy", "gray.npy")])
 def test_gray_images_with_and_without_a_channel(run, data, tmp_path, fitted, given):
     folder = run(fitted, "--method", "pinda")
     for name in (fitted, given):
@@ -116,7 +116,7 @@ def test_gray_images_with_and_without_a_channel(run, data, tmp_path, fitted, giv
         assert np.array_equal(one["H"], other["H"])
 
 
-@pytest.mark.parametrize("method", ["contrastive", "pinda"])
+@pytest.mark.parametrize("method", [slow("contrastive"), "pinda"])
 def test_sequences_longer_and_fewer_than_in_training(run, data, tmp_path, method):
     folder = run("short.fa", "--method", method)
     for name, rows, shape in (("long.fa", 24, (19, 2, 117)), ("one.fa", 1, (1, 2, 5))):

@@ -261,7 +261,7 @@ CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbors", "m
 CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr", {"view_maker": "noise+dna"})]
 
 
-@pytest.mark.parametrize(("domain", "framework", "options"), covering(CUT, (0, 2), (1,)))
+@pytest.mark.parametrize(("domain", "framework", "options"), covering(CUT, (0,), (1,), (2,)))
 def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, options, tmp_path):
     x = DATA[domain]()
     options = {**TINY, "batch_size": 4, "framework": framework, "representation_noise": 0.1, **options}

@@ -278,7 +278,8 @@ def test_a_momentum_copy_sees_through_the_same_principal_axes(digits):
     assert torch.equal(framework.encoder_copy[0].axes, framework.encoder[0].axes)
 
 
-@pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
+# With learned noise every framework is resumed in test_estimators_domain_edges.
+@pytest.mark.parametrize("framework", [f if f in ("moco", "dino") else slow(f) for f in FRAMEWORKS if f != "simclr"])
 def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
     x = DATA["vectors"]()
     options = TINY | heads(framework) | {"epochs": 4, "checkpoint_every": 0, "view_maker": "noise"}

@@ -188,6 +188,7 @@ def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
     assert np.array_equal(shown.views[0], views)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_maps")
 def test_a_report_of_a_family_without_names_and_one_with(tmp_path):
     x = vectors()

@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from cases import slow
 from viewsmith.estimators import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -85,7 +86,8 @@ def test_pandas_comes_out_when_asked_for(cls, wine):
     np.testing.assert_array_equal(h.to_numpy(), cls(**TINY).fit(wine).transform(wine))
 
 
-@every_estimator
+# Reading is the same for all methods.
+@pytest.mark.parametrize("cls", [c if n == "contrastive" else slow(c, id=n) for n, c in estimators().items()])
 def test_every_container_gives_the_same_result(cls, digits):
     x = digits[:150]  # more than half are zeros: the scaling that keeps them
     expected = cls(**TINY).fit(x).transform(x)

@@ -1,22 +1,11 @@
-"""Small frameworks and pairs for the tests of this room; importable from there, also in other processes."""
+"""Small frameworks, all that are registered, and pairs of views; importable in other processes, too."""
+
+import inspect
 
 import torch
 
-from viewsmith.frameworks import (
-    BYOL,
-    DINO,
-    NNCLR,
-    BarlowTwins,
-    LeJEPA,
-    MoCo,
-    MoCoV3,
-    SimCLR,
-    SimSiam,
-    SoftContrastive,
-    SupCon,
-    SwAV,
-    VICReg,
-)
+import viewsmith.frameworks  # noqa: F401, it registers them
+from viewsmith.core.registry import find, registered
 from viewsmith.networks import MLP
 from viewsmith.views import Pair
 
@@ -34,28 +23,36 @@ def predictor(norm="none"):
     return MLP(WIDTH, [7, WIDTH], norm=norm, activation="gelu")
 
 
-FRAMEWORKS = {
-    "simclr": lambda norm, **o: SimCLR(*networks(norm), **o),
-    "moco": lambda norm, **o: MoCo(*networks(norm), **{"queue": 14, "momentum": 0.7} | o),
-    "moco-v3": lambda norm, **o: MoCoV3(*networks(norm), predictor(norm), **{"temperature": 0.3, "momentum": 0.7} | o),
-    "byol": lambda norm, **o: BYOL(*networks(norm), predictor(norm), **{"momentum": 0.7} | o),
-    "soft": lambda norm, **o: SoftContrastive(*networks(norm), MLP(5, [2]), **o),
-    "simsiam": lambda norm, **o: SimSiam(*networks(norm), predictor(norm), **o),
-    "swav": lambda norm, **o: SwAV(*networks(norm), **{"prototypes": 5} | o),
-    "dino": lambda norm, **o: DINO(*networks(norm), **{"prototypes": 5, "momentum": 0.7} | o),
-    "nnclr": lambda norm, **o: NNCLR(*networks(norm), predictor(norm), **{"queue": 14, "temperature": 0.3} | o),
-    "supcon": lambda norm, **o: SupCon(*networks(norm), LABELS, **o),
-    "vicreg": lambda norm, **o: VICReg(*networks(norm), **o),
-    "barlow-twins": lambda norm, **o: BarlowTwins(*networks(norm), **{"off_diagonal_weight": 0.3} | o),
-    "lejepa": lambda norm, **o: LeJEPA(*networks(norm), **{"sigreg_weight": 0.2, "n_slices": 7, "seed": 5} | o),
+#: Small settings; a framework without any is tested with its defaults.
+SETTINGS = {
+    "moco": {"queue": 14, "momentum": 0.7},
+    "moco-v3": {"temperature": 0.3, "momentum": 0.7},
+    "byol": {"momentum": 0.7},
+    "swav": {"prototypes": 5},
+    "dino": {"prototypes": 5, "momentum": 0.7},
+    "nnclr": {"queue": 14, "temperature": 0.3},
+    "barlow-twins": {"off_diagonal_weight": 0.3},
+    "lejepa": {"sigreg_weight": 0.2, "n_slices": 7, "seed": 5},
 }
-MULTICROP = ("swav", "dino", "lejepa")
+#: What constructors ask for by name beside encoder and head.
+PARTS = {"predictor": predictor, "map_head": lambda norm: MLP(5, [2]), "labels": lambda norm: LABELS}
+# All that are registered, but those which are parts of one method and do not take a pair of views.
+FRAMEWORKS = [name for name in registered("framework") if name not in ("info-max", "oucl")]
+MULTICROP = [name for name in FRAMEWORKS if find("framework", name).trait("local_views")]
+
+
+def make(name, norm="none", **options):
+    """A small framework."""
+    cls = find("framework", name).build
+    asked = inspect.signature(cls).parameters
+    parts = [part(norm) for option, part in PARTS.items() if option in asked]
+    return cls(*networks(norm), *parts, **SETTINGS.get(name, {}) | options)
 
 
 def build(name, dtype=torch.float64, norm="none", **options):
     """A framework of fixed weights; its copies differ from their sources, as after some training."""
     torch.manual_seed(0)
-    framework = FRAMEWORKS[name](norm, **options).double()
+    framework = make(name, norm, **options).double()
     for weight in framework.parameters():
         if not weight.requires_grad:
             weight.add_(0.1 * torch.randn_like(weight))
