@@ -224,7 +224,7 @@ def test_few_rows_alone_are_no_collapse():
 
 @pytest.mark.parametrize(
     ("name", "domain", "view"),
-    covering(itertools.product(estimators(), DATA, ("neighbors", "mixup", "adversarial")), (0, 1), (1, 2)),
+    covering(itertools.product(estimators(), DATA, ("neighbors", "mixup", "adversarial")), (0,), (1, 2)),
 )
 def test_a_fitted_model_holds_no_rows(name, domain, view):
     x = DATA[domain]()
@@ -256,7 +256,7 @@ def test_scikit_learns_tools(domain):
 
 
 CUT = [(d, f, {}) for d in DATA for f in FRAMEWORKS]
-CUT += [(d, "moco", {"generator": g}) for d in DATA for g in GENERATORS[d] if g != "resnet18"]
+CUT += [(d, "moco", {"generator": g}) for d in DATA for g in GENERATORS[d] if "resnet" not in g]
 CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbors", "mixup", "adversarial")]
 CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr", {"view_maker": "noise+dna"})]
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import viewsmith
+from cases import slow
 from viewsmith import GenView
 from viewsmith.data import load_dataset
 from viewsmith.views.generated.noise_level import MAX_ROWS, NoiseTolerance, fit_density
@@ -32,7 +33,7 @@ def alike(one, other):
 
 @pytest.mark.parametrize(
     ("domain", "noise"),
-    [("vectors", "adaptive"), ("vectors", "random"), ("images", "adaptive"), ("dna", "adaptive")],
+    [("vectors", "adaptive"), ("vectors", "random"), ("images", "adaptive"), slow("dna", "adaptive")],
 )
 def test_a_row_is_the_same_in_any_company(domain, noise, tmp_path):
     x, new = samples(domain), samples(domain, 3, seed=9)
@@ -71,7 +72,7 @@ def test_training_and_calls_give_a_row_one_level(domain):
     assert torch.cat(asked[:1]).mul(500).sub(50).round().long().tolist() == levels.tolist()
 
 
-@pytest.mark.parametrize("domain", ["vectors", "images"])
+@pytest.mark.parametrize("domain", ["vectors", slow("images")])
 def test_a_view_cache_in_one_and_in_shards(domain, tmp_path):
     x = samples(domain)
     np.savez(tmp_path / "x.npz", X=x)

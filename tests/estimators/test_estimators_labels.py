@@ -82,6 +82,7 @@ def test_a_framework_object_gets_labels_too():
     assert torch.equal(model.method_.framework.labels, torch.from_numpy(y))
 
 
+@pytest.mark.slow
 def test_a_strength_is_chosen_with_the_labels_of_its_rows():
     x, y = clusters(80)
     model = Contrastive(**TINY | {"noise_strength": "auto", "epochs": 1}, framework="supcon").fit(x, y)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import viewsmith
+from cases import slow
 from refusals import refusal
 from viewsmith import Contrastive, MetAug
 from viewsmith.data import Dataset
@@ -120,6 +121,7 @@ def test_color_views_have_an_encoder_each():
     assert model.input_views(x[:2], 2).dtype == np.uint8 and model.input_views(x[:2], 2).shape == (2, 2, 16, 16, 3)
 
 
+@pytest.mark.slow
 def test_the_published_form_on_images():
     preset = MetAug.presets["paper-images"]
     x = images(4, 64)
@@ -237,7 +239,7 @@ def test_noise_on_representations_goes_with_first_order(wine):
 
 
 @pytest.mark.usefixtures("quick_maps")
-@pytest.mark.parametrize("domain", ["vectors", "images"])
+@pytest.mark.parametrize("domain", [slow("vectors"), "images"])
 def test_the_report_shows_similarities_of_features(domain, wine):
     x = images(30) if domain == "images" else wine
     data = Dataset(x, None, np.arange(len(x)), None, "none", domain, "rows", None, {}, None)

@@ -169,6 +169,7 @@ def test_a_grid_of_crops_given_as_a_family(tmp_path):
 # ---- reports -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_maps")
 def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
     x = images()

@@ -180,6 +180,7 @@ def test_a_module_of_the_users(tmp_path):
     assert untrained.method_.quality.maps is model.method_.quality.maps
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_maps")
 def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
     dataset, _, views = data

@@ -30,6 +30,7 @@ def noise_of(model):
     return [row["noise_level"] for row in rows], [row["noise_spread"] for row in rows]
 
 
+@pytest.mark.slow
 def test_without_a_penalty_the_published_noise_vanishes(wine):
     with pytest.warns(UserWarning, match="the learned noise has collapsed to"):
         model = PiNDA(**PAPER | {"penalty": "none", "learning_rate": 3e-3}).fit(wine)
@@ -38,6 +39,7 @@ def test_without_a_penalty_the_published_noise_vanishes(wine):
     assert all(later < earlier for earlier, later in itertools.pairwise(level))
 
 
+@pytest.mark.slow
 def test_with_the_published_penalty_it_moves_onto_few_features_and_grows(wine):
     with pytest.warns(UserWarning) as caught:
         model = PiNDA(**PAPER).fit(wine)

@@ -26,7 +26,7 @@ def group(in_pair, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["contrastive", slow("pinda"), "metaug", slow("crl-tac")])
+@pytest.mark.parametrize("name", ["contrastive", slow("pinda"), slow("metaug"), slow("crl-tac")])
 def test_a_run_of_two_processes_stops_and_goes_on(group, tmp_path, wine, name):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cases import slow
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
@@ -119,7 +120,7 @@ def test_smaller_views_are_shown_in_the_middle():
     assert match_sample_shape(views, np.zeros((2, 7))) is views
 
 
-@pytest.mark.parametrize("domain", ["images", "vectors", "dna"])
+@pytest.mark.parametrize("domain", ["images", "vectors", slow("dna")])
 def test_pictures_of_every_domain(domain):
     rng = np.random.default_rng(0)
     x = {
