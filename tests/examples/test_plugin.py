@@ -12,19 +12,19 @@ from viewsmith.estimators.saving import check_packages
 PACKAGE = "viewsmith_example"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def installed(tmp_path_factory):
     """A folder with the plug-in."""
     return install(tmp_path_factory.mktemp("site"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """The folder of what is made with the plug-in and looked at without it."""
     return tmp_path_factory.mktemp("runs")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def work(processes, tmp_path_factory):
     """What a function of plugin_work.py returns in a process of its own, which need not load torch anew."""
 
@@ -39,13 +39,13 @@ def work(processes, tmp_path_factory):
     return call
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def commands(work, installed, runs):
     """What commands printed and left behind."""
     return work("commands", runs, folders=(installed,))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def in_python(work, installed, runs):
     """What the same parts did in Python."""
     return work("in_python", runs, folders=(installed,))
@@ -73,16 +73,11 @@ def test_its_parts_are_listed_with_their_package(commands):
     assert "align-uniform" in help_ and "drift" in help_ and "denoising" in help_
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("fit", "resume", "embed", "evaluate", "report", "views"),
-        *("denoising", "denoising embed", "denoising report"),
-    ],
-)
-def test_every_command_takes_them(command, commands):
-    result = commands["commands"][command]
-    assert result["code"] == 0, result["err"]
+def test_every_command_takes_them(commands):
+    for command in ("fit", "resume", "embed", "evaluate", "report", "views"):
+        assert commands["commands"][command]["code"] == 0, commands["commands"][command]["err"]
+    for command in ("denoising", "denoising embed", "denoising report"):
+        assert commands["commands"][command]["code"] == 0, commands["commands"][command]["err"]
 
 
 def test_options_reach_them(commands, runs):
@@ -104,21 +99,21 @@ def test_a_method_shows_its_updates(commands):
     assert last["loss/decoder"] < commands["rows"][0]["loss/decoder"]
 
 
-@pytest.mark.parametrize(
-    ("command", "parts"),
-    [
-        ("close", ("no option 'uniformty'", "did you mean uniformity")),
-        ("value", ("the framework 'align-uniform'", "uniformity is '-1'", "greater than or equal to 0")),
-        ("knots", ("the view maker 'drift'", "drift_knots is 'one'", "integer")),
-        ("other framework", ("Contrastive has no option 'uniformity', but the framework 'align-uniform' has",)),
-        ("unknown part", ("unknown framework 'align-unifrom'", "did you mean 'align-uniform'")),
-    ],
-)
-def test_what_nothing_takes_is_refused_in_a_line(command, parts, commands):
-    result = commands["commands"][command]
-    said = [line for line in result["err"].splitlines() if not line.startswith("warning: ")]
-    assert result["code"] == 2 and len(said) == 1 and not commands["left"]
-    assert all(part in said[0] for part in parts), said
+REFUSED = {
+    "close": ("no option 'uniformty'", "did you mean uniformity"),
+    "value": ("the framework 'align-uniform'", "uniformity is '-1'", "greater than or equal to 0"),
+    "knots": ("the view maker 'drift'", "drift_knots is 'one'", "integer"),
+    "other framework": ("Contrastive has no option 'uniformity', but the framework 'align-uniform' has",),
+    "unknown part": ("unknown framework 'align-unifrom'", "did you mean 'align-uniform'"),
+}
+
+
+def test_what_nothing_takes_is_refused_in_a_line(commands):
+    for command, parts in REFUSED.items():
+        result = commands["commands"][command]
+        said = [line for line in result["err"].splitlines() if not line.startswith("warning: ")]
+        assert result["code"] == 2 and len(said) == 1 and not commands["left"], command
+        assert all(part in said[0] for part in parts), said
 
 
 def test_python_takes_names_and_objects(in_python):

@@ -5,6 +5,8 @@ import signal
 import pytest
 from training_toys import METHODS, STEPS, apart, result, train
 
+from cases import slow
+
 KILLED = -signal.SIGKILL
 
 
@@ -58,7 +60,10 @@ WRITES = [1, 2, 9, 15, 16, 17, 18, 19, 43, 44]
 MOMENTS = [(number, when) for number in WRITES for when in ("before", "after")]
 
 
-@pytest.mark.parametrize(("number", "when"), [*MOMENTS, *((number, "half") for number in WRITES if number % 2)])
+MOMENTS += [(number, "half") for number in WRITES if number % 2]
+
+
+@pytest.mark.parametrize(("number", "when"), [case if case[0] in (1, 16, 17, 44) else slow(*case) for case in MOMENTS])
 def test_killed_within_a_checkpoint_write(in_process, tmp_path, number, when, uninterrupted):
     assert in_process(train, tmp_path, "players", write=(number, when)) == KILLED
     go_on(in_process, tmp_path, "players", uninterrupted)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.registry import register
 from viewsmith.frameworks import Framework
+from viewsmith.frameworks.common import check_no_local_views, full_precision
 from viewsmith.views import Pair
 
 
@@ -42,10 +43,13 @@ class AlignUniform(Framework):
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """One loss value for each sample, shape (B,); with several processes each spreads the rows that it has."""
-        # One forward for both views: they share their BatchNorm statistics.
-        first, second = F.normalize(self.head(self.encoder(torch.cat([pair.first, pair.second])))).chunk(2)
-        crowd = (log_density(first) + log_density(second)) / 2
-        return (first - second).square().sum(dim=1) + self.uniformity * crowd
+        check_no_local_views(pair, "align-uniform")
+        # One forward for both views: they share their BatchNorm statistics. The loss is computed in float32 at least.
+        z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+        with torch.autocast(z.device.type, enabled=False):
+            first, second = F.normalize(z).chunk(2)
+            crowd = (log_density(first) + log_density(second)) / 2
+            return (first - second).square().sum(dim=1) + self.uniformity * crowd
 
 
 def log_density(z: Tensor, t: float = 2.0) -> Tensor:
