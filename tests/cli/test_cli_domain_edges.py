@@ -84,7 +84,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("name", "framework"), [("color.npz", "dino"), ("short.fa", "moco-v3")])
-@pytest.mark.parametrize("method", ["contrastive", "pinda"])
+@pytest.mark.parametrize("method", ["contrastive", slow("pinda")])
 def test_the_configuration_of_a_run_makes_it_again(run, data, tmp_path, name, framework, method):
     given = [part for text in TEXTS[name] for part in ("--set", text)]
     first = run(name, "--method", method, "--framework", framework, *given)
@@ -147,7 +147,7 @@ def test_a_run_with_a_custom_encoder(data, tmp_path):
     assert "no maps and galleries" in good("report", folder).err and (folder / "report.html").exists()
 
 
-@pytest.mark.parametrize(("name", "framework"), [("color.npz", "swav"), ("short.fa", "moco")])
+@pytest.mark.parametrize(("name", "framework"), [slow("color.npz", "swav"), ("short.fa", "moco")])
 def test_a_run_out_of_time_goes_on_to_the_same_weights(run, data, tmp_path, name, framework):
     whole, cut = run(name, "--framework", framework), tmp_path / "cut"
     command = ("fit", data / name, "--out", cut, *SMALL, "--framework", framework)

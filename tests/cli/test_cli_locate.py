@@ -254,6 +254,7 @@ def test_a_family_of_the_users_own_cannot_be_made_by_a_command(place, tmp_path):
     assert call("locate", tmp_path / "own", tmp_path / "x.npy", "--out", tmp_path / "b.csv").refused("family")
 
 
+@pytest.mark.slow
 def test_as_a_user_runs_it(place, tmp_path):
     result = process("locate", place / "of-images", place / "images.npz", "--out", tmp_path / "b.csv")
     assert result.code == 0 and len(pd.read_csv(tmp_path / "b.csv")) == 19

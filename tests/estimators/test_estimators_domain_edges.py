@@ -278,7 +278,7 @@ def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, opti
 # ---- presets
 
 
-@pytest.mark.parametrize("name", ["contrastive", "pinda"])
+@pytest.mark.parametrize("name", [slow("contrastive"), slow("pinda")])
 def test_the_published_form_on_images(name):
     preset = estimators()[name].presets["paper-images"]
     options = check_options(estimators()[name], preset)
@@ -311,6 +311,7 @@ def test_one_row_for_each_process_is_refused(two):
         assert "a batch of 3 rows has less than 2 for each of 2 processes" in said and "fewer processes" in said
 
 
+@pytest.mark.slow
 def test_processes_choose_one_strength(two):
     one, other = two(dna(25), strength="auto")
     assert one == other and "strength_scores" in one

@@ -239,7 +239,7 @@ def test_weights_to_start_from(tmp_path):
     assert "no weights at" in refusal(Contrastive(**options, encoder_weights="nowhere.safetensors").fit, x)
 
 
-@pytest.mark.parametrize("domain", DATA)
+@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
 def test_neighbors_in_the_encoders_space_are_resumed_exactly(domain, tmp_path):
     x = DATA[domain]()
     options = TINY | {"epochs": 8, "view_maker": "neighbors", "neighbor_space": "encoder", "n_neighbors": 2}

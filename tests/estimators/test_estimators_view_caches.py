@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from cases import slow
 from refusals import refusal
 from viewsmith import DiffAug, GenView, PiNDA
 from viewsmith.data import load_dataset
@@ -70,7 +71,7 @@ def test_views_are_in_the_units_of_the_data(runs, domain):
         assert (views[..., 5] == 3).all()  # the constant column
 
 
-@pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
+@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
 def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path):
     dataset, run, bank = runs[domain]
     shutil.copytree(bank.path, tmp_path / "bank")
@@ -85,7 +86,7 @@ def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path
         assert shards.block(number).read_bytes() == bank.block(number).read_bytes()
 
 
-@pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
+@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
 def test_another_batch_size_changes_no_more_than_rounding(runs, domain, tmp_path):
     dataset, run, bank = runs[domain]
     other = generate_cache(dataset, tmp_path / "bank", run=run, views_per_sample=2, batch_size=7, steps=4)

@@ -49,7 +49,7 @@ def cases() -> list[Any]:
     ]
     local = [f for f in FRAMEWORKS if find("framework", f).trait("local_views")]
     found += [("contrastive", "images", f, "multicrop") for f in local]
-    return covering(dict.fromkeys(found), (0, 1), (2,), (1, 3))
+    return covering(dict.fromkeys(found), (0, 1), (2,))
 
 
 def options_of(name: str, framework: str | None, view: str | None) -> dict[str, Any]:
