@@ -70,7 +70,9 @@ def test_quality_from_kept_maps(images, bank, tmp_path):
     assert again.summary_["steps"] == 6 and np.array_equal(again.transform(images), model.transform(images))
 
 
-@pytest.mark.parametrize("framework", ["simclr", "moco", "moco-v3", "byol", "simsiam", "swav", "dino"])
+@pytest.mark.parametrize(
+    "framework", ["simclr", *map(slow, ["moco", "moco-v3"]), "byol", *map(slow, ["simsiam", "swav", "dino"])]
+)
 def test_quality_from_the_encoders_own_pass(images, bank, framework):
     looked, own = (
         GenView(**TINY, view_cache=bank, framework=framework, quality_features=features).fit(images)

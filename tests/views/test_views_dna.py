@@ -260,7 +260,9 @@ def test_sizes_and_their_cap(minimum, maximum, length, expected):
     assert (counts[list(expected)] / 2000 - share).abs().max() <= 4 * (share * (1 - share) / 2000) ** 0.5
 
 
-@pytest.mark.parametrize("edit", ["delete", "insert", "invert"])
+@pytest.mark.parametrize(
+    "edit", ["insert", pytest.param("delete", marks=pytest.mark.slow), pytest.param("invert", marks=pytest.mark.slow)]
+)
 def test_stretches_lie_anywhere_in_the_sequence(edit, monkeypatch):
     seen = {}
     original = getattr(dna, edit)

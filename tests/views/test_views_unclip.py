@@ -5,6 +5,7 @@ import pytest
 import torch
 from unclip_toys import tiny_pipeline
 
+from cases import slow
 from refusals import refusal
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
 from viewsmith.views.generated.unclip import StableUnCLIP
@@ -129,7 +130,7 @@ def test_shares_of_foreground(pipeline, images):
     torch.testing.assert_close(model.quality(images, images.flip(0), axis), expected)
 
 
-@pytest.mark.parametrize("scheduler", ["ddim", "ddpm", "dpm", "pndm", "euler"])
+@pytest.mark.parametrize("scheduler", ["ddim", slow("ddpm"), slow("dpm"), slow("pndm"), "euler"])
 def test_every_scheduler_and_gray_images(pipeline, images, scheduler):
     model = StableUnCLIP(pipeline, steps=2, scheduler=scheduler, guidance=1.0)
     for gray in (images[..., 0], images[..., :1]):
