@@ -1,4 +1,4 @@
-"""How bad input has to be answered, for the tests of every room."""
+"""How bad input has to be answered, for the tests of every layer."""
 
 from typing import Any
 

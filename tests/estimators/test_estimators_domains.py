@@ -46,7 +46,7 @@ def possible(domain, framework, view):
 PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
 
 
-def usual(domain, framework, view):
+def default_pair(domain, framework, view):
     """A pair that shows what GenView does with either side; it leaves both to the parts it shares with others."""
     return possible(domain, framework, view) and (framework == "simclr" or view in (DEFAULT_VIEWS[domain], "multicrop"))
 
@@ -55,7 +55,7 @@ ALLOWED = [
     (name, *p) for name in estimators() if name not in ("diffaug", "crl-tac", "genview") for p in PAIRS if possible(*p)
 ]
 ALLOWED += [("metaug", d, "oucl", v) for d in VIEWS for v in VIEWS[d] if v != "multicrop"]
-ALLOWED += [("genview", *p) for p in PAIRS if usual(*p)]
+ALLOWED += [("genview", *p) for p in PAIRS if default_pair(*p)]
 ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VIEWS[domain] if view != "multicrop"]
 
 

@@ -33,6 +33,9 @@ def watched(monkeypatch, no_host):
 def test_no_step_waits_for_the_device(name, domain, framework, view, watched):
     model = estimators()[name](**options_of(name, framework, view))
     model.fit(DATA[domain](), np.arange(16) % 2 if model.reads_labels() else None)
+    assert model.summary_["steps"] > len(
+        {row["epoch"] for row in model.metrics_}
+    )  # steps beyond the first were watched
 
 
 def test_what_waits_is_found():

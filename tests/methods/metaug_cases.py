@@ -1,4 +1,4 @@
-"""Small MetAug methods for the tests of this room; importable from there, also in other processes."""
+"""Small MetAug methods for these tests, importable in other processes, too."""
 
 import datetime
 

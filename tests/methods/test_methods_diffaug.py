@@ -277,8 +277,8 @@ def test_new_views_that_are_outliers_are_not_taken():
     pool = method.generated.encoder(X)
     for seed in range(5):
         views, taken = method.positives(batch(seed))
-        strayed = outliers(method.generated.encoder(views), torch.arange(20), pool)
-        assert torch.equal(taken, ~strayed)
+        outside = outliers(method.generated.encoder(views), torch.arange(20), pool)
+        assert torch.equal(taken, ~outside)
     assert not taken.all()
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Data, Debug, Label, Labels, Run, Threads, set_threads
+from viewsmith.cli.options import Data, Debug, Label, Labels, Run, Threads, load_run_and_data
 
 N = Annotated[int, typer.Option("--n", min=1, help="Places of each sample, at most.")]
 
@@ -28,11 +28,8 @@ def locate(
     A row for each place, train rows first. Samples in which nothing is singled out have none.
     """
     from viewsmith.workflows.locate import locate_to
-    from viewsmith.workflows.runs import load_for, load_run
 
-    set_threads(threads)
-    model = load_run(run)
-    dataset = load_for(model, data, label, labels)
+    model, dataset = load_run_and_data(run, data, label, labels, threads)
     with writing(out):
         locate_to(out, model, dataset, n)
     typer.echo(str(out))
@@ -50,11 +47,8 @@ def crop(
 ) -> None:
     """Write what a run of crl-tac finds in DATA, crops of images or windows of sequences, as data for other methods."""
     from viewsmith.workflows.locate import crop_to
-    from viewsmith.workflows.runs import load_for, load_run
 
-    set_threads(threads)
-    model = load_run(run)
-    dataset = load_for(model, data, label, labels)
+    model, dataset = load_run_and_data(run, data, label, labels, threads)
     with writing(out):
         crop_to(out, model, dataset, n)
     typer.echo(str(out))

@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 from viewsmith.core.errors import InputError
 
 if TYPE_CHECKING:
+    from viewsmith.data import Dataset
     from viewsmith.estimators import ViewsmithEstimator
 
 Data = Annotated[
@@ -118,6 +119,17 @@ def set_threads(threads: int | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+def load_run_and_data(
+    run: Path, data: str, label: str | None, labels: Path | None, threads: int | None
+) -> tuple[ViewsmithEstimator, Dataset]:
+    """The model of a run, and data read in the form that it takes; sets the number of threads."""
+    from viewsmith.workflows.runs import load_for, load_run
+
+    set_threads(threads)
+    model = load_run(run)
+    return model, load_for(model, data, label, labels)
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Data, Debug, ImageSize, Label, Labels, Run, Threads, check_only, names, set_threads
+from viewsmith.cli.options import (
+    Data,
+    Debug,
+    ImageSize,
+    Label,
+    Labels,
+    Run,
+    Threads,
+    check_only,
+    load_run_and_data,
+    names,
+    set_threads,
+)
 from viewsmith.core.errors import InputError
 
 
@@ -28,11 +40,8 @@ def embed(
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
     from viewsmith.data import write_representations
-    from viewsmith.workflows.runs import load_for, load_run
 
-    set_threads(threads)
-    model = load_run(run)
-    dataset = load_for(model, data, label, labels)
+    model, dataset = load_run_and_data(run, data, label, labels, threads)
     with writing(out):
         write_representations(out, dataset, model.transform(dataset.x, output=output))
     typer.echo(str(out))
@@ -53,11 +62,8 @@ def evaluate(
     from viewsmith.core.files import write_json_atomic
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.training.run import RunFolder
-    from viewsmith.workflows.runs import load_for, load_run
 
-    set_threads(threads)
-    model = load_run(run)
-    dataset = load_for(model, data, label, labels)
+    model, dataset = load_run_and_data(run, data, label, labels, threads)
     result = compare(model, dataset, umap=umap, protocols=names(protocols) if protocols else None)
     with writing(RunFolder(run).evaluation):
         write_json_atomic(RunFolder(run).evaluation, result)

@@ -388,7 +388,7 @@ def _generated(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: F
 
 
 def _tolerance(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
-    """The noise tolerance that adaptive noise is fitted to, with room for what is saved of it."""
+    """The noise tolerance that adaptive noise is fitted to, with buffers of the sizes that are saved."""
     resolved = plan.resolved
     if plan.options.noise != "adaptive":
         return NoiseTolerance()

@@ -62,7 +62,7 @@ class BarlowTwins(Framework):
         """Barlow Twins with its head; .0051 as `off_diagonal_weight` where the head has its published size, else .08.
 
         A feature has fewer others to differ from in a narrow head, so that the published weight leaves it redundant. A
-        small head is no wider than usual batches: correlations of more features than samples are mostly noise.
+        small head is no wider than common batches: correlations of more features than samples are mostly noise.
         """
         if off_diagonal_weight is None:
             off_diagonal_weight = 0.0051 if context.published else 0.08

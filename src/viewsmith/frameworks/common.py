@@ -189,6 +189,12 @@ def replace_oldest(pointer: Tensor, count: int, length: int) -> Tensor:
     return places
 
 
+def random_directions(n: int, width: int, generator: torch.Generator | None) -> Tensor:
+    """Rows of length 1 that fill a queue at first, (n, width); by default from a generator with seed 0."""
+    draws = torch.Generator().manual_seed(0) if generator is None else generator
+    return unit(torch.randn(n, width, generator=draws, device=draws.device))
+
+
 def full_precision(z: Tensor) -> Tensor:
     """`z` in float32 at least; float64 stays."""
     return z if z.dtype == torch.float64 else z.float()

@@ -18,6 +18,7 @@ from viewsmith.frameworks.common import (
     full_precision,
     head_width,
     move_copies,
+    random_directions,
     replace_oldest,
     resolve_queue,
 )
@@ -99,9 +100,7 @@ class MoCo(Framework):
         self.encoder, self.head = encoder, head
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum
-        draws = torch.Generator().manual_seed(0) if generator is None else generator
-        keys = torch.randn(queue, head_width(head, width), generator=draws, device=draws.device)
-        self.register_buffer("keys", unit(keys))
+        self.register_buffer("keys", random_directions(queue, head_width(head, width), generator))
         self.register_buffer("key_ids", torch.full((queue,), -1))
         self.register_buffer("pointer", torch.tensor(0))
 

@@ -20,6 +20,7 @@ from viewsmith.frameworks.common import (
     full_precision,
     head_width,
     in_views,
+    random_directions,
     replace_oldest,
     resolve_queue,
     two_way_info_nce,
@@ -113,9 +114,7 @@ class NNCLR(Framework):
         check_temperature("temperature", temperature)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.temperature, self.separate_batch_norm = temperature, separate_batch_norm
-        draws = torch.Generator().manual_seed(0) if generator is None else generator
-        keys = torch.randn(queue, head_width(head, width), generator=draws, device=draws.device)
-        self.register_buffer("keys", unit(keys))
+        self.register_buffer("keys", random_directions(queue, head_width(head, width), generator))
         self.register_buffer("pointer", torch.tensor(0))
 
     @classmethod

@@ -207,13 +207,13 @@ class GeneratedViews(nn.Module):
         if fresh:
             if not on_host(used):
                 views = self.generate(batch.x, batch.index, batch.generator)
-                return views, used if self.keep_outliers else used & ~self._strayed(views, batch.index)[0]
+                return views, used if self.keep_outliers else used & ~self._find_outliers(views, batch.index)[0]
             selected = used.nonzero()[:, 0]
             views = batch.x.clone()
             if len(selected):
                 views[selected] = self.generate(batch.x[selected], batch.index[selected], batch.generator)
                 if not self.keep_outliers:
-                    used[selected] = ~self._strayed(views[selected], batch.index[selected])[0]
+                    used[selected] = ~self._find_outliers(views[selected], batch.index[selected])[0]
             return views, used
         cache = self._current_cache(batch.epoch // refresh if refresh else 0)
         number = torch.randint(self.n_views, (len(batch.x),), generator=batch.generator, device=batch.x.device)
@@ -332,8 +332,8 @@ class GeneratedViews(nn.Module):
             return
         index = _evenly_spaced(len(self._prepared()), FEW, self.drift.device)
         rng = stream(derive_seed(self.seed, "drift", self.rounds), device=index.device)
-        strayed, similarity = self._strayed(self.generate(self._prepared()[index], index, rng), index)
-        self.drift.fill_(strayed.float().mean())
+        outside, similarity = self._find_outliers(self.generate(self._prepared()[index], index, rng), index)
+        self.drift.fill_(outside.float().mean())
         self.similarity.fill_(similarity.mean())
 
     @torch.no_grad()
@@ -343,16 +343,16 @@ class GeneratedViews(nn.Module):
         index = _evenly_spaced(count, PROBE if self.keep_outliers else count, self.drift.device)
         parts = index.split(256)
         found = [
-            [self._strayed(cache.take(part, torch.full_like(part, number)), part) for part in parts]
+            [self._find_outliers(cache.take(part, torch.full_like(part, number)), part) for part in parts]
             for number in range(cache.n_views)
         ]
-        is_outlier = torch.stack([torch.cat([strayed for strayed, _ in of_view]) for of_view in found], dim=1)
+        is_outlier = torch.stack([torch.cat([outside for outside, _ in of_view]) for of_view in found], dim=1)
         self.drift.fill_(is_outlier.float().mean())
         self.similarity.fill_(torch.stack([torch.cat([alike for _, alike in of_view]) for of_view in found]).mean())
         self._outliers = None if self.keep_outliers else is_outlier
 
     @torch.no_grad()
-    def _strayed(self, views: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def _find_outliers(self, views: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Which views (B, ...) are outside their rows' neighborhoods, and their cosines with them, both (B,)."""
         pool, y = self._representations(), self.encoder(views).float()
         return outliers(y, index, pool), (unit(y) * unit(pool[index])).sum(1)
