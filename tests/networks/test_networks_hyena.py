@@ -266,7 +266,7 @@ FIRST = "hyena.backbone.layers.0.mixer.filter_fn."
         (lambda tensors: {**tensors, "hyena.backbone.extra": torch.zeros(1)}, r"unexpected: extra$"),
         (
             lambda tensors: {**tensors, "hyena.backbone.ln_f.bias": torch.zeros(7)},
-            r"of another shape: ln_f\.bias \(7,\) for \(128,\)$",
+            r"wrong shape: ln_f\.bias \(7,\), expected \(128,\)$",
         ),
         (
             lambda tensors: {**tensors, FIRST + "implicit_filter.3.freq": torch.zeros(1, 64)},

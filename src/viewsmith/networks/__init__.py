@@ -1,4 +1,4 @@
-"""Encoders, projection heads, noise generators, and the input layers that are part of a model."""
+"""Encoders, projection heads, noise generators, denoisers, and input layers."""
 
 from viewsmith.networks.base import EncoderContext, NoiseContext
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores

@@ -21,9 +21,9 @@ class EncoderContext:
     Attributes
     ----------
     row_shape : tuple of int
-        Shape of a sample as given by the user; for DNA of any length.
+        Shape of a sample as given by the user; sequences of DNA may have other lengths.
     channels : int
-        First dimension of a scaled sample: number of features, of color channels, or four letters.
+        First dimension of a scaled sample: the number of features, the number of color channels, or 4 for DNA.
     n_components : int
         Width of the representation.
     input_components : int

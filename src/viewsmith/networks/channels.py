@@ -1,4 +1,4 @@
-"""Networks of an augmentation channel: logits of the transformations of a sample, before the softmax."""
+"""Networks of an augmentation channel, which map samples to the logits of their transformations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from viewsmith.networks.inputs.nucleotides import real_positions
 class CropScores(nn.Module):
     """Images (B, C, H, W) to the logits of the crops of a grid, (B, rows, columns).
 
-    Three convolutions without padding, with a receptive field of 20 x 20 pixels and a stride of 4: the paper's crops
-    (Koyama et al. 2021, section 5.3, which gives only the number of layers). For these crops a logit depends on its
-    crop alone, so the channel moves with the object and is uniform on an empty image. For a finer grid (small crops)
-    the image is enlarged to have a logit for each crop; for a coarser grid the map is interpolated.
+    Three convolutions without padding (Koyama et al. 2021, section 5.3, which gives only the number of layers). The
+    receptive field of 20 x 20 pixels and the stride of 4 are those of the paper's crops. For these crops a logit
+    depends on its crop only: if an object moves, its logits move with it, and an empty image has equal logits. For a
+    finer grid (small crops) the image is enlarged to have a logit for each crop. For a coarser grid the map is
+    interpolated.
 
     Parameters
     ----------
@@ -51,16 +52,16 @@ class MaskScores(nn.Module):
     ----------
     n_features : int
         d.
-    family : int
+    n_transforms : int
         M, the number of transformations.
     hidden : int
         Width of the hidden layer.
     """
 
-    def __init__(self, n_features: int, family: int, *, hidden: int = 128) -> None:
+    def __init__(self, n_features: int, n_transforms: int, *, hidden: int = 128) -> None:
         super().__init__()
         self.inner = nn.Linear(n_features, hidden)
-        self.outer = nn.Linear(hidden, family)
+        self.outer = nn.Linear(hidden, n_transforms)
         nn.init.zeros_(self.outer.weight)
         nn.init.zeros_(self.outer.bias)
 
@@ -70,7 +71,7 @@ class MaskScores(nn.Module):
 
 
 class PositionScores(nn.Module):
-    """Scaled DNA (B, 4, L) to a logit of each position, (B, L), by two convolutions that ignore padding.
+    """Scaled DNA (B, 4, L) to one logit per position, (B, L), by two convolutions that ignore padding.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class PositionScores(nn.Module):
 
 
 class ImageScores(nn.Module):
-    """Images (B, C, H, W) of any size to the logits of M transformations of any kind, (B, M).
+    """Images (B, C, H, W) of any size to the logits of any M transformations, (B, M).
 
     Two convolutions, means over a grid of `GRID` x `GRID` cells (transformations may depend on the position), and a
     linear layer.
@@ -101,7 +102,7 @@ class ImageScores(nn.Module):
     ----------
     channels : int
         C.
-    family : int
+    n_transforms : int
         M, the number of transformations.
     widths : (int, int)
         Channels of the convolutions.
@@ -109,11 +110,11 @@ class ImageScores(nn.Module):
 
     GRID = 4
 
-    def __init__(self, channels: int, family: int, *, widths: tuple[int, int] = (16, 32)) -> None:
+    def __init__(self, channels: int, n_transforms: int, *, widths: tuple[int, int] = (16, 32)) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels, widths[0], 5, 2, padding=2)
         self.conv2 = nn.Conv2d(widths[0], widths[1], 3, 2, padding=1)
-        self.outer = nn.Linear(widths[1] * self.GRID**2, family)
+        self.outer = nn.Linear(widths[1] * self.GRID**2, n_transforms)
         nn.init.zeros_(self.outer.weight)
         nn.init.zeros_(self.outer.bias)
 
@@ -124,14 +125,14 @@ class ImageScores(nn.Module):
 
 
 class SequenceScores(nn.Module):
-    """Scaled DNA (B, 4, L) to the logits of M transformations of any kind, (B, M).
+    """Scaled DNA (B, 4, L) to the logits of any M transformations, (B, M).
 
     Two convolutions that ignore padding, means over `PARTS` equal parts of each sequence without its padding, and a
     linear layer.
 
     Parameters
     ----------
-    family : int
+    n_transforms : int
         M, the number of transformations.
     width : int
         Channels of the convolutions.
@@ -139,11 +140,11 @@ class SequenceScores(nn.Module):
 
     PARTS = 8
 
-    def __init__(self, family: int, *, width: int = 32) -> None:
+    def __init__(self, n_transforms: int, *, width: int = 32) -> None:
         super().__init__()
         self.conv1 = nn.Conv1d(4, width, 11, padding=5)
         self.conv2 = nn.Conv1d(width, width, 5, padding=2)
-        self.outer = nn.Linear(width * self.PARTS, family)
+        self.outer = nn.Linear(width * self.PARTS, n_transforms)
         nn.init.zeros_(self.outer.weight)
         nn.init.zeros_(self.outer.bias)
 

@@ -1,4 +1,4 @@
-"""CLIP's vision models (ViT of transformers, ConvNeXt of OpenCLIP) as feature extractors: maps of patches."""
+"""CLIP's vision models (ViT of transformers, ConvNeXt of OpenCLIP) as feature extractors for images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClipMaps(nn.Module):
     Parameters
     ----------
     model : transformers.CLIPVisionModel, CLIPVisionModelWithProjection, or ConvNeXt
-        The maps of a ConvNeXt are those before its head, for images of 224 x 224 pixels.
+        A ConvNeXt gets images of 224 x 224 pixels.
     mean, std : sequence of 3 float
         Normalization of the colors that the model was trained with.
     center, scale : Tensor, shape (C,)
@@ -91,8 +91,8 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
     Parameters
     ----------
     where : str
-        Folder in the layout of transformers, with safetensors and the settings of the image processor, or a ConvNeXt
-        in that of OpenCLIP or timm; or OWNER/NAME on the hub.
+        A folder, or OWNER/NAME on the hub. It contains a model in the layout of transformers (weights as safetensors,
+        with the settings of the image processor), or a ConvNeXt in the layout of OpenCLIP or timm.
     center, scale : Tensor, shape (C,)
         As in `ClipMaps`.
 
@@ -136,7 +136,7 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
 
 
 def _find_file(transformers: Any, where: str, local: bool, name: str) -> Path | None:
-    """Path of a file in a folder or, downloaded, on the hub; None if it does not exist there."""
+    """Path of a file in a folder, or of a file downloaded from the hub; None if it does not exist."""
     if local:
         path = Path(where) / name
         return path if path.exists() else None
@@ -166,7 +166,7 @@ def _describe(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet(transformers: Any, local: bool) -> Iterator[None]:
-    """Suppress what transformers prints about unused weights; downloads keep their progress bar."""
+    """Suppress the messages of transformers about unused weights; downloads keep their progress bar."""
     logs = transformers.utils.logging
     level, bar = logs.get_verbosity(), logs.is_progress_bar_enabled()
     logs.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""The ConvNeXt of a CLIP model from OpenCLIP or timm, as a feature extractor; neither library is needed."""
+"""The ConvNeXt of a CLIP model from OpenCLIP or timm, as a feature extractor; it does not need these libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.tensors import DamageError, load_weights, read_tensors
 
-SIZE = 224  # pixels, as GenView's quality is measured: 7 x 7 patches
+SIZE = 224  # side of the images in pixels: GenView measures quality on 7 x 7 patches
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP's colors
 #: Configuration and weights, in OpenCLIP's and in timm's layout.
 LAYOUTS = (("open_clip_config.json", "open_clip_model.safetensors"), ("config.json", "model.safetensors"))
@@ -28,7 +28,7 @@ FindFile = Callable[[str], Path | None]
 class ConvNeXt(nn.Module):
     """ConvNeXt (Liu et al. 2022, A ConvNet for the 2020s) without its head: images (B, 3, H, W) to maps (B, D, h, w).
 
-    Parameters have the names of timm, so that its weights and those of OpenCLIP fit.
+    Its parameters have the names of timm, which OpenCLIP uses, too.
 
     Parameters
     ----------
@@ -85,9 +85,13 @@ class _ChannelNorm(nn.LayerNorm):
 
 
 def find_convnext(find: FindFile) -> dict[str, Any] | None:
-    """The configuration of a ConvNeXt, of OpenCLIP or timm; None if the model is another one.
+    """Find the configuration of a ConvNeXt in the layout of OpenCLIP or timm.
 
-    With ``weights``, the name of the file of its weights, ``mean`` and ``std``.
+    Returns
+    -------
+    dict or None
+        ``weights``, the name of the file with the weights, and ``mean`` and ``std``, the normalization of the colors.
+        None if the model is not a ConvNeXt.
     """
     for config, weights in LAYOUTS:
         path = find(config)
@@ -103,11 +107,12 @@ def find_convnext(find: FindFile) -> dict[str, Any] | None:
 
 
 def load_convnext(find: FindFile, config: Mapping[str, Any]) -> ConvNeXt:
-    """The network, of the sizes of its weights.
+    """Load a ConvNeXt; the shapes of its weights determine its widths and depths.
 
     Parameters
     ----------
     find : callable
+        Maps the name of a file of the model to its path.
     config : mapping
         From `find_convnext`.
 

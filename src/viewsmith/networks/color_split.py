@@ -15,7 +15,7 @@ _TO_XYZ = (
     (0.2126729, 0.7151522, 0.0721750),
     (0.0193339, 0.1191920, 0.9503041),
 )
-# Center and spread of L, a and b over photographs (the authors' program of MetAug).
+# Center and spread of L, a and b over photographs, from the code of MetAug's authors.
 _CENTER, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)
 
 

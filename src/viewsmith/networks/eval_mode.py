@@ -15,8 +15,8 @@ from viewsmith.core import distributed
 def eval_mode(*modules: nn.Module) -> Iterator[None]:
     """Put modules into evaluation mode inside a ``with`` block: BatchNorm uses its running statistics unchanged.
 
-    All processes first get the running statistics of the first process, which are the ones saved with a model, so that
-    all compute the same function.
+    All processes first get the running statistics of the first process, which are saved with the model. So all
+    processes compute the same function.
     """
     modes = [(module, module.training) for module in modules]
     norms = [each for module in modules for each in module.modules() if isinstance(each, _BatchNorm)]

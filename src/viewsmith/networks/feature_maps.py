@@ -1,4 +1,4 @@
-"""Feature maps of images, from a layer of the encoder or from a separate network; used to find the foreground."""
+"""Feature maps of images, from a layer of the encoder or from a separate network, to find the foreground."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from viewsmith.networks.reference import Reference
 
 PREFERRED_PATCHES = 7  # patches per side, as for the published network and images of 224 pixels
 MIN_PATCHES = 3
-BLOCK = 64  # images passed to a separate network at a time
+BLOCK = 64  # images per forward pass of a separate network
 
 
 class _StopForward(Exception):
@@ -23,7 +23,7 @@ class _StopForward(Exception):
 
 
 class FeatureMap(nn.Module):
-    """Images (B, C, H, W) to feature maps (B, h, w, D) of a layer of an encoder; without gradient.
+    """Images (B, C, H, W) to feature maps (B, h, w, D) of a layer of an encoder, without gradient.
 
     The layer is the deepest (last computed) one whose map has at least 7 x 7 patches. A map is an output (B, D, h, w),
     or (B, h w, D) with at most one additional row in front (the patches and class token of a transformer). If all maps
@@ -91,7 +91,7 @@ class FeatureMap(nn.Module):
         Parameters
         ----------
         encoder : nn.Module
-            An encoder of the same architecture as this one, or the same encoder.
+            The encoder of this map, or another one with the same architecture.
         maps : list of Tensor
 
         Returns
@@ -127,12 +127,13 @@ class FrozenMaps(nn.Module):
 
     Parameters
     ----------
-    find : callable
-        Returns the network, which maps scaled images to (B, D, h, w); called when it is first needed.
+    load : callable
+        Returns the network, which maps scaled images to (B, D, h, w). It is called when the network is first needed.
     name : str
         Name of the network in messages.
     x : Tensor, shape (B, C, H, W), optional
-        Scaled images to test the network with at once; only the first is needed. Required if `shape` is not given.
+        Scaled images with which the network is tested immediately; only the first is needed. Required if `shape` is
+        not given.
     shape : (int, int, int), optional
         h, w, D, if already known.
 
@@ -144,15 +145,15 @@ class FrozenMaps(nn.Module):
 
     def __init__(
         self,
-        find: Callable[[], nn.Module],
+        load: Callable[[], nn.Module],
         name: str,
         *,
         x: Tensor | None = None,
         shape: tuple[int, int, int] | None = None,
     ) -> None:
         super().__init__()
-        self.find, self.name = find, name
-        self._found: Reference[nn.Module] | None = None
+        self.load, self.name = load, name
+        self._loaded: Reference[nn.Module] | None = None
         if x is not None:
             map_ = self._test(x[:1])
             shape = (map_.shape[1], map_.shape[2], map_.shape[3])
@@ -161,9 +162,9 @@ class FrozenMaps(nn.Module):
 
     def network(self) -> nn.Module:
         """The network, in evaluation mode."""
-        if self._found is None:
-            self._found = Reference(self.find().requires_grad_(False).eval())
-        return self._found.module
+        if self._loaded is None:
+            self._loaded = Reference(self.load().requires_grad_(False).eval())
+        return self._loaded.module
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def momentum_copy(module: Network) -> Network:
-    """A copy of a module without gradients; its buffers (BatchNorm statistics) are independent copies, too."""
+    """A copy of a module without gradients; its buffers (BatchNorm statistics) are copied, too."""
     return copying.deepcopy(module).requires_grad_(False)
 
 

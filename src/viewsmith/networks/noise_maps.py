@@ -1,4 +1,4 @@
-"""Networks of the noise generator: images (B, C, H, W) or DNA (B, 4, L) to unconstrained maps of the same size.
+"""Networks of the noise generator, which map images (B, C, H, W) or DNA (B, 4, L) to unconstrained maps.
 
 All return (B, outputs, ...) with the spatial size of the sample, and end in a layer `last` with a bias. None has
 BatchNorm, because the noise of a view would then depend on the other samples of the batch.
@@ -39,7 +39,7 @@ def _enlarged(h: Tensor, size: Sequence[int]) -> Tensor:
 
 
 class LowResolutionMap(nn.Module):
-    """A map at a quarter of the resolution, enlarged: smooth, and with about a hundredth of the work of a ResNet-18.
+    """A map computed at a quarter of the resolution and enlarged; about a hundredth of the work of a ResNet-18.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class UNet(nn.Module):
 
 
 class ResNetMap(nn.Module):
-    """A ResNet, as published; its decoder is not published: here each stage doubles the size of the map.
+    """A ResNet, as published, and a decoder, which is not published; here each of its stages doubles the map size.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class ResNetMap(nn.Module):
 
 
 class SharedTrunkMap(nn.Module):
-    """A small head on the first layer of the encoder (PiNDA, section 5, names shared networks as future work).
+    """A small head on the first layer of the encoder (future work of PiNDA, section 5).
 
     Two convolutions, the second 1x1. The BatchNorms of the encoder use their running statistics here without updating
     them. The encoder is not a submodule: its weights are not saved here.
@@ -136,7 +136,7 @@ class SharedTrunkMap(nn.Module):
     dims : {1, 2}
         1 for DNA, 2 for images.
     detach : bool
-        Whether the encoder gets no gradient from the noise.
+        Whether to stop the gradient from the noise to the encoder.
     width : int
         Channels of the first convolution.
 
@@ -157,7 +157,7 @@ class SharedTrunkMap(nn.Module):
         width: int = 32,
     ) -> None:
         super().__init__()
-        # copy.deepcopy of a model binds a bound method to the copied encoder; other functions would keep the old one.
+        # copy.deepcopy of a model binds a method of the encoder to the copied encoder, but not other functions.
         if not (isinstance(stem, MethodType) and isinstance(stem.__self__, nn.Module)):
             raise InputError(f"stem is {stem!r}, expected a method of the encoder, as in encoder.stem")
         convolution = nn.Conv1d if dims == 1 else nn.Conv2d

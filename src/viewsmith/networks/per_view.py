@@ -39,7 +39,7 @@ class ViewEncoders(nn.Module):
         return self.represent([x] * len(self.networks) if self.split is None else self.split(x))
 
     def represent(self, views: Sequence[Tensor]) -> Tensor:
-        """Representations (B, M n) of M given views, each (B, ...)."""
+        """Representations (B, M n) of M views, each (B, ...)."""
         return torch.cat([network(view) for network, view in zip(self.networks, views, strict=True)], dim=1)
 
 

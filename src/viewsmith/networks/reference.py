@@ -1,4 +1,4 @@
-"""A module that belongs to another one."""
+"""A reference to a module that belongs to another module."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ M = TypeVar("M", bound=nn.Module)
 class Reference(Generic[M]):
     """Holds a module without making it a submodule.
 
-    A module that uses another one's parts, such as the encoder of the framework, keeps them in a reference: its own
-    parameters and state do not include them, so that they are not saved, moved or trained a second time.
+    A module that uses parts of another one, such as the encoder of the framework, holds them in a reference. They are
+    then not part of its parameters and state, so they are not saved, moved or trained twice.
 
     Attributes
     ----------

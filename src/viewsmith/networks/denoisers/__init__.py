@@ -1,1 +1,1 @@
-"""Denoisers of the conditional diffusion model: from noised codes, time steps and conditions to predictions."""
+"""Denoisers of the conditional diffusion model, which map noised codes, times and conditions to predictions."""

@@ -1,4 +1,4 @@
-"""A denoiser of DNA: ``denoiser(x, t, condition)``, noised letters (B, 4, L) to a prediction of the same shape."""
+"""A denoiser of DNA: ``denoiser(x, t, condition)`` maps noised letters (B, 4, L) to a prediction of that shape."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PATCH = 4
 class SequenceDenoiser(nn.Module):
     """A U-shaped convolutional network that predicts the letter of each position, designed for one CPU core.
 
-    The input are noised codes (+1 for the letter, -1 for the others). A convolution at full resolution finds motifs;
+    The input is a noised code (+1 for the letter, -1 for the others). A convolution at full resolution finds motifs;
     dilated residual convolutions run on patches of 4 positions, where the same work allows four times the channels; a
     last convolution at full resolution returns the logits of the letters. The time determines scale and shift before
     each convolution, and the projected condition is added there.
 
-    The information in a noised letter itself is known: with ``x_t = a x_0 + b eps`` and x_0 a letter, Bayes' rule adds
+    The information in a noised letter itself is known. With ``x_t = a x_0 + b eps`` and x_0 a letter, Bayes' rule adds
     ``2 a x_t / b^2`` to the logits. So the probabilities of the letters are ``softmax(logits + k(t) x_t)``, and q is
     the expected code, from -1 to 1. The prediction is ``g(t) (x_t - q) + h(t) q``: noise, velocity and sample all have
     this form, and k, g, h are learned functions of the time. In trials this needed a third of the steps of a plain last

@@ -86,10 +86,7 @@ class _Level(nn.Module):
 
 
 class _Residual(nn.Module):
-    """A 3x3 convolution with a shortcut, after a norm that time and condition modulate.
-
-    Blocks with two convolutions were not better with half as many blocks, and half as fast.
-    """
+    """A 3x3 convolution with a shortcut, after a norm that time and condition modulate."""
 
     def __init__(self, width: int, condition: int) -> None:
         super().__init__()
@@ -104,13 +101,13 @@ class _Residual(nn.Module):
 
 
 def _even(h: Tensor) -> Tensor:
-    """The map with a row or column of zeros added if its height or width is odd."""
+    """Add a row or column of zeros to a map if its height or width is odd."""
     height, width = h.shape[2:]
     return F.pad(h, (0, width % 2, 0, height % 2)) if height % 2 or width % 2 else h
 
 
 def _crop_to(h: Tensor, like: Tensor) -> Tensor:
-    """The map without the rows and columns that `_even` added."""
+    """Remove the rows and columns that `_even` added; `like` is the original map."""
     return h[:, :, : like.shape[2], : like.shape[3]]
 
 
@@ -121,11 +118,11 @@ class PublishedImageDenoiser(nn.Module):
     upsampling blocks with 32, 16 and 16 channels and skip connections; self-attention after each of these; a last 1x1
     convolution; 256 sines and cosines of the time.
 
-    Not in the paper: the listing names the blocks without their layers; here they are those of the common tutorial
-    network with the same names (see `_DoubleConv`, `_ResamplingBlock`, `_SelfAttention`). If a side is odd,
+    Not in the paper: the listing names the blocks, but not their layers. They are taken from a common tutorial network
+    whose blocks have the same names (see `_DoubleConv`, `_ResamplingBlock`, `_SelfAttention`). If a side is odd,
     downsampling drops the last row or column, and upsampling interpolates to the size of the skip connection. The
-    listing has no input for the condition, which a conditional generator needs: a linear layer of the condition is
-    added to the timestep embedding.
+    listing has no input for the condition, which a conditional generator needs. Here, a linear layer of the condition
+    is added to the timestep embedding.
 
     No layer is initialized with 0: unlike the other denoisers it does not predict 0 before training.
 
@@ -175,7 +172,7 @@ class PublishedImageDenoiser(nn.Module):
 
 
 def _published_time_embedding(t: Tensor) -> Tensor:
-    """Listing 1, lines 20 to 25, (B,) to (B, 256): frequencies 10,000^(-k / 128), which do not reach 1 / 10,000."""
+    """Timestep embedding of listing 1, lines 20 to 25, (B,) to (B, 256): frequencies 10,000^(-k / 128), k below 128."""
     rates = torch.exp(torch.arange(128, device=t.device) * (-math.log(10_000) / 128))
     angles = t[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -1,4 +1,4 @@
-"""Denoisers of vectors: ``denoiser(x, t, condition)``, noised codes (B, d) to a prediction of the same shape."""
+"""Denoisers of vectors: ``denoiser(x, t, condition)`` maps noised codes (B, d) to a prediction of that shape."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class VectorDenoiser(nn.Module):
 
     The condition is projected once and added after the first layer and in every block except the first. The time
     determines scale and shift after each block's norm (FiLM: Perez et al. 2018) and, per feature, the weight of the
-    noised codes in the prediction. In trials adding the condition was as good as or better than scales that depend on
-    both time and condition, with less than half the work. The network predicts 0 before training.
+    noised codes in the prediction. In trials, adding the condition was at least as good as scales that depend on both
+    time and condition, with less than half the work. The network predicts 0 before training.
 
     Designed for "v" predictions and a learning rate of about 4e-3 at batch size 256.
 
@@ -70,9 +70,9 @@ class PublishedVectorDenoiser(nn.Module):
     """DiffAug's network for vectors (Zang et al. 2024, listing 2), designed for "eps" predictions.
 
     Eight blocks d - width - d, with the outputs of earlier blocks added to later ones; time and condition are added to
-    the input of every block. If the listing and the authors' program differ, this is the program: the condition has
-    separate layers, and the first block has no activation and norm in front. The program's InstanceNorm of (B, d) is
-    a norm of each row without scale and shift.
+    the input of every block. Where the listing and the authors' code differ, this class follows the code: the condition
+    has separate layers, and the first block does not start with an activation and a norm. The InstanceNorm of (B, d) in
+    the code is a norm of each row without scale and shift.
 
     As published, its last layer is initialized randomly: unlike the other denoisers it does not predict 0 before
     training.

@@ -1,1 +1,1 @@
-"""Encoders: samples to representations; each file registers its own."""
+"""Encoders, which map samples to representations; each file registers its encoders."""

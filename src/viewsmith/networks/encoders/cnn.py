@@ -77,9 +77,9 @@ def _stage(n_in: int, n_out: int, kernel: int) -> nn.Sequential:
 class CropCNN(nn.Module):
     """The encoder f of CRL-TAC (Koyama et al. 2021, section 5.3): three convolutions, 200 outputs, for 20x20 crops.
 
-    The paper gives kernels and widths only in a figure; these are viewsmith's. The network has no padding and a total
-    stride of 4, the spacing of the paper's crop corners, so that one pass over an image gives the representations of
-    all its crops (`dense`). The strides come from max-pooling: with strided convolutions the projections of digits
+    The paper gives kernels and widths only in a figure; this class has its own. The network has no padding and a total
+    stride of 4, the spacing of the paper's crop corners. So one pass over an image gives the representations of all its
+    crops (`dense`). The strides come from max-pooling: with strided convolutions the projections of digits
     contain much less information about the class.
 
     Parameters

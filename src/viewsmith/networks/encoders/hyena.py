@@ -6,7 +6,7 @@ input, each followed by a convolution over 3 positions,
 
     y = x0 * (k conv (v * x1) + D v * x1)
 
-where k is a causal filter as long as the sequence, which is the output of a small network of the position.
+where k is a causal filter as long as the sequence. A small network computes it from the position.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Sine(nn.Module):
 
 
 class PositionalEmbedding(nn.Module):
-    """Fixed positional embedding, (1, positions, emb_dim): the time t from 0 to 1, and cosines and sines of it."""
+    """Fixed positional embedding, (1, positions, emb_dim): the position t from 0 to 1, and cosines and sines of it."""
 
     z: Tensor
     t: Tensor
@@ -176,9 +176,9 @@ class Embeddings(nn.Module):
 class Hyena(nn.Module):
     """DNA (B, 4, L) to representations (B, d_model): the mean of the last hidden states over the bases.
 
-    The four channels of a position are the weights of the token embeddings of A C G T: a one-hot column selects one, N
-    is their mean (the published row for N is loaded but not used), and noise on the input has a gradient. Padding at
-    the end has no effect, because every layer is causal. There is no dropout, unlike in the published training.
+    The four channels of a position are the weights of the token embeddings of A C G T: a one-hot column selects one,
+    and N is their mean (the published row for N is loaded but not used). So noise on the input has a gradient. Padding
+    at the end has no effect, because every layer is causal. Unlike in the published training, there is no dropout.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class Hyena(nn.Module):
     ) -> None:
         super().__init__()
         if emb_dim < 3 or emb_dim % 2 == 0:
-            raise InputError(f"emb_dim = {emb_dim}: expected an odd number, at least 3 (time, cosines, sines)")
+            raise InputError(f"emb_dim = {emb_dim}: expected an odd number, at least 3 (position, cosines, sines)")
         self.n_components, self.max_length = d_model, max_length
         self.embeddings = Embeddings(d_model)
         # The published filters are two positions longer than the sequences, for special tokens.
@@ -267,8 +267,8 @@ class Hyena(nn.Module):
         problems = {
             "missing": [name for name in expected if name not in state],
             "unexpected": [name for name in state if name not in expected],
-            "of another shape": [
-                f"{name} {tuple(state[name].shape)} for {shape}"
+            "wrong shape": [
+                f"{name} {tuple(state[name].shape)}, expected {shape}"
                 for name, shape in expected.items()
                 if name in state and tuple(state[name].shape) != shape
             ],
@@ -280,9 +280,9 @@ class Hyena(nn.Module):
 
 
 def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Published weights with the names used here.
+    """Rename published weights to the names of `Hyena`.
 
-    Removed are prefixes before ``backbone.`` (``model.`` in the original files, ``hyena.`` in those of Hugging Face),
+    This removes prefixes before ``backbone.`` (``model.`` in the original files, ``hyena.`` in those of Hugging Face),
     the language-model head, the ``.layer`` of activation checkpointing, and the copies of the shared sine.
 
     Raises

@@ -19,7 +19,7 @@ SMALLEST = 8
 
 
 def check_image_size(x: Tensor, smallest: int, todo: str = "enlarge them") -> None:
-    """Check that images (B, C, H, W) have at least `smallest` x `smallest` pixels; `todo` is what to do about it.
+    """Check that images (B, C, H, W) have at least `smallest` x `smallest` pixels; `todo` ends the error message.
 
     Raises
     ------

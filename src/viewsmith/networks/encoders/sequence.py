@@ -19,10 +19,10 @@ LATER_KERNEL = 5
 
 
 class SequenceBatchNorm(nn.BatchNorm1d):
-    """BatchNorm, (B, c, L) to (B, c, L), whose statistics in training leave out padding.
+    """BatchNorm, (B, c, L) to (B, c, L), whose batch statistics leave out padding.
 
-    `real`, bool (B, L), marks the positions that are not padding; padding is zero in the output. Without it there is
-    no padding.
+    `real`, bool (B, L), marks the positions that are not padding; None means that there is no padding. Padding is zero
+    in the output.
     """
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
@@ -36,7 +36,7 @@ class SequenceBatchNorm(nn.BatchNorm1d):
         return bases.new_zeros(x.mT.shape).index_put((real,), bases).mT
 
     def _normalize(self, x: Tensor, real: Tensor) -> Tensor:
-        """The same without selecting the bases, for which a GPU would have to tell how many there are."""
+        """The same result without selecting the bases, because their number would have to be read from the GPU."""
         assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
         assert self.momentum is not None
         values, count = (x if x.dtype == torch.float64 else x.float()), real.sum()
@@ -69,7 +69,8 @@ class SequenceCNN(nn.Module):
 
     Convolutions with BatchNorm and ReLU, the first over letters (motifs), with max-pooling over 4 positions in between;
     then the mean and the maximum over the positions of bases, and Linear - BatchNorm - ReLU. Padding is zero after
-    every layer, so a representation does not depend on the length of the padding nor, in evaluation, on the other rows.
+    every layer, so a representation does not depend on the length of the padding. In evaluation mode it does not depend
+    on the other rows either.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ class SequenceCNN(nn.Module):
 
     def _real(self, x: Tensor) -> Tensor | None:
         real = real_positions(x)
-        # Most training batches have no padding and need no masks, which would cost a fifth of the time.
+        # Most training batches have no padding. Masks, which they do not need, would take a fifth of the time.
         return None if self.training and on_host(real) and bool(real.all()) else real
 
     def stem(self, x: Tensor) -> Tensor:

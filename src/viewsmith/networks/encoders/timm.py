@@ -14,7 +14,7 @@ from viewsmith.networks.base import EncoderContext
 
 @register("encoder", "timm:", help="any network of timm (extra timm)", domains="images")
 def timm_encoder(context: EncoderContext) -> nn.Module:
-    """The network NAME of timm, without its classifier, for the encoder ``timm:NAME``.
+    """Build the encoder ``timm:NAME``: the network NAME of timm, without its classifier.
 
     Raises
     ------

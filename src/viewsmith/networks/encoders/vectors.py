@@ -1,4 +1,4 @@
-"""The default encoder of vectors: fully connected layers, for wide rows after a projection to principal axes."""
+"""The default encoder of vectors: fully connected layers, after a projection to principal axes for wide rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viewsmith.networks.mlp import MLP
 def vector_encoder(
     context: EncoderContext, *, hidden: tuple[int, ...] = (256,), norm: Literal["batch", "none"] = "batch"
 ) -> nn.Sequential:
-    """Vectors (B, d) to representations (B, n_components).
+    """Build the default encoder of vectors, (B, d) to (B, n_components).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Codes: the form in which a diffusion model gets scaled samples, in a known range, and the inverse transform."""
+"""Codes: the input of a diffusion model, computed from scaled samples, in a known range; and the inverse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.networks.reference import Reference
 
-# Number of values of the training rows processed at a time.
+# Values of the training rows processed at a time.
 BLOCK = 1 << 22
 
 
@@ -53,7 +53,7 @@ class VectorCodes(nn.Module):
 
     def __init__(self, n_features: int, axes: PrincipalAxes | None = None) -> None:
         super().__init__()
-        # They belong to the encoder.
+        # The axes belong to the encoder, which saves them.
         self.source = None if axes is None else Reference(axes)
         self.n_codes = n_features if axes is None else axes.axes.shape[1]
         projection = (0, 0) if axes is None else (n_features, self.n_codes)
@@ -81,7 +81,7 @@ class VectorCodes(nn.Module):
             )
         total = torch.zeros_like(self.mean, dtype=torch.float64)
         for block in _blocks(rows):
-            total += block.sum(0)  # float32 within a block is ten times faster on a CPU; blocks are added in float64
+            total += block.sum(0)  # within a block float32, ten times faster on a CPU; over blocks float64
         self.mean.copy_(total / len(rows))
         if self.source is not None:
             self.axes.copy_(self.source.module.axes)
@@ -119,7 +119,7 @@ class VectorCodes(nn.Module):
         return torch.addmm(-(self.mean @ self.axes), x, self.axes) / self.scale
 
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
-        """Scaled rows (B, d) from codes (B, m); constant features keep their constant."""
+        """Scaled rows (B, d) from codes (B, m), in the dtype of `x`; constant features get their constant."""
         u = self.scale * u
         return (torch.addmm(self.mean, u, self.back) if self._projects else u + self.mean).to(x.dtype)
 
@@ -128,7 +128,7 @@ class VectorCodes(nn.Module):
         return u.clamp(self.low, self.high)
 
     def mask(self, x: Tensor) -> None:
-        """Vectors have no padding."""
+        """Return None: vectors have no padding."""
 
 
 def _blocks(rows: Rows) -> Iterator[Tensor]:
@@ -168,32 +168,35 @@ class PixelCodes(nn.Module):
             self.register_buffer(name, values.expand(channels).clone().view(-1, 1, 1))
 
     def fit(self, rows: Rows) -> None:
-        """Does nothing: the range of pixels is known."""
+        """Do nothing: the range of pixels is known."""
 
     def encode(self, x: Tensor) -> Tensor:
+        """Codes (B, C, H, W) of scaled images (B, C, H, W)."""
         return (x * self.scale + self.center) * 2 - 1
 
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
+        """Scaled images (B, C, H, W) from codes (B, C, H, W), in the dtype of `x`."""
         return (((u + 1) / 2 - self.center) / self.scale).to(x.dtype)
 
     def clip(self, u: Tensor) -> Tensor:
         return u.clamp(-1, 1)
 
     def mask(self, x: Tensor) -> None:
-        """Images have no padding."""
+        """Return None: images have no padding."""
 
 
 class LetterCodes(nn.Module):
     """Codes of DNA (B, 4, L): +1 for the letter and -1 for the others; -1/2 for N (1/4 each), and 0 for padding."""
 
     def fit(self, rows: Rows) -> None:
-        """Does nothing: the range of letters is known."""
+        """Do nothing: the range of letters is known."""
 
     def encode(self, x: Tensor) -> Tensor:
+        """Codes (B, 4, L) of scaled sequences (B, 4, L)."""
         return torch.where(self.mask(x), 2 * x - 1, 0)
 
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
-        """The letter of the largest code where `x` has a base or N; padding stays."""
+        """Scaled sequences (B, 4, L): the letter with the largest code, 0 where `x` has padding."""
         letters = torch.zeros_like(x).scatter_(1, u.argmax(dim=1, keepdim=True), 1)
         return letters * self.mask(x)
 

@@ -1,4 +1,4 @@
-"""Images as input of networks, and back; part of the model, like the scaling of vectors."""
+"""Images as input of networks: scaling, and its inverse; part of the model, like the scaling of vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 def channels_last(x: Tensor) -> Tensor:
     """Images (B, C, H, W) in channels-last memory format, in which convolutions are faster on CPUs and tensor cores."""
-    # clone, because Tensor.to would not change the strides of one-channel images, which count as both formats.
+    # clone, because one-channel images count as both formats, so that Tensor.to would not change their strides.
     return x.clone(memory_format=torch.channels_last)
 
 
@@ -41,7 +41,7 @@ class Pixels(nn.Module):
     def fit(
         self, x: Tensor, scaling: Literal["auto", "standard", "global", "none"]
     ) -> Literal["standard", "global", "none"]:
-        """Compute the statistics of uint8 training images; returns the scaling that is used."""
+        """Compute the statistics of uint8 images, (n, H, W) or (n, H, W, C); return the scaling that is used."""
         scaling = "standard" if scaling == "auto" else scaling
         if scaling != "none":
             # From the histogram of each channel: exact, and without a float copy of the images.

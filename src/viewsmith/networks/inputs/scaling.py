@@ -16,7 +16,7 @@ class Scaler(nn.Module):
     ``standard``: each feature is centered and divided by its standard deviation. ``global``: all features are divided
     by one standard deviation and not centered, so that zeros stay zeros. ``auto``: ``global`` if more than half of the
     entries are zero, else ``standard``. Constant features, and those that vary by less than the smallest normal number,
-    become zero (they are ignored). Missing values are replaced by the feature's median over the training rows.
+    become zero, so that they are ignored. Missing values are replaced by the feature's median over the training rows.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Scaler(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor, scaling: Scaling) -> Literal["standard", "global", "none"]:
-        """Compute the statistics of training rows, (n, d); returns the scaling that is used."""
+        """Compute the statistics of training rows, (n, d); return the scaling that is used."""
         missing = torch.isnan(x)
         if missing.any():
             # torch's median is the lower of the two middle values; the negated rows give the upper one.
