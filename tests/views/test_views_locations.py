@@ -9,14 +9,14 @@ import torch
 from viewsmith.views.learned.locations import (
     APART,
     SAME,
-    cut_boxes,
+    crop_boxes,
     expected_overlaps,
+    is_concentrated,
     largest_effective,
     locate_boxes,
     locate_features,
     overlaps,
     refine,
-    singled_out,
 )
 from viewsmith.views.learned.transforms import Crops, Masks, Windows
 
@@ -205,7 +205,7 @@ def test_nothing_is_found_near_uniform():
     assert not locate_boxes(torch.full((2, m), 1 / m), torch.rand(1, m, 4) + 1, 2, limit).found.any()
     for kept in (10, 40, 41, 50):
         p = torch.zeros(1, m).index_fill(1, torch.arange(kept), 1 / kept)
-        assert singled_out(p, limit + 1e-3).item() == (kept <= 40)
+        assert is_concentrated(p, limit + 1e-3).item() == (kept <= 40)
 
 
 def test_nothing_is_found_where_the_channel_is_far_less_sure_than_of_training_samples():
@@ -239,12 +239,12 @@ def test_features_are_those_that_views_keep_more_often():
 def test_crops_of_whole_pixels_are_slices():
     images = torch.randint(0, 256, (3, 20, 18, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     boxes = torch.tensor([[2.2, 3.7, 8, 8], [12.4, 10.4, 8, 8], [0, 0, 8, 8]])
-    made = cut_boxes(images, boxes, 8)
+    made = crop_boxes(images, boxes, 8)
     assert made[0].equal(images[0, 2:10, 4:12]) and made[1].equal(images[1, 12:20, 10:18])
 
 
 def test_crops_of_another_size_are_resized():
     images = torch.full((2, 20, 18, 1), 7, dtype=torch.uint8)
     images[0, 4:16, 2:14] = 200
-    made = cut_boxes(images, torch.tensor([[4.0, 2, 12, 12], [0, 0, 20, 18]]), 6)
+    made = crop_boxes(images, torch.tensor([[4.0, 2, 12, 12], [0, 0, 20, 18]]), 6)
     assert made.shape == (2, 6, 6, 1) and made[0].eq(200).all() and made[1].eq(7).all()

@@ -12,7 +12,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.methods.crl_tac import CRLTACMethod
-from viewsmith.views.learned.locations import cut_boxes, largest_effective, locate_boxes, locate_features
+from viewsmith.views.learned.locations import crop_boxes, largest_effective, locate_boxes, locate_features
 from viewsmith.views.learned.transforms import Crops, Masks
 
 BLOCK = 256  # samples whose P(T|x) is in memory at a time
@@ -99,4 +99,5 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
     boxes = np.stack([found[name] for name in ("top", "left", "height", "width")], axis=1)
     images = rows[found["sample"]]
     in_color = torch.from_numpy(images if images.ndim == 4 else images[..., None])
-    return cut_boxes(in_color, torch.from_numpy(boxes), side).numpy().reshape(len(found), side, side, *images.shape[3:])
+    crops = crop_boxes(in_color, torch.from_numpy(boxes), side).numpy()
+    return crops.reshape(len(found), side, side, *images.shape[3:])

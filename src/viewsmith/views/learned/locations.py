@@ -1,7 +1,7 @@
-"""Places that an augmentation channel singles out: boxes and features, from P(T|x) and where each view is taken.
+"""Regions and features on which an augmentation channel concentrates.
 
-A box is (top, left, height, width) in units of the sample; a window of a sequence is a box of height 1 in a row of
-letters. None of these functions uses labels.
+They are computed from P(T|x) and the box or mask of each view. A box is (top, left, height, width) in pixels or bases;
+a window of a sequence is a box of height 1. None of these functions uses labels.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from torch import Tensor
 
 from viewsmith.losses.info_max import entropy
 
-#: Views that overlap a box at least this much (intersection over union) make up its probability: those of the same size
-#: share half of their area with it.
+#: The probability of a box is that of the views with at least this overlap (intersection over union) with it. Views of
+#: its size then cover at least half of its area.
 SAME = 1 / 3
 #: Two boxes of one sample overlap at most this much.
 APART = 0.2
-#: Largest effective number of transformations at which a place is singled out, as a fraction of all of them, and
-#: as a multiple of the number of training samples.
+#: Largest effective number of transformations with which regions are located, as a fraction of all transformations,
+#: and as a multiple of the effective number of the training samples.
 NEAR_UNIFORM, UNLIKE_TRAINING = 0.8, 4.0
-#: Largest number of overlaps in memory at a time.
+#: Largest number of overlaps computed at a time.
 MAX_OVERLAPS = 2**22
 
 
 class Boxes(NamedTuple):
-    """Boxes of B samples, the most probable place of each first.
+    """n boxes of each of B samples, in the order in which they were found.
 
     Attributes
     ----------
     boxes : Tensor, shape (B, n, 4)
         Top, left, height and width.
     probability : Tensor, shape (B, n)
-        That a view drawn from P(T|x) overlaps the box by at least `SAME`.
+        Probability that a view drawn from P(T|x) overlaps the box by at least `SAME`.
     found : Tensor of bool, shape (B, n)
-        Whether there is such a box; after the first False of a sample all are False.
+        Whether the box exists; after the first False of a sample, all others are False, too.
     """
 
     boxes: Tensor
@@ -45,19 +45,19 @@ class Boxes(NamedTuple):
 
 
 def largest_effective(size: int, trained: float = 0.0) -> float:
-    """The effective number of transformations, exp of the entropy, up to which P(T|x) says where to look.
+    """Largest effective number of transformations, exp of the entropy of P(T|x), with which regions are located.
 
     Parameters
     ----------
     size : int
         M.
     trained : float
-        Effective number of the training samples; 0 if unknown.
+        Effective number of transformations of the training samples; 0 if unknown.
     """
     return min(NEAR_UNIFORM * size, UNLIKE_TRAINING * trained if trained else size)
 
 
-def singled_out(p: Tensor, limit: float) -> Tensor:
+def is_concentrated(p: Tensor, limit: float) -> Tensor:
     """Whether the effective number of transformations of P(T|x), (B, M), is at most `limit`: bool (B,)."""
     return entropy(p.log()).exp() <= limit
 
@@ -89,7 +89,7 @@ def expected_overlaps(p: Tensor, boxes: Tensor) -> Tensor:
 
 
 def refine(p: Tensor, boxes: Tensor, peak: Tensor) -> Tensor:
-    """Mean box of the views of a peak's size that overlap it by at least `SAME`, weighted by P(T|x).
+    """Mean box of the views that have the size of a peak and overlap it by at least `SAME`, weighted by P(T|x).
 
     Parameters
     ----------
@@ -111,35 +111,35 @@ def refine(p: Tensor, boxes: Tensor, peak: Tensor) -> Tensor:
 
 
 def locate_boxes(p: Tensor, boxes: Tensor, n: int, limit: float) -> Boxes:
-    """The n places to which P(T|x) points, apart from each other.
+    """Locate up to n separate boxes on which P(T|x) concentrates.
 
-    The first box is the view with the largest expected overlap with a view drawn from P(T|x), so that both place and
-    size (of crops at several scales) are those that most of the probability agrees with; `refine` then moves it between
-    the places of the grid. Views that overlap it by more than `APART` are taken away (non-maximum suppression), and
-    the next box is sought among the others with the probability that is left.
+    The first box is the view with the largest expected overlap with a view drawn from P(T|x). So both its position and
+    its size (of crops at several scales) agree with most of the probability. `refine` then moves it between the
+    positions of the grid. Views that overlap it by more than `APART` are removed (non-maximum suppression), and the
+    next box is searched among the other views with their probability.
 
-    Nothing is found where P(T|x) is too near uniform (`singled_out`), and no further box whose probability is at most
-    that under the uniform distribution.
+    No box is found if P(T|x) is too close to uniform (`is_concentrated`). The search of further boxes ends when the
+    probability of a box is not larger than under the uniform distribution.
 
     Parameters
     ----------
     p : Tensor, shape (B, M)
         P(T|x); rows sum to 1.
     boxes : Tensor, shape (1 or B, M, 4)
-        Where each transformation takes its view.
+        The box of each view in its sample.
     n : int
         At least 1.
     limit : float
-        Of the effective number of transformations, see `largest_effective`.
+        Largest effective number of transformations, see `largest_effective`.
     """
     p, boxes = p.double(), boxes.double()
-    found, free = singled_out(p, limit), torch.ones_like(p, dtype=torch.bool)
+    found, free = is_concentrated(p, limit), torch.ones_like(p, dtype=torch.bool)
     made: list[Boxes] = []
     for _ in range(n):
         left = p * free
         peak = expected_overlaps(left, boxes).where(free, -1).argmax(dim=1)
         box = refine(left, boxes, peak)
-        if made:  # between two places beside an earlier box may be a place on it
+        if made:  # the mean of two boxes on both sides of an earlier box may overlap it
             earlier = torch.stack([one.boxes for one in made], dim=1)
             on_earlier = (overlaps(earlier, box[:, None]) > APART).any(dim=1)
             box = torch.where(on_earlier, _at(boxes, peak, len(p)), box)
@@ -159,7 +159,7 @@ def _at(boxes: Tensor, index: Tensor, count: int) -> Tensor:
 
 
 def locate_features(p: Tensor, masks: Tensor, n: int, limit: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The n features that views keep more often than under uniform P, those with the largest difference first.
+    """The n features that views keep more often than under the uniform distribution, the largest difference first.
 
     Parameters
     ----------
@@ -176,18 +176,18 @@ def locate_features(p: Tensor, masks: Tensor, n: int, limit: float) -> tuple[Ten
     -------
     features : Tensor of int64, shape (B, n)
     probability : Tensor, shape (B, n)
-        That a view keeps the feature.
+        Probability that a view keeps the feature.
     found : Tensor of bool, shape (B, n)
     """
     p, masks = p.double(), masks.double()
     kept = p @ masks
     more, features = (kept - masks.mean(dim=0)).sort(dim=1, descending=True, stable=True)
     features, more = features[:, :n], more[:, :n]
-    return features, kept.gather(1, features), singled_out(p, limit)[:, None] & (more > 0)
+    return features, kept.gather(1, features), is_concentrated(p, limit)[:, None] & (more > 0)
 
 
-def cut_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
-    """The pixels of one box of each image, as squares of one size.
+def crop_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
+    """Crop one box from each image, as squares of one size.
 
     Boxes are moved to whole pixels; those of another size than `side` are resized (bilinear, with antialiasing).
 
