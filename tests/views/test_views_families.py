@@ -178,7 +178,7 @@ def test_some_crops_are_embedded_once_each_or_in_one_pass(scales, calls):
     for name in {name for name, _ in calls}:
         real = getattr(encoder, name)
         setattr(encoder, name, lambda x, name=name, real=real: made.append((name, len(x))) or real(x))
-    x = torch.rand(2, 1, *family.given)
+    x = torch.rand(2, 1, *family.image_size)
     t = torch.stack([torch.randperm(family.size, generator=torch.Generator().manual_seed(row))[:6] for row in range(2)])
     t = torch.cat([t, t[:, :1], t[:, 2:3]], dim=1)
     h = family.embed_some(encoder, x, t)

@@ -44,5 +44,5 @@ def test_a_row_without_neighbors_is_mixed_with_itself():
 
 
 def test_a_graph_of_other_rows_is_refused():
-    with pytest.raises(ValueError, match="of 4 rows, and the pool has 3"):
+    with pytest.raises(ValueError, match="has 4 rows, expected 3, as in the pool"):
         Neighbors(1, graph=GRAPH).prepare(POOL[:3])

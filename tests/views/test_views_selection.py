@@ -43,7 +43,7 @@ def test_kept_views_are_in_their_order(stored):
     rows = Samples(raw, scale) if stored else raw.float()
     cache = ViewCache(rows, lambda x, index, rng: x + 100 * torch.randint(1, 2, (1,)).to(x), n_views=1, seed=0)
     cache.views = [Samples(raw + 50, scale), Samples(raw + 100, scale)] if stored else [rows + 50, rows + 100]
-    cache.keep(torch.tensor([[0, 1], [1, -1], [-1, -1], [1, 1]]), rows)
+    cache.select(torch.tensor([[0, 1], [1, -1], [-1, -1], [1, 1]]), rows)
     first, second = (view[:].float() - raw for view in cache.views)
     assert first[:, 0].tolist() == [50, 100, 0, 100] and second[:, 0].tolist() == [100, 0, 0, 100]
     assert cache.n_views == 2 and cache.take(torch.tensor([1]), torch.tensor([0])).tolist() == [(raw[1] + 100).tolist()]

@@ -19,7 +19,7 @@ Generators = torch.Generator | Sequence[torch.Generator]
 
 @dataclass
 class CropBoxes:
-    """The part of its source image that each of B views shows.
+    """The region of the source image that each of B views shows.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Pair:
     local : Tensor, shape (B, V, ...), or None
         V additional, smaller views of each sample (multi-crop).
     crops : pair of CropBoxes, or None
-        The parts of the samples that the views show, if their pixels were moved by crops only.
+        The regions of the samples that the views show, if only crops have moved their pixels.
     """
 
     first: Tensor
@@ -58,9 +58,9 @@ class Pair:
 class ViewMaker(nn.Module):
     """A module that maps a batch of scaled samples to one view of each, with the same shape, dtype and device.
 
-    It is called as ``maker(x, index=..., generator=...)``: `x` is (B, ...); `index`, int64 (B,), are the rows of the
-    pool that the samples are (None for other samples); all randomness comes from `generator`, so that a draw can be
-    replayed. There is no loop over samples.
+    It is called as ``maker(x, index=..., generator=...)``. `x` is (B, ...). `index`, int64 (B,), gives the row of each
+    sample in the pool; it is None for samples that are not in the pool. All randomness comes from `generator`, so a
+    draw can be replayed. There is no loop over samples.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class ViewMaker(nn.Module):
     needs_pool : bool
         Whether views use other rows; `prepare` must then be called first.
     needs_loss : bool
-        Whether views depend on the pair loss: `pair` (and the call) then get the framework as ``loss=``, a function of
-        a `Pair`. Other makers are called without ``loss``.
+        Whether views depend on the pair loss. `pair` and the call then get the framework as ``loss=``, a function of a
+        `Pair`. Other makers are called without ``loss``.
     pool : Tensor, Samples or None
         The rows given by `prepare`; never saved with the model.
     """
@@ -84,7 +84,7 @@ class ViewMaker(nn.Module):
         """Set the pool, the scaled training rows, (n, ...), for makers that use other rows."""
 
     def describe(self) -> dict[str, Any]:
-        """What `prepare` found that belongs in a run's summary: plain values by name."""
+        """Facts found by `prepare` for the summary of a run: plain values by name."""
         return {}
 
     def release(self) -> None:
@@ -126,15 +126,15 @@ class ViewContext:
     space : callable or PrincipalSpace, optional
         Space in which neighbors are searched. Default: the scaled samples.
     refreshed : bool
-        Whether neighbors are searched again in the representation during training.
+        Whether the neighbors are searched again during training, in the representation.
     name : str
         The name given by the user, including its argument.
     facts : mapping
-        Values found by the `resolve` of the view maker.
+        Values that the `resolve` function of the view maker returned.
     fresh : bool
         Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
     graph : PrecomputedGraph, optional
-        The user's own neighbor graph of the training rows, to be used in place of a search.
+        A precomputed neighbor graph of the training rows, used instead of a search.
     """
 
     domain: Domain

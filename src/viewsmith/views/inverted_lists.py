@@ -1,7 +1,8 @@
-"""Approximate nearest neighbors: rows grouped into lists by k-means, of which each query visits the nearest few.
+"""Approximate nearest neighbors by inverted lists.
 
-The inverted file of Sivic and Zisserman 2003 (Video Google), as in Jegou et al. 2011 (Product quantization for nearest
-neighbor search, section IV), with the rows themselves in the lists: only the choice of lists is approximate.
+K-means groups the rows into lists, and a query is compared only with the rows of the lists nearest to it. This is the
+inverted file of Sivic and Zisserman 2003 (Video Google), as in Jegou et al. 2011 (Product quantization for nearest
+neighbor search, section IV). The lists contain the uncompressed rows, so only the choice of lists is approximate.
 """
 
 from __future__ import annotations
@@ -15,33 +16,34 @@ from viewsmith.losses.nt_xent import unit
 from viewsmith.views.neighbors import Metric
 
 TILE = 1 << 21  # distances computed at a time, 8 MB
-SAMPLE = 32  # rows per list that k-means sees
+SAMPLE = 32  # rows per list to which k-means is fitted
 ITERATIONS = 8
-LARGEST = 3  # a list has at most so many times the mean number of rows
+LARGEST = 3  # largest size of a list, as a multiple of the mean size
 
 
 class InvertedLists:
-    """Rows in lists, each list the rows nearest to its center. Ties and draws are the same in every run.
+    """Rows grouped into lists; each list has the rows nearest to its center. Every run gives the same result.
 
-    Beside the rows, memory is one copy of them and a few tiles of `TILE` floats.
+    Memory use, in addition to the rows: one copy of them, and a few blocks of `TILE` floats.
 
     Parameters
     ----------
     x : Tensor, shape (n, d)
         Finite. Rows of zeros and equal rows are allowed.
     lists : int
-        About how many: empty ones are dropped, large ones halved until they have at most `LARGEST` times the mean.
+        Approximate number of lists. Empty lists are dropped; lists with more than `LARGEST` times the mean number of
+        rows are halved.
     metric : {"euclidean", "cosine"}
-        By cosine, a row of zeros is at the same distance from all rows.
+        With "cosine", a row of zeros has the same distance to all rows.
     generator : torch.Generator, optional
-        Of the CPU: it draws the rows that k-means sees. Default: seeded with 0.
+        A CPU generator, which draws the rows for k-means. Default: seeded with 0.
 
     Attributes
     ----------
     rows : Tensor, shape (n, d)
-        The rows list by list, as they are compared: centered, or of length 1 for cosines.
+        The rows in the order of their lists, centered ("euclidean") or with length 1 ("cosine").
     order : Tensor of int64, shape (n,)
-        The row of `x` that each of them is.
+        The index in `x` of each of these rows.
     """
 
     @torch.no_grad()
@@ -49,16 +51,16 @@ class InvertedLists:
         self, x: Tensor, lists: int, *, metric: Metric = "euclidean", generator: torch.Generator | None = None
     ) -> None:
         self.metric: Metric = metric
-        # Distances as products lose digits where rows are far from the origin.
+        # Distances from matrix products lose precision if rows are far from the origin.
         self._origin = x.mean(0) if metric == "euclidean" else torch.zeros_like(x[0])
         rows = self._compared(x)
         centers = k_means(rows, min(lists, len(x)), generator or torch.Generator().manual_seed(0))
-        members, self._centers = _capped(rows, centers, nearest_center(rows, centers), LARGEST * len(x) / lists)
+        members, self._centers = _split_large(rows, centers, nearest_center(rows, centers), LARGEST * len(x) / lists)
         sizes = torch.tensor([len(each) for each in members])
         self._starts = [0, *sizes.cumsum(0).tolist()]
         self.order = torch.cat(members)
         self.rows = rows[self.order]
-        # Half the squared norm, or 0: the distance is then |q|^2 + 2 (half norm - q x), in order by the second term.
+        # Half the squared norms (0 for cosines): |q - x|^2 = |q|^2 + 2 (|x|^2 / 2 - q x), ordered by the second term.
         self._halves = self._norms(self.rows)
 
     def __len__(self) -> int:
@@ -67,9 +69,9 @@ class InvertedLists:
 
     @torch.no_grad()
     def graph(self, k: int, probes: int) -> Tensor:
-        """The k nearest of the other rows of each row, as found in its `probes` nearest lists; int64 (n, k).
+        """Indices of the k nearest other rows of each row, searched in its `probes` nearest lists: int64 (n, k).
 
-        The nearest come first; k is at most n - 1.
+        The nearest row is first; k is at most n - 1.
         """
         found = torch.empty(len(self.rows), k, dtype=torch.int64, device=self.rows.device)
         for part, near in self._search(self.rows, k, probes, torch.arange(len(self.rows), device=self.rows.device)):
@@ -78,7 +80,7 @@ class InvertedLists:
 
     @torch.no_grad()
     def of_rows(self, index: Tensor, k: int, probes: int) -> Tensor:
-        """The rows of `graph` at `index`, (m,)."""
+        """`graph` for the rows at `index`, (m,), only: int64 (m, k)."""
         position = torch.empty_like(self.order)
         position[self.order] = torch.arange(len(self.order), device=self.order.device)
         own = position[index]
@@ -86,7 +88,7 @@ class InvertedLists:
 
     @torch.no_grad()
     def of_queries(self, queries: Tensor, k: int, probes: int) -> Tensor:
-        """Indices of the k rows of `x` nearest to each query, (m, d); k is at most n."""
+        """Indices of the k rows of `x` nearest to each query, (m, d): int64 (m, k); k is at most n."""
         return torch.cat([self.order[near] for _, near in self._search(self._compared(queries), k, probes, None)])
 
     def _compared(self, x: Tensor) -> Tensor:
@@ -96,7 +98,7 @@ class InvertedLists:
         return rows.new_zeros(len(rows)) if self.metric == "cosine" else rows.square().sum(1) / 2
 
     def _search(self, queries: Tensor, k: int, probes: int, own: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
-        """Positions in `rows` of the nearest rows of a few queries at a time; `own` are their own positions."""
+        """Positions in `rows` of the nearest rows, by blocks of queries; `own`: positions of queries that are rows."""
         probes = min(probes, len(self))
         size = max(1, TILE // max(len(self), probes * k))
         for start in range(0, len(queries), size):
@@ -104,16 +106,16 @@ class InvertedLists:
             near, complete = self._nearest(queries[part], k, probes, None if own is None else own[part])
             if not complete.all():  # the lists that were visited have too few rows
                 short = ~complete
-                alone = None if own is None else own[part][short]
-                near[short] = self._nearest(queries[part][short], k, len(self), alone)[0]
+                short_own = None if own is None else own[part][short]
+                near[short] = self._nearest(queries[part][short], k, len(self), short_own)[0]
             yield part, near
 
     def _nearest(self, queries: Tensor, k: int, probes: int, own: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Positions of the k nearest rows in the `probes` nearest lists, and which queries found as many."""
+        """Positions of the k nearest rows in the `probes` nearest lists, and whether each query found k rows."""
         lists = _half_distances(queries, self._centers).topk(probes, dim=1, largest=False).indices
         distances, where = self._visit(queries, k, lists[:, :1], own)
         if probes > 1:
-            # Few of the further lists have a row that is nearer than the k found in the first.
+            # Few of the other lists have a row that is nearer than the k rows from the first list.
             more, there = self._visit(queries, k, lists[:, 1:], own, distances[:, -1])
             distances, where = torch.cat([distances, more], dim=1), torch.cat([where, there], dim=1)
         nearest = distances.topk(k, dim=1, largest=False)
@@ -124,13 +126,13 @@ class InvertedLists:
     ) -> tuple[Tensor, Tensor]:
         """The k nearest rows of each list that a query visits: distances and positions, (m, v * k) for lists (m, v).
 
-        Distances are infinite where a list has less than k rows, or none within `bound`, (m,).
+        Distances are infinite if a list has less than k rows, or no row with a distance below `bound`, (m,).
         """
         visits = lists.shape[1]
         best = queries.new_full((lists.numel(), k), float("inf"))
         where = torch.zeros(lists.numel(), k, dtype=torch.int64, device=queries.device)
         by_list = lists.flatten().argsort(stable=True)
-        # The queries are a few lists' rows, which visit a few hundred of thousands of lists: only those are looked at.
+        # A block of queries visits only some of the lists, so this loops over these and not over all lists.
         visited, counts = torch.unique_consecutive(lists.flatten()[by_list], return_counts=True)
         for number, visit in zip(visited.tolist(), by_list.split(counts.tolist()), strict=True):
             first, last = self._starts[number], self._starts[number + 1]
@@ -151,7 +153,7 @@ class InvertedLists:
 
 
 def _half_distances(rows: Tensor, centers: Tensor) -> Tensor:
-    """(|r - c|^2 - |r|^2) / 2 for all pairs, (n, m): in the order of the distances."""
+    """(|r - c|^2 - |r|^2) / 2 for all pairs, (n, m); for each row, in the order of its distances."""
     return torch.addmm(centers.square().sum(1) / 2, rows, centers.T, alpha=-1)
 
 
@@ -162,7 +164,7 @@ def nearest_center(rows: Tensor, centers: Tensor) -> Tensor:
 
 
 def k_means(x: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
-    """Centers of Lloyd's algorithm on a sample, (clusters, d), started from random rows.
+    """Cluster centers, (clusters, d), by Lloyd's algorithm on a sample of the rows, started from random rows.
 
     Parameters
     ----------
@@ -170,7 +172,7 @@ def k_means(x: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
     clusters : int
         At most n. A cluster that becomes empty keeps its center.
     generator : torch.Generator
-        Of the CPU, whatever the device of `x`.
+        A CPU generator, for any device of `x`.
     """
     drawn = torch.randperm(len(x), generator=generator)[: SAMPLE * clusters]
     sample = x[drawn.to(x.device)]
@@ -178,7 +180,7 @@ def k_means(x: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
     for _ in range(ITERATIONS):
         sums, counts = torch.zeros_like(centers), centers.new_zeros(clusters)
         for part in sample.split(max(1, TILE // clusters)):
-            # Sums by a product with indicators: adding by index has no fixed order on a GPU.
+            # A product with indicators, because index_add_ has no fixed order of summation on a GPU.
             indicators = torch.zeros(len(part), clusters, dtype=x.dtype, device=x.device)
             indicators.scatter_(1, nearest_center(part, centers)[:, None], 1)
             sums.addmm_(indicators.T, part)
@@ -187,8 +189,8 @@ def k_means(x: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
     return centers
 
 
-def _capped(rows: Tensor, centers: Tensor, nearest: Tensor, largest: float) -> tuple[list[Tensor], Tensor]:
-    """The members of each list, and its center; lists without members are left out, large ones are halved."""
+def _split_large(rows: Tensor, centers: Tensor, nearest: Tensor, largest: float) -> tuple[list[Tensor], Tensor]:
+    """Members and centers of the lists, without empty lists; lists with more than `largest` members are halved."""
     counts = torch.bincount(nearest, minlength=len(centers)).tolist()
     todo = [
         (part, centers[number])
@@ -201,7 +203,7 @@ def _capped(rows: Tensor, centers: Tensor, nearest: Tensor, largest: float) -> t
         if len(part) <= max(largest, 1):
             done.append((part, center))
             continue
-        # Equal rows have no axis along which they differ: they are halved in their order.
+        # Halve along the axis with the largest variance; the stable sort also halves a list of equal rows.
         axis = rows[part].var(0).argmax()
         part = part[rows[part, axis].argsort(stable=True)]
         todo += [(half, rows[half].mean(0)) for half in part.tensor_split(2)[::-1]]

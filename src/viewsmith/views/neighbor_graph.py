@@ -1,4 +1,4 @@
-"""A neighbor graph that the user gives instead of one that is searched."""
+"""A precomputed neighbor graph, used instead of a search."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PrecomputedGraph:
-    """Neighbors of n rows, as many for each row as it has.
+    """Neighbors of n rows; rows may have different numbers of neighbors.
 
     Attributes
     ----------
     offsets : Tensor of int64, shape (n + 1,)
         The neighbors of row i are ``ends[offsets[i] : offsets[i + 1]]``.
     ends : Tensor of int64, shape (edges,)
+        The neighbors of row 0, then those of row 1, and so on.
     """
 
     offsets: Tensor
@@ -36,9 +37,9 @@ class PrecomputedGraph:
         return self.offsets.diff()
 
     def random_neighbors(self, index: Tensor, generator: torch.Generator | None) -> Tensor:
-        """A neighbor of each row at `index`, (B,), all equally likely; the row itself where it has none."""
+        """Draw one neighbor of each row at `index`, (B,), uniformly; for a row without neighbors, the row itself."""
         first, degree = self.offsets[index], self.degrees[index]
-        # In float64, so that neighbors of rows with many are equally likely, too.
+        # In float64, so that all neighbors are equally likely even if a row has very many.
         drawn = torch.rand(len(index), dtype=torch.float64, device=index.device, generator=generator)
         position = first + torch.minimum((drawn * degree).long(), degree - 1).clamp_min(0)
         return torch.where(degree > 0, self.ends[position.clamp_max(len(self.ends) - 1)], index)

@@ -1,4 +1,4 @@
-"""Nearest neighbors at any size: exact for few rows, by inverted lists with a measured recall for many."""
+"""Nearest neighbors: an exact search for few rows, inverted lists with a measured recall for many rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewsmith.losses.nt_xent import unit
 from viewsmith.views.inverted_lists import InvertedLists
 from viewsmith.views.neighbors import Metric, nearest_neighbors
 
-# Up to here exact search takes no longer than a second or two on one core (benchmarks/results/neighbor_graph.jsonl).
+# Up to this size, exact search takes at most about two seconds on one core (benchmarks/results/neighbor_graph.jsonl).
 EXACT_UP_TO = 20_000
 RECALL = 0.95
 SAMPLE = 1000  # queries on which recall is measured
@@ -27,9 +27,10 @@ class SearchFacts:
     ----------
     search : {"exact", "inverted lists"}
     recall : float
-        Fraction of the neighbors found that are as near as the k-th nearest, on a sample of rows; 1 if exact.
+        Fraction of the neighbors found that are not farther away than the true k-th neighbor, on a sample of rows; 1
+        if exact.
     lists, probes : int
-        Number of lists, and how many of them each row visits; 0 if exact.
+        Number of lists, and number of lists that each row visits; 0 if exact.
     """
 
     search: str
@@ -42,25 +43,26 @@ EXACT = SearchFacts("exact", 1.0, 0, 0)
 
 
 class NeighborSearch:
-    """Search for the k nearest rows, which chooses its own way and says how good it is.
+    """Search for the k nearest rows, exact or approximate depending on the number of rows.
 
-    Up to `exact_up_to` rows it is exact (`nearest_neighbors`). Beyond, rows are put into lists (`InvertedLists`), and
-    the number of lists that are visited grows until the recall on 1,000 rows is at least `recall`; if that takes half
-    of the lists or more, it is exact, too.
+    Up to `exact_up_to` rows the search is exact (`nearest_neighbors`). Above, rows are in lists (`InvertedLists`), and
+    the number of visited lists grows until the recall on 1,000 rows is at least `recall`. If this takes half of the
+    lists or more, the search is exact, too.
 
     Parameters
     ----------
     x : Tensor, shape (n, d)
         Finite. The search runs on its device.
     k : int
-        Reduced to n - 1, and to n for queries.
+        At most n - 1 for rows, and n for queries; larger values are reduced.
     metric : {"euclidean", "cosine"}
     seed : int
-        Of the lists and of the rows on which recall is measured. Same rows, same seed, same machine: same result.
+        Seed of the lists and of the sample on which recall is measured. On one machine, the same rows and seed give the
+        same result.
     exact_up_to : int, optional
         Default: `EXACT_UP_TO`.
     recall : float
-        From 0 to 1.
+        Smallest recall, 0 to 1.
 
     Attributes
     ----------
@@ -86,9 +88,9 @@ class NeighborSearch:
             return
         lists = InvertedLists(x, number, metric=metric, generator=stream(seed, "lists"))
         index = torch.randperm(len(x), generator=stream(seed, "recall"))[:SAMPLE].to(x.device)
-        # One more than k: a row may be among its own nearest rows or not, if others are equal to it.
+        # k + 1, because a row may or may not be among its own nearest rows if other rows are equal to it.
         nearest = nearest_neighbors(x, k + 1, queries=x[index], metric=metric)
-        limit = _distances(x, index, nearest, metric, leave_out_itself=True).sort(dim=1).values[:, k - 1]
+        limit = _distances(x, index, nearest, metric, exclude_self=True).sort(dim=1).values[:, k - 1]
         limit += 1e-6 if metric == "cosine" else 1e-5 * limit  # rounding
         probes = FIRST_PROBES
         while 2 * probes < len(lists):
@@ -100,31 +102,32 @@ class NeighborSearch:
             probes = int(MORE_PROBES * probes)
 
     def graph(self) -> Tensor:
-        """The k nearest of the other rows of each row, the nearest first; int64 (n, k)."""
+        """Indices of the k nearest other rows of each row, the nearest first: int64 (n, k)."""
         if self._lists is None:
             return nearest_neighbors(self.x, self.k, metric=self.metric)
         return self._lists.graph(self.k, self.facts.probes)
 
     def nearest(self, queries: Tensor) -> Tensor:
-        """Indices of the k rows nearest to each query, (m, d); int64 (m, k)."""
+        """Indices of the k rows nearest to each query, (m, d): int64 (m, k)."""
         if self._lists is None:
             return nearest_neighbors(self.x, self.k, queries=queries, metric=self.metric)
         return self._lists.of_queries(queries, self.k, self.facts.probes)
 
 
 def _number_of_lists(n: int, k: int) -> int:
-    """So many that assigning rows to lists takes about as long as visiting lists.
+    """Number of lists for which assigning rows to lists takes about as long as visiting lists.
 
-    Lists have at least 64 k rows, from which on torch finds the k smallest by a partial sort, several times faster.
+    Lists have at least 64 k rows on average: from this size on, torch finds the k smallest values by a partial sort,
+    which is several times faster.
     """
     return int(n / max(64 * k, n**0.5 / 2))
 
 
-def _distances(x: Tensor, index: Tensor, near: Tensor, metric: Metric, leave_out_itself: bool = False) -> Tensor:
-    """Distances of the rows `index`, (m,), from the rows `near`, (m, k), without the rounding of products."""
+def _distances(x: Tensor, index: Tensor, near: Tensor, metric: Metric, exclude_self: bool = False) -> Tensor:
+    """Distances of the rows `index`, (m,), to the rows `near`, (m, k), without the rounding of matrix products."""
     rows, others = x[index][:, None], x[near]
     if metric == "cosine":
         distances = 1 - (unit(rows) * unit(others)).sum(2)
     else:
         distances = (rows - others).square().sum(2)
-    return distances.masked_fill(near == index[:, None], float("inf")) if leave_out_itself else distances
+    return distances.masked_fill(near == index[:, None], float("inf")) if exclude_self else distances

@@ -14,9 +14,9 @@ from viewsmith.networks.inputs.scaling import PrincipalAxes
 
 Metric = Literal["euclidean", "cosine"]
 
-# Distances at a time: a block of queries is made smaller where there are more than 32,768 rows.
+# Largest number of distances computed at a time: with more than 32,768 rows, blocks of queries are smaller.
 LARGEST_BLOCK = 1 << 26
-# Columns that are compared at once before the smallest are looked for, and from how many columns that is faster.
+# Columns per group in `_smallest`, and the number of columns from which groups are faster.
 GROUPS, GROUPED_FROM = 8, 4096
 
 
@@ -29,9 +29,9 @@ def nearest_neighbors(
     metric: Metric = "euclidean",
     block: int = 2048,
 ) -> Tensor:
-    """Indices of the rows of `x` that are nearest to each query, the nearest first; exact.
+    """Indices of the rows of `x` that are nearest to each query, the nearest first, by exact search.
 
-    Memory use is ``block * n`` floats, at most 2^26 or n.
+    Memory use is ``block * n`` floats, at most 2^26, but at least n.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ def nearest_neighbors(
         x, rows = unit(x), unit(rows)
     block = max(1, min(block, LARGEST_BLOCK // len(x)))
     norms = x.square().sum(1)
-    # One buffer for all blocks: fresh memory costs more than the distances that are put into it.
+    # One buffer for all blocks, because new memory takes more time than computing the distances.
     buffer = x.new_empty(min(block, len(rows)), len(x))
     found = torch.empty(len(rows), k, dtype=torch.int64, device=x.device)
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
         distances = buffer[: len(part)]
         if metric == "cosine":
-            # Cosines, because by the distance of normalized rows a row of zeros would be nearer than an orthogonal one.
+            # Cosines, because by distances of normalized rows a row of zeros is nearer than an orthogonal row.
             torch.mm(part, x.T, out=distances).neg_()
         else:
             torch.add(part.square().sum(1, keepdim=True), norms, out=distances)
@@ -76,12 +76,13 @@ def nearest_neighbors(
 
 
 def _smallest(distances: Tensor, k: int) -> Tensor:
-    """Columns of the k smallest of each row, (m, k), as `topk` has them: the same where some are equal, but faster."""
+    """Columns of the k smallest values of each row, (m, k): the result of `topk`, also for equal values, but faster."""
     columns = distances.shape[1]
     width = columns // GROUPS
     if columns < GROUPED_FROM or width <= k:
         return distances.topk(k, dim=1, largest=False).indices
-    # Of columns j, j + width, j + 2 width, ... the smallest: the k + 1 smallest of all are where these are smallest.
+    # Minima of the groups of columns j, j + width, ...: the k + 1 smallest values are in the groups with the k + 1
+    # smallest minima, or in the rest.
     smallest = distances[:, : width * GROUPS].unflatten(1, (GROUPS, width)).amin(1)
     first = smallest.topk(k + 1, dim=1, largest=False, sorted=False).indices
     steps = torch.arange(GROUPS, device=distances.device) * width
@@ -96,14 +97,14 @@ def _smallest(distances: Tensor, k: int) -> Tensor:
 
 @torch.no_grad()
 def outliers(views: Tensor, index: Tensor, pool: Tensor, k: int = 10) -> Tensor:
-    """Which views are outside their sample's neighborhood.
+    """Find views that are outside their sample's neighborhood.
 
     Parameters
     ----------
     views : Tensor, shape (B, d)
         Representations of the views.
     index : Tensor of int64, shape (B,)
-        Rows of the pool that they are views of.
+        Rows of the pool from which the views were made.
     pool : Tensor, shape (n, d)
         Representations of the samples.
     k : int
@@ -119,7 +120,7 @@ def outliers(views: Tensor, index: Tensor, pool: Tensor, k: int = 10) -> Tensor:
 
 
 class PrincipalSpace:
-    """The space in which neighbors of images and DNA are searched: leading principal axes of pixels or k-mers.
+    """The space in which neighbors of images and DNA are searched: leading principal axes of their features.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ class PrincipalSpace:
         self.axes: PrincipalAxes | None = None
 
     def fit(self, pool: Rows) -> Tensor:
-        """Fit the axes to the pool, (n, ...); returns its coordinates, (n, k)."""
+        """Fit the axes to the pool, (n, ...); return its coordinates, (n, k)."""
         rows = apply_in_blocks(self.features, pool)
         self.axes = PrincipalAxes(rows.shape[1], min(self.components, *rows.shape)).to(rows)
         self.axes.fit(rows)

@@ -1,4 +1,4 @@
-"""From view makers to the two views of a pair."""
+"""The two views of a pair, made by view makers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ViewPair(nn.Module):
             maker.prepare(pool)
 
     def describe(self) -> dict[str, Any]:
-        """What the makers say of what they prepared, see `ViewMaker.describe`."""
+        """Facts found by `prepare` for the summary of a run, of all makers; see `ViewMaker.describe`."""
         return {name: value for maker in self.makers for name, value in maker.describe().items()}
 
     def release(self) -> None:
@@ -79,8 +79,8 @@ class ViewPair(nn.Module):
         second : Tensor, shape (B, ...), optional
             Sources of the second views. Default: `x`.
         framework : nn.Module, optional
-            The framework that trains on the pair. Its encoder is used if neighbors are `refreshed`, its losses by
-            makers that need them (adversarial views).
+            The framework that trains on the pair. Its encoder is used if neighbors are `refreshed`; its losses are used
+            by makers that need them (adversarial views).
 
         Returns
         -------
@@ -89,7 +89,7 @@ class ViewPair(nn.Module):
         Raises
         ------
         RuntimeError
-            Neighbors are to be refreshed without a framework.
+            The neighbors must be refreshed, but no framework is given.
         """
         if self.refreshed and int(4 * progress) > self.quarter:
             if framework is None:
@@ -122,7 +122,7 @@ class ViewPair(nn.Module):
         generator: torch.Generator | None = None,
         framework: nn.Module | None = None,
     ) -> Tensor:
-        """One view of each sample, made as second views are."""
+        """One view of each sample, made like second views."""
         return self(x, index=index, generator=generator, framework=framework).second
 
     @torch.no_grad()

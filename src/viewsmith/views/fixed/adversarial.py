@@ -20,9 +20,9 @@ class AdversarialViews(ViewMaker):
     """A gradient step that raises the pair loss: x + s * sign(g) (CLAE: Ho and Vasconcelos 2020, section 3).
 
     The loss is an argument, ``maker.pair(pair, loss=framework)``: any function of a `Pair` that returns losses (B,). g
-    is the gradient by x of the loss of the whole batch, computed in float32 with the framework in evaluation mode:
-    BatchNorm uses its running statistics, and neither these nor queues and momentum copies change. The step itself is
-    not differentiated.
+    is the gradient of the loss of the whole batch with respect to x, computed without autocast and with the framework
+    in evaluation mode: BatchNorm uses its running statistics, and neither these nor queues and momentum copies change.
+    The step itself is not differentiated.
 
     A single view (``maker(x, loss=framework)``) is the second view of a pair whose first view is the sample with
     Gaussian noise of standard deviation s.
@@ -71,7 +71,7 @@ class AdversarialViews(ViewMaker):
             # The sum instead of the mean: the sign is the same, and small gradients do not underflow.
             total = loss(Pair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
             gradients = torch.autograd.grad(total, inputs, allow_unused=True)
-        # If the loss has no gradient by the second views (MoCo's keys), the first views are moved.
+        # If the loss has no gradient with respect to the second views (MoCo's keys), the first views are moved.
         moved = (0, 1) if self.views_made == 2 else (1,) if gradients[1] is not None else (0,)
         for i in moved:
             if (gradient := gradients[i]) is not None:
@@ -87,7 +87,7 @@ class AdversarialViews(ViewMaker):
 
 
 def _real(x: Tensor) -> Tensor:
-    """Which positions may change: the padding of sequences, (B, 4, L), must stay zero."""
+    """The positions that may change: the padding of sequences, (B, 4, L), must stay zero."""
     return (x != 0).any(1, keepdim=True) if x.ndim == 3 else torch.ones((), dtype=torch.bool, device=x.device)
 
 

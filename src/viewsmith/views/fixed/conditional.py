@@ -1,4 +1,4 @@
-"""Conditional corruption: features replaced by draws from their distribution given the other features."""
+"""Conditional corruption: features are replaced by draws from their distribution given the other features."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
 
 class ConditionalCorruption(ViewMaker):
-    """A random fraction of the features drawn again given the others, by a masked-prediction model.
+    """Replace a random fraction of the features by draws from a masked-prediction model of them.
 
     A network with one hidden layer gets rows in which each feature is set to 0 (the mean of scaled rows) with
     probability `rate`, and predicts these features (squared error, Adam with learning rate 1e-3). A view has features
     masked in the same way and replaced by the prediction plus Gaussian noise with the standard deviation of the
-    feature's residual. This is corruption (SCARF) by the conditional instead of the marginal distribution. The network
-    is trained by likelihood, not by the contrastive loss, so it cannot collapse.
+    feature's residual. This is corruption (SCARF) with the conditional instead of the marginal distribution. The
+    network is trained by likelihood, not by the contrastive loss, so it cannot collapse.
 
-    The first call of `prepare` trains the network; it is saved with the weights, and later calls keep it. It depends on
-    the rows only, not on the seed of the run.
+    The first call of `prepare` trains the network; later calls do not change it. It is saved with the weights. It
+    depends on the rows only, not on the seed of the run.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ConditionalCorruption(ViewMaker):
         self.n_features, self.rate = n_features, rate
         self.steps, self.batch = steps, batch
         self.network = MLP(n_features, [hidden, n_features])
-        # The optimizers of methods must not change this network.
+        # The optimizer of the method must not change this network.
         self.network.requires_grad_(False)
         self.register_buffer("residual", torch.ones(n_features))
         self.numbers = HostNumbers(learned=0)

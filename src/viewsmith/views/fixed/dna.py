@@ -3,9 +3,9 @@
 A batch is (B, 4, L): channels A C G T, 1/4 in each channel for N, and zeros for padding after the end of a sequence.
 View makers keep the shape, the padding and valid columns.
 
-An edit does not change the batch but a *plan*, int64 (B, L), which gives the source of each column of the view: a
-number below L is a base of the sequence, L to L + 3 is a fixed letter, and ~c (that is -1 - c) is the complement of
-column c. Several edits are applied to the plan one after another; `render` then gathers the columns once.
+An edit does not change the batch. It changes a *plan*, int64 (B, L), which gives the source of each column of the view:
+a number from 0 to L - 1 is a base of the sequence, L to L + 3 is a fixed letter, and ~c (that is -1 - c) is the
+complement of column c. Several edits are applied to the plan one after another; `render` then gathers the columns once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.views.base import ViewMaker, rand, randint, randn
 
-# A segment is at most this fraction of its sequence: 20 bases are a small edit of 200 bases, but half of 41.
+# A segment is at most this fraction of its sequence: 20 bases are a small part of 200 bases, but half of 41.
 MAX_FRACTION = 0.1
 
 
@@ -116,7 +116,7 @@ def invert(plan: Tensor, start: Tensor, size: Tensor) -> Tensor:
 
 
 class DNAEdit(ViewMaker):
-    """Base class of the edits. They change plans, so several edits need a single gather.
+    """Base class of the edits. Edits change plans, so several edits need one gather only.
 
     Attributes
     ----------
@@ -173,8 +173,8 @@ class ReverseComplement(DNAEdit):
 class Mutation(DNAEdit):
     """Single bases changed independently with probability `rate` (EvoAug: 0.05).
 
-    As in EvoAug each position is drawn again from the four letters with probability 4/3 `rate`; a quarter of these
-    draws do not change the base, so a base changes with probability `rate`. An N becomes a base with probability
+    As in EvoAug, each position is redrawn from the four letters with probability 4/3 `rate`. A quarter of these draws
+    do not change the base, so a base changes with probability `rate`. An N becomes a base with probability
     4/3 `rate`. At the maximum, 0.75, the view is random DNA. Unlike here, EvoAug draws the same number of positions in
     every sequence.
 
@@ -325,8 +325,8 @@ class DNAMixup(ViewMaker):
 class DNAViews(ViewMaker):
     """The DNA recipe: random edits of each sequence, the reverse complement with some probability, optional noise.
 
-    EvoAug with one gather for the whole batch: 1 to `max_edits` random edits per sequence, applied in the order of the
-    list. EvoAug draws the reverse complement and noise from the same list; here they are applied in addition.
+    This is EvoAug with one gather for the whole batch: 1 to `max_edits` random edits per sequence, applied in the order
+    of the list. EvoAug draws the reverse complement and noise from the same list; here they are applied in addition.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def _simclr(
 @register(
     "view maker",
     "crop",
-    help="random crop and flip; colors as they are",
+    help="random crop and flip, unchanged colors",
     domains="images",
 )
 def _crop(context: ViewContext, *, crop_minimum: float | Literal["auto"] = "auto", flip: float = 0.5) -> ViewMaker:

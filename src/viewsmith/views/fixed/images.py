@@ -127,7 +127,7 @@ class ImageViews(ViewMaker):
         strengths = torch.tensor([brightness, contrast, saturation])
         low = [*(1 - strengths).clamp_min(0), -hue]
         high = [*(1 + strengths), hue]
-        # Buffers, so that they follow the model to its device; not saved, because they are settings.
+        # Buffers, so that they move to the device of the model; not saved, because they are settings.
         self.register_buffer("jitter_ranges", torch.tensor([low, high, [1, 1, 1, 0]])[:, :, None], persistent=False)
         self.register_buffer("mean", torch.tensor(mean).view(-1).float(), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1).float(), persistent=False)
@@ -141,12 +141,12 @@ class ImageViews(ViewMaker):
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
         first, first_crop = self._view_and_crop(pair.first, generator)
         second, second_crop = self._view_and_crop(pair.second, generator)
-        # If the views were cropped before, these boxes do not refer to the sample.
+        # If another maker has cropped the views before, these boxes do not refer to the sample.
         crops = None if pair.crops is not None else (first_crop, second_crop)
         return Pair(first, second, pair.ids, pair.local, crops)
 
     def _view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
-        """A view of each image, and the part of the image that it shows."""
+        """A view of each image, and the region of the image that it shows."""
         self.check(x)
         draws = self.draw(len(x), x, generator)
         height, width = x.shape[2:]
@@ -209,7 +209,7 @@ class ImageViews(ViewMaker):
 class PairedImageViews(ViewMaker):
     """Different view makers for the two views of a pair, and optionally additional small crops (multi-crop).
 
-    Called on samples, it makes second views. Small crops are made from the samples of the first views.
+    A call on samples makes second views. Small crops are made from the samples of the first views.
 
     Parameters
     ----------

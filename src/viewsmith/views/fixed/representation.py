@@ -33,8 +33,8 @@ def representation_noise(h: Tensor, strength: float, generator: torch.Generator 
 class RepresentationNoise(nn.Module):
     """`representation_noise` between encoder and head in training mode; the identity in evaluation mode.
 
-    A module between two others gets no generator, so this one has its own random stream: a seed and the number of
-    draws so far. Both are saved with the weights, so a resumed training draws the same numbers.
+    A layer of a network gets no generator, so this module has its own random stream: a seed and the number of draws so
+    far. Both are saved with the weights, so a resumed training draws the same numbers.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class RepresentationNoise(nn.Module):
             return h
         seed, draws = self.stream.tolist()
         self.stream[1] += 1
-        # Processes (which have different rows) and a momentum copy (which has no gradient) start from the same stream,
-        # but need different noise.
+        # All processes and the momentum copy start from the same stream, but need different noise: processes have
+        # different rows, and the momentum copy has no gradient.
         path = "representation", draws, rank(), int(h.requires_grad)
         return representation_noise(h, self.strength, stream(seed, *path, device=h.device))

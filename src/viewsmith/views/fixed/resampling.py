@@ -2,7 +2,7 @@
 
 Axis-parallel crops and Gaussian blurs are separable. On a CPU these two passes take about the time of `grid_sample` for
 32 x 32 pixels, less for 96 x 96, and 1.4 to 2 times as much for 224 x 224; blurs take less time than grouped
-convolutions. Unlike with `grid_sample`, no pixel from outside the box has an influence.
+convolutions. Unlike `grid_sample`, they do not use pixels outside the box.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_MATRIX_WIDTH = 64
 
 
 def weigh_rows(x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-    """Images whose row r is a weighted sum of k rows of the sample.
+    """Compute images whose row r is a weighted sum of k rows of the sample.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def random_boxes(
 
 
 def _positions(start: Tensor, length: Tensor, size: int) -> Tensor:
-    """Positions of the centers of the output pixels along a side, (N, size), in pixels of the image."""
+    """Centers of the output pixels along a side, (N, size), in pixels of the image."""
     step = torch.arange(size, dtype=start.dtype, device=start.device) + 0.5
     inside = (step * (length / size)[:, None] - 0.5).clamp_min(0)
     return start[:, None] + torch.minimum(inside, (length - 1).clamp_min(0)[:, None])

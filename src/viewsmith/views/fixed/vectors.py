@@ -28,7 +28,7 @@ def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | N
 
 
 class Identity(ViewMaker):
-    """The sample itself."""
+    """The unchanged sample."""
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x
@@ -40,7 +40,7 @@ class GaussianNoise(ViewMaker):
     Parameters
     ----------
     strength : float
-        s, the standard deviation of the noise in scaled units (1 is one standard deviation of the data).
+        s, the standard deviation of the noise in scaled units (1 is the standard deviation of the data).
     distribution : {"gaussian", "uniform"}
         Distribution of the noise, with the same standard deviation.
     """
@@ -108,13 +108,14 @@ class Mixup(ViewMaker):
 class NeighborGraph(ViewMaker):
     """Base class of view makers that use a k-nearest-neighbor graph of the pool; edges are equally likely.
 
-    The graph is searched (`NeighborSearch`), or the user gives it: for the rows that are trained on, until `release`.
+    The graph is the result of a `NeighborSearch`, or precomputed by the user. A precomputed graph belongs to the
+    training rows; `release` removes it.
     """
 
     needs_pool = True
 
     edges: Tensor | None
-    found: Tensor | None  # recall, lists and probes of the search for them
+    found: Tensor | None  # recall, lists and probes of the search
 
     def __init__(self, k: int, space: Space | None, refreshed: bool, graph: PrecomputedGraph | None) -> None:
         super().__init__()
@@ -129,27 +130,27 @@ class NeighborGraph(ViewMaker):
         self._search = None
         if self.graph is not None:
             if len(self.graph) != len(pool):
-                raise ValueError(f"the graph is of {len(self.graph)} rows, and the pool has {len(pool)}")
+                raise ValueError(f"the neighbor graph has {len(self.graph)} rows, expected {len(pool)}, as in the pool")
             self.graph = self.graph.to(pool.device)
             return
         self._connect(self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool))
 
     def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
-        """Search the neighbors of the pool again, in the output of `encode`, which maps (n, ...) to (n, d)."""
+        """Search the neighbors of the pool again in the output of `encode`, which maps (n, ...) to (n, d)."""
         self._connect(encode(self._pool()))
 
     def _connect(self, coordinates: Tensor) -> None:
-        # During training the encoder runs in the precision of the training, and the search after it in full.
+        # In training the encoder may run under autocast, but the search needs full precision.
         with torch.autocast(coordinates.device.type, enabled=False):
             search = NeighborSearch(coordinates, self.k)
             self.edges, facts = search.graph(), search.facts
         self.found = torch.tensor([facts.recall, facts.lists, facts.probes], dtype=torch.float64)
 
     def describe(self) -> dict[str, Any]:
-        """``neighbor_graph``: how it was searched, with what recall."""
+        """``neighbor_graph``: method and recall of the search, or the size of a precomputed graph."""
         if self.graph is not None:
-            alone = int((self.graph.degrees == 0).sum())
-            return {"neighbor_graph": {"search": "given", "edges": len(self.graph.ends), "rows_without": alone}}
+            isolated = int((self.graph.degrees == 0).sum())
+            return {"neighbor_graph": {"search": "given", "edges": len(self.graph.ends), "rows_without": isolated}}
         if self.edges is None or self.found is None:
             return {}
         recall, lists, probes = self.found.tolist()
@@ -168,7 +169,7 @@ class NeighborGraph(ViewMaker):
         return apply_in_blocks(self.space or torch.nn.Flatten(), x)
 
     def random_neighbors(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
-        """A random neighbor of each sample: its row number in the pool, (B,)."""
+        """Rows in the pool of a random neighbor of each sample, int64 (B,)."""
         pool = self._pool()
         if index is None:
             if self._search is None:
@@ -198,7 +199,8 @@ class Neighbors(NeighborGraph):
     refreshed : bool
         Whether `refresh` will be called during training.
     graph : PrecomputedGraph, optional
-        Of the pool of the first `prepare`, in place of a search, until `release`. Rows without neighbors are their own.
+        Precomputed graph of the rows of the first `prepare`, used instead of a search until `release`. A row without
+        neighbors is its own neighbor.
     """
 
     views_made = 1

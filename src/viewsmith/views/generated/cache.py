@@ -1,4 +1,4 @@
-"""A cache of generated views in memory: generated once, used in every step."""
+"""A cache of generated views in memory: views are generated once and used in every step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Generate = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 
 
 class ViewCache:
-    """`n_views` generated views of each training row.
+    """A cache of `n_views` generated views of each training row.
 
     Views of images and DNA are stored unscaled, one byte per value, like the rows. The same seed gives the same cache,
     so checkpoints do not contain it.
@@ -42,17 +42,17 @@ class ViewCache:
         self.n_views = n_views
         self.views: list[Rows] = [_generate_views(rows, generate, seed, number, block) for number in range(n_views)]
 
-    def keep(self, chosen: Tensor, rows: Rows) -> None:
-        """Keep of each row the views with some numbers, int64 (n, k), in this order; for -1 the row itself."""
+    def select(self, chosen: Tensor, rows: Rows) -> None:
+        """Reduce the cache to k chosen views of each row: their numbers, int64 (n, k), or -1 for the row itself."""
         sources = [_raw(rows), *map(_raw, self.views)]
-        kept = []
+        selected = []
         for number in chosen.T:
             view = sources[0].clone()
             for position, source in enumerate(sources[1:]):
-                selected = (number == position).nonzero()[:, 0]
-                view[selected] = source[selected]
-            kept.append(Samples(view, rows.scale) if isinstance(rows, Samples) else view)
-        self.views, self.n_views = kept, len(kept)
+                index = (number == position).nonzero()[:, 0]
+                view[index] = source[index]
+            selected.append(Samples(view, rows.scale) if isinstance(rows, Samples) else view)
+        self.views, self.n_views = selected, len(selected)
 
     def take(self, index: Tensor, number: Tensor) -> Tensor:
         """View `number` of the row `index`, both int64 (B,), as scaled samples (B, ...)."""
@@ -86,7 +86,7 @@ def _generate_views(rows: Rows, generate: Generate, seed: int, number: int, bloc
 
 
 def _raw(rows: Rows) -> Tensor:
-    """Rows as they are stored."""
+    """The stored rows: unscaled if they are `Samples`."""
     return rows.rows if isinstance(rows, Samples) else rows
 
 

@@ -25,8 +25,8 @@ from viewsmith.views.neighbors import outliers
 Condition = Literal["representation", "map", "labels", "random"]
 
 PROBE = 512  # rows on which the generator and its cached views are evaluated
-FEW = 128  # rows of which views are made for that alone
-TOGETHER = 32  # samples with streams of their own that are generated in one block, which is filled up
+DRIFT_ROWS = 128  # rows whose views are generated only to measure drift
+STREAM_BLOCK = 32  # samples generated together if each has its own random stream; smaller blocks are padded
 
 
 class GeneratedViews(nn.Module):
@@ -36,14 +36,14 @@ class GeneratedViews(nn.Module):
     ----------
     generator : ConditionalDiffusion
     encoder : nn.Module
-        It is copied: the condition of the generator must not change while the encoder is trained further.
+        It is copied, because the condition of the generator must not change while the encoder is trained further.
     map_head : nn.Module
         Maps representations to the low-dimensional map; copied for the condition "map".
     n_components : int
         Width of the representation.
     condition : {"representation", "map", "labels", "random"}
-        Condition of the generator for a sample: its representation y; its position in the map; the mean y of its
-        class; noise.
+        Condition of the generator for a sample: "representation": its representation y. "map": its position in the
+        map. "labels": the mean y of its class. "random": noise.
     labels : Tensor of int64, shape (n,), optional
         Classes 0, 1, ... of the training rows, for the condition "labels".
     n_classes : int
@@ -52,15 +52,16 @@ class GeneratedViews(nn.Module):
     keep_outliers : bool
         Whether generated views outside their sample's neighborhood are used, too.
     candidates : int
-        Views generated for each one in the cache. If there are several, outliers are rejected and the others chosen by
-        quality and novelty (`choose_views`).
+        Number of candidates generated for each view in the cache. With more than one, outliers are rejected, and views
+        are chosen from the others by quality and novelty (`choose_views`).
     strengths : AdaptiveStrength, optional
         Gives the strength of the generator for each row. Default: the strength of the generator.
 
     Attributes
     ----------
     numbers : HostNumbers
-        ``rounds``; ``start_loss``, the initial denoising loss; ``trained``: 1 if it is finite and not above that.
+        ``rounds``: see the property. ``start_loss``: the initial denoising loss. ``trained``: 1 if the denoising loss
+        after training is finite and not above ``start_loss``.
     drift, similarity : Tensor
         Of generated views, in the copied encoder's representation: the fraction outside their sample's neighborhood
         (`outliers`), and the mean cosine similarity to their samples.
@@ -105,18 +106,18 @@ class GeneratedViews(nn.Module):
 
     @property
     def trained(self) -> bool:
-        """Whether the generator has learned something, so that its views are used."""
+        """Whether the generator is trained and has not diverged, so that its views are used."""
         return bool(self.numbers["trained"])
 
     @property
     def rounds(self) -> int:
-        """How often the generator has started to train on a copy of the encoder."""
+        """Number of times that the encoder was copied to train the generator on it."""
         return int(self.numbers["rounds"])
 
     # ---- the training of the generator ----------------------------------------------------------------------------
 
     def copy_encoder(self, encoder: nn.Module, map_head: nn.Module) -> None:
-        """Copy the current weights of the encoder and of the map head; in several processes, of the first one."""
+        """Copy the current weights of the encoder and the map head; all processes get those of the first one."""
         for own, current in ((self.encoder, encoder), (self.map_head, map_head)):
             if own is not None:
                 own.load_state_dict(current.state_dict())
@@ -127,7 +128,7 @@ class GeneratedViews(nn.Module):
 
     @torch.no_grad()
     def fit_scales(self, seed: int) -> None:
-        """Fit the scales of the generator, and the strengths, to the training rows, before the generator's training."""
+        """Before the generator is trained, fit its scales, and the strengths, to the training rows."""
         y = self._representations()
         if self.condition == "labels":
             assert self.labels is not None
@@ -150,7 +151,7 @@ class GeneratedViews(nn.Module):
         return self.generator.loss(batch.x, condition, batch.generator)
 
     def check_learning(self) -> None:
-        """Set `trained`: whether the denoising loss is finite and not above its initial value, if there is one."""
+        """Set `trained`: whether the denoising loss is finite and not above its initial value, if that is known."""
         if self.numbers["start_loss"]:
             # A comparison with NaN is False.
             self.numbers["trained"] = int(self._probe_loss() <= self.numbers["start_loss"])
@@ -166,8 +167,8 @@ class GeneratedViews(nn.Module):
         if not self.numbers["start_loss"] or self.trained:
             return []
         return [
-            "the generator diverged (its denoising loss is not finite, or above its initial value): fixed views take "
-            "its place; lower generator_learning_rate"
+            "the generator diverged (its denoising loss is not finite, or above its initial value): fixed views are "
+            "used instead; lower generator_learning_rate"
         ]
 
     @torch.no_grad()
@@ -183,7 +184,7 @@ class GeneratedViews(nn.Module):
     # ---- views ----------------------------------------------------------------------------------------------------
 
     def for_batch(self, batch: Batch, probability: float, *, refresh: int, fresh: bool) -> tuple[Tensor, Tensor] | None:
-        """Generated views of a batch of training rows.
+        """Generated views of a batch of training rows, from the cache or new ones.
 
         Parameters
         ----------
@@ -199,7 +200,9 @@ class GeneratedViews(nn.Module):
         -------
         views : Tensor, shape (B, ...)
         used : Tensor of bool, shape (B,)
-            Which of the views to use. Instead of both, None is returned if the generator is not trained.
+            Which of the views to use.
+
+        If the generator is not trained or the probability is 0, None is returned instead.
         """
         if not self.trained or not probability:
             return None
@@ -246,7 +249,7 @@ class GeneratedViews(nn.Module):
         x : Tensor, shape (B, ...)
             Scaled samples.
         index : Tensor of int64, shape (B,), optional
-            The training rows that they are, if they are.
+            Their rows in the training set, if they are training rows.
         generator : torch.Generator, or a sequence with one per sample, optional
         strength : Tensor, shape (B,), optional
             Strength for each sample, as in `ConditionalDiffusion.sample`.
@@ -260,9 +263,10 @@ class GeneratedViews(nn.Module):
 
     @torch.no_grad()
     def generate_each(self, x: Rows, streams: Sequence[torch.Generator], strength: Tensor) -> Tensor:
-        """Generate a view of each scaled sample that depends on its own strength and random stream alone.
+        """Generate a view of each scaled sample, which depends only on the sample, its strength and its random stream.
 
-        Samples of one strength are generated together, in blocks of one size, because matrix products then round alike.
+        Samples with equal strength are generated together, in blocks of equal size, because the rounding of matrix
+        products depends on their size.
 
         Parameters
         ----------
@@ -275,7 +279,7 @@ class GeneratedViews(nn.Module):
         Tensor, shape (n, ...)
         """
         one = x[:1]
-        size, filling = min(TOGETHER, block_size(one)), stream(0, "filling", device=one.device)
+        size, filling = min(STREAM_BLOCK, block_size(one)), stream(0, "filling", device=one.device)
         views = one.new_empty(len(x), *one.shape[1:])
         for value in strength.unique().tolist():
             for part in (strength == value).nonzero()[:, 0].split(size):
@@ -286,7 +290,7 @@ class GeneratedViews(nn.Module):
         return views
 
     def _condition(self, y: Tensor, index: Tensor | None, generator: Generators | None) -> Tensor:
-        """Conditions of the generator, (B, c), for samples with the representations y."""
+        """Conditions of the generator, (B, c), for samples with representations `y`, (B, m)."""
         if self.condition == "map":
             assert self.map_head is not None
             with torch.no_grad():
@@ -315,7 +319,7 @@ class GeneratedViews(nn.Module):
             self._cache = ViewCache(self._prepared(), self._generate_function(), n_views=count, seed=seed)
             if self.candidates > 1:
                 known = self._prepared(), self._representations()
-                self._cache.keep(choose_cached(self._cache, *known, self.encoder, self.n_views), self._prepared())
+                self._cache.select(choose_cached(self._cache, *known, self.encoder, self.n_views), self._prepared())
             self._cache_number = number
             self._measure_drift(self._cache)
         return self._cache
@@ -327,10 +331,10 @@ class GeneratedViews(nn.Module):
         return lambda x, index, generator: self.generate(x, index, generator, strength.to(x.device)[index])
 
     def measure_drift(self) -> None:
-        """Set `drift` and `similarity` by new views of a few rows, where there is no cache of them."""
+        """Set `drift` and `similarity` from new views of a few rows, for training without a cache."""
         if not self.trained:
             return
-        index = _evenly_spaced(len(self._prepared()), FEW, self.drift.device)
+        index = _evenly_spaced(len(self._prepared()), DRIFT_ROWS, self.drift.device)
         rng = stream(derive_seed(self.seed, "drift", self.rounds), device=index.device)
         outside, similarity = self._find_outliers(self.generate(self._prepared()[index], index, rng), index)
         self.drift.fill_(outside.float().mean())
@@ -338,7 +342,7 @@ class GeneratedViews(nn.Module):
 
     @torch.no_grad()
     def _measure_drift(self, cache: ViewCache) -> None:
-        """Set `drift` and `similarity`; without `keep_outliers` also find all outliers among the cached views."""
+        """Set `drift` and `similarity` from cached views; without `keep_outliers`, also find all outliers."""
         count = len(self._prepared())
         index = _evenly_spaced(count, PROBE if self.keep_outliers else count, self.drift.device)
         parts = index.split(256)
@@ -353,7 +357,7 @@ class GeneratedViews(nn.Module):
 
     @torch.no_grad()
     def _find_outliers(self, views: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Which views (B, ...) are outside their rows' neighborhoods, and their cosines with them, both (B,)."""
+        """Whether each view (B, ...) is outside its row's neighborhood, and its cosine with the row, both (B,)."""
         pool, y = self._representations(), self.encoder(views).float()
         return outliers(y, index, pool), (unit(y) * unit(pool[index])).sum(1)
 

@@ -17,17 +17,17 @@ from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.neighbors import nearest_neighbors
 
-#: Noise levels (of the generator's 1,000 time steps) for foreground fractions in the five fifths of [0, 1].
+#: Noise levels (of the generator's 1,000 times) for foreground fractions in the five fifths of [0, 1].
 LEVELS = (0, 100, 200, 300, 400)
 #: Fraction of all patches that count as foreground (the paper's "approximately 40 %").
 FOREGROUND = 0.4
 BINS = 1 << 16
-#: Rows, evenly spaced, to which the noise tolerance is fitted; the number of images is that of the authors.
+#: Largest number of rows to which the noise tolerance is fitted, evenly spaced; for images as in the authors' code.
 MAX_ROWS = 10_000
 #: Nearest rows whose mean distance measures the density of a row.
 NEIGHBORS = 10
 BLOCK, IMAGE_BLOCK = 256, 64
-#: Relative difference up to which distances are equal: a row's place in a block changes its last digits.
+#: Relative difference up to which distances count as equal: their rounding depends on the position in a block.
 ROUNDING = 1e-5
 #: Two axes are the same (up to the sign) if the projections of the patches have at least this absolute correlation.
 SAME_AXIS = 0.5
@@ -60,11 +60,11 @@ def fit_foreground(
     """Fit axis and threshold of the foreground, in two passes over feature maps.
 
     The first pass computes the covariance of the patches, the second a histogram of their projections, so memory does
-    not grow with the number of images. The sign of the axis is determined by the border rule: in most photographs the
-    border is background, so border patches must have the smaller mean projection. If borders hardly differ, the sign
-    may flip during the training of a network; therefore an axis fitted earlier determines the sign, if the projections
-    of the patches on the two axes have an absolute correlation of at least `SAME_AXIS`. The threshold is the first edge
-    of the histogram with at most the given fraction of patches above it.
+    not grow with the number of images. The border rule determines the sign of the axis: in most photographs the border
+    is background, so border patches must have the smaller mean projection. If the border hardly differs from the rest,
+    this sign may flip during the training of a network. Therefore a previous axis determines the sign if the
+    projections of the patches on the two axes have an absolute correlation of at least `SAME_AXIS`. The threshold is
+    the first edge of the histogram with at most the given fraction of patches above it.
 
     Parameters
     ----------
@@ -116,7 +116,8 @@ def foreground_fractions(
         Maps indices of images, int64 (B,), to feature maps (B, h, w, D).
     n : int
     max_images : int
-        Number of images, evenly spaced, to which axis and threshold are fitted; the default is that of the authors.
+        Largest number of images, evenly spaced, to which axis and threshold are fitted; the default is that of the
+        authors' code.
     block : int
         Images processed at a time.
 
@@ -172,32 +173,32 @@ def _check_maps(maps: Iterable[Tensor]) -> Iterator[Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """What the density of a row is compared with: representations of training rows, and their mutual distances.
+    """Reference rows to which the density of a row is compared.
 
-    In a dense region a view can move far and still resemble a real sample; one of an isolated sample leaves the data.
+    In a dense region a view can move far and still be similar to a real sample. A view of an isolated sample cannot.
 
     Attributes
     ----------
     references : Tensor, shape (m, d)
-        Representations.
+        Representations of training rows.
     distances : Tensor of float64, shape (m,)
-        Of each reference the mean distance to its nearest others, sorted.
+        Mean distance of each reference to the nearest other references, sorted.
     """
 
     references: Tensor
     distances: Tensor
 
     def quantile(self, h: Tensor, k: int = NEIGHBORS) -> Tensor:
-        """Fraction of the references that are not in a denser region than each row of `h`, float64 (n,)."""
+        """Fraction of the references whose region is not denser than that of each row of `h`, float64 (n,)."""
         mean = _mean_distances(h, self.references, k)
         denser = torch.searchsorted(self.distances, mean * (1 - ROUNDING))
         return (len(self.distances) - denser).double() / len(self.distances)
 
 
 def fit_density(h: Tensor, k: int = NEIGHBORS) -> Density:
-    """The density of rows with representations `h`, (n, d), n at least 2; of more than `MAX_ROWS`, evenly spaced ones.
+    """Fit the density to rows with representations `h`, (n, d), n at least 2; to `MAX_ROWS` of them if there are more.
 
-    The density is measured by the mean distance to the k nearest references, k reduced to their number less 1.
+    The density is measured by the mean distance to the k nearest references; k is at most their number minus 1.
     """
     references = h[_evenly_spaced(len(h)).to(h.device)]
     return Density(references, _mean_distances(references, references, k).sort().values)
@@ -206,7 +207,7 @@ def fit_density(h: Tensor, k: int = NEIGHBORS) -> Density:
 def _mean_distances(h: Tensor, references: Tensor, k: int) -> Tensor:
     """Mean distance of each row to its k nearest references, float64 (n,); it does not depend on the other rows.
 
-    One reference in the same place is taken for the row itself and left out.
+    If a reference has the same representation as the row, it counts as the row itself and is left out.
     """
     k = min(k, len(references) - 1)
 
@@ -221,10 +222,10 @@ def _mean_distances(h: Tensor, references: Tensor, k: int) -> Tensor:
 
 
 class NoiseTolerance(nn.Module):
-    """How much noise a generated view of each sample tolerates: 0 (little) to 1 (much).
+    """How much noise each sample tolerates in a generated view: 0 (little) to 1 (much).
 
-    It is fitted once and saved with the model, so that the tolerance of a sample does not depend on the samples given
-    with it. For images it is the foreground fraction in the feature maps (`Foreground`); for vectors and DNA, which
+    It is fitted once and saved with the model, so the tolerance of a sample does not depend on the other samples of a
+    call. For images it is the foreground fraction in the feature maps (`Foreground`); for vectors and DNA, which
     have no patches, it is the density quantile of the representation (`Density`).
 
     Parameters
@@ -232,9 +233,9 @@ class NoiseTolerance(nn.Module):
     maps : FrozenMaps, optional
         Feature extractor of images. Default: feature maps of the encoder.
     width : int
-        D of the feature maps, for a tolerance that is loaded; 0 for vectors and DNA.
+        D of the feature maps, needed to load a saved tolerance; 0 for vectors and DNA.
     references : (int, int)
-        Number and width of the reference representations, likewise; (0, 0) for images.
+        Number and width of the reference representations, needed to load a saved tolerance; (0, 0) for images.
 
     Attributes
     ----------
@@ -261,7 +262,7 @@ class NoiseTolerance(nn.Module):
 
     @torch.no_grad()
     def fit(self, encoder: nn.Module, rows: Rows) -> NoiseTolerance:
-        """Fit to the scaled training rows, at least 2 if they are no images.
+        """Fit to the scaled training rows; vectors and DNA need at least 2 rows.
 
         Parameters
         ----------
@@ -293,7 +294,7 @@ class NoiseTolerance(nn.Module):
 
 
 def noise_tolerance(encoder: nn.Module, rows: Rows, maps: FrozenMaps | None = None) -> tuple[Tensor, Tensor]:
-    """`NoiseTolerance` fitted to scaled rows, and theirs: float64 (n,), with the axis, (D,); both on the CPU."""
+    """Fit `NoiseTolerance` to scaled rows; return their tolerances, float64 (n,), and the axis, (D,), on the CPU."""
     fitted = NoiseTolerance(maps).fit(encoder, rows)
     return fitted(encoder, rows), fitted.axis.cpu()
 
@@ -304,7 +305,7 @@ def _representations(encoder: nn.Module, rows: Rows) -> Tensor:
 
 
 def _evenly_spaced(n: int) -> Tensor:
-    """At most `MAX_ROWS` of n indices."""
+    """At most `MAX_ROWS` evenly spaced indices of n rows."""
     return torch.linspace(0, n - 1, min(n, MAX_ROWS), dtype=torch.float64).long()
 
 
@@ -325,15 +326,15 @@ def strength_to_level(strength: Tensor) -> Tensor:
 def adaptive_levels(tolerance: Tensor) -> Tensor:
     """Noise levels for tolerances in [0, 1], int64 (n,): 0 up to 0.2, 100 up to 0.4, ..., 400 above 0.8.
 
-    Equation 8 prints ``100 floor(p / 0.2)``, which gives 500 for p = 1 and, in floating point, 200 for p = 0.6. In the
-    authors' program, as here, the intervals include their right ends.
+    Equation 8 of GenView is ``100 floor(p / 0.2)``, which gives 500 for p = 1 and, in floating point, 200 for p = 0.6.
+    As in the authors' code, the intervals here include their right ends.
     """
     fifths = torch.tensor([0.2, 0.4, 0.6, 0.8], dtype=tolerance.dtype, device=tolerance.device)
     return 100 * torch.bucketize(tolerance, fifths)
 
 
 def random_levels(n: int, generator: torch.Generator) -> Tensor:
-    """A random one of the five levels for each of n samples, int64 (n,): the paper's ablation (table 7)."""
+    """Random noise levels of n samples, int64 (n,), one of the five levels each (GenView, ablation of table 7)."""
     return 100 * torch.randint(len(LEVELS), (n,), generator=generator, device=generator.device)
 
 
@@ -343,8 +344,8 @@ class AdaptiveStrength(nn.Module):
     Parameters
     ----------
     noise : str
-        ``adaptive``: from the sample's noise tolerance; ``random``: that of a random level; ``constant:L``: that of
-        level L for all samples.
+        ``adaptive``: the strength follows from the sample's noise tolerance. ``random``: from a random level.
+        ``constant:L``: from level L for all samples.
     tolerance : NoiseTolerance, optional
         Default: an unfitted one.
     """
@@ -355,7 +356,7 @@ class AdaptiveStrength(nn.Module):
         self.tolerance = NoiseTolerance() if tolerance is None else tolerance
 
     def fit(self, encoder: nn.Module, rows: Rows) -> AdaptiveStrength:
-        """Fit the noise tolerance to the scaled training rows, where it is used."""
+        """Fit the noise tolerance to the scaled training rows, if `noise` is "adaptive"."""
         if self.noise == "adaptive":
             self.tolerance.fit(encoder, rows)
         return self
@@ -363,7 +364,7 @@ class AdaptiveStrength(nn.Module):
     def forward(self, encoder: nn.Module, rows: Rows, streams: Sequence[torch.Generator]) -> Tensor:
         """Strengths of scaled rows, float64 (n,), from an encoder in evaluation mode and random streams.
 
-        The streams are one for all rows together, or one for each row. They are used for random noise only.
+        `streams` has one stream for all rows, or one for each row. They are used only if `noise` is "random".
         """
         if self.noise == "adaptive":
             return level_to_strength(adaptive_levels(self.tolerance(encoder, rows)))

@@ -1,4 +1,4 @@
-"""Quality of pairs of views, from a frozen network or a copy of the encoder (GenView: Li et al. 2024, section 3.4)."""
+"""Quality of pairs of views from a frozen network or a copy of the encoder (GenView: Li et al. 2024, section 3.4)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from viewsmith.views.fixed.resampling import crop
 from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.noise_level import fit_foreground
 
-MAX_IMAGES = 10_000  # images to which the axis of the foreground is fitted
+MAX_IMAGES = 10_000  # largest number of images to which the axis of the foreground is fitted
 BLOCK = 64
-WIDTH = 8  # axes on which cached maps are stored
+WIDTH = 8  # number of axes of cached maps
 
 Source = Literal["views", "encoder", "cached"]
 #: Feature maps of the forward passes of an encoder, and of its momentum copy if there is one.
@@ -31,7 +31,7 @@ Passes = list[list[Tensor]]
 
 
 class ViewQuality(nn.Module):
-    """Quality q of pairs of views: from the patches of feature maps for images, from representations for vectors, DNA.
+    """Quality q of pairs of views, from feature maps for images, and from representations for vectors and DNA.
 
     Parameters
     ----------
@@ -42,13 +42,14 @@ class ViewQuality(nn.Module):
     source : {"views", "encoder", "cached"}
         Source of the feature maps of images. ``views``: the copy is applied to every view (`forward`). ``encoder``: the
         maps of the encoder's own forward passes in training are used (`record_passes`, `from_passes`). ``cached``: the
-        copy is applied to every image once (`cache_maps`), and the part that a view shows is cropped from its map
-        (`from_cached_maps`); changes of colors have no effect. Vectors and DNA always use ``views``.
+        copy is applied to every image once (`cache_maps`), and the region that a view shows is cropped from its map
+        (`from_cached_maps`); color changes have no effect. Vectors and DNA always use ``views``.
     maps : FrozenMaps, optional
         A feature extractor, such as CLIP, instead of the copy; it is not saved.
     diversity : bool
-        Of vectors and DNA, q is the cosine of the representations minus that of the views themselves, in place of the
-        background of images: views that differ and mean the same are best. Otherwise, the cosine alone.
+        For vectors and DNA: subtract the cosine of the views from the cosine of their representations, as that of the
+        backgrounds is subtracted for images. Then q is largest for different views with similar representations.
+        Otherwise q is the cosine of the representations.
 
     Raises
     ------
@@ -60,9 +61,9 @@ class ViewQuality(nn.Module):
     numbers : HostNumbers
         ``ready``: 1 after the first `copy_encoder`.
     axis : Tensor, shape (D,)
-        Points to the foreground; of width 0 without patches.
+        First principal component of the patches, pointing to the foreground; D is 0 for vectors and DNA.
     cached_maps : list of Tensor, each (n, c, 2 h, 2 w)
-        For each source of views the maps of all rows on c axes, float16; never saved.
+        Feature maps of all rows on c axes, float16, for each source of views; never saved.
     """
 
     axis: Tensor
@@ -106,10 +107,8 @@ class ViewQuality(nn.Module):
     def copy_encoder(self, encoder: nn.Module, rows: Rows) -> None:
         """Copy the weights of the encoder, and fit the axis of the foreground to scaled training rows.
 
-        In several processes all get the weights and BatchNorm statistics of the first one.
-
-        In later calls, during the training of the encoder, the sign of the axis is kept
-        (`viewsmith.views.generated.noise_level.fit_foreground`).
+        All processes get the weights and BatchNorm statistics of the first one. Later calls, during the training of the
+        encoder, do not flip the sign of the axis (`viewsmith.views.generated.noise_level.fit_foreground`).
         """
         if self.encoder is not None:
             self.encoder.load_state_dict(encoder.state_dict())
@@ -133,7 +132,7 @@ class ViewQuality(nn.Module):
 
     @contextlib.contextmanager
     def record_passes(self, framework: nn.Module) -> Iterator[Passes]:
-        """Record the feature maps of a framework's ``encoder``, and its ``encoder_copy``, inside a ``with`` block."""
+        """Record the feature maps of a framework's ``encoder`` and ``encoder_copy`` inside a ``with`` block."""
         assert isinstance(self.maps, FeatureMap)
         encoders = [getattr(framework, name) for name in ("encoder", "encoder_copy") if hasattr(framework, name)]
         passes: Passes = [[] for _ in encoders]
@@ -148,8 +147,9 @@ class ViewQuality(nn.Module):
     def from_passes(self, passes: Passes, n: int) -> Tensor:
         """q of n pairs of views from the feature maps of the framework's own forward passes.
 
-        Either the first pass of the encoder starts with the n first and the n second views; or its first two passes
-        have the one and the other; or its first pass has the first views, and that of its momentum copy the second.
+        There are three possibilities: the first pass of the encoder starts with the n first views, followed by the n
+        second views; its first two passes have the first and the second views; or its first pass has the first views,
+        and the first pass of its momentum copy has the second views.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class ViewQuality(nn.Module):
         Raises
         ------
         InputError
-            The framework passes the views in another way.
+            The framework passes the views in another order.
         """
         maps = [of_encoder[0] for of_encoder in passes if of_encoder]
         if maps and len(maps[0]) == n and len(passes[0]) > 1:
@@ -220,9 +220,9 @@ class ViewQuality(nn.Module):
         index : Tensor of int64, shape (B,)
             Rows.
         sources : pair of int64 Tensor, each (B,)
-            Position of each first and each second view's source among those given to `cache_maps`.
+            Position of each first and each second view's source in the sources of `cache_maps`.
         crops : pair of CropBoxes
-            The part of its source that each view shows.
+            The region of its source that each view shows.
 
         Returns
         -------

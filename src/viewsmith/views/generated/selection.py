@@ -1,4 +1,4 @@
-"""Choosing the generated views that are kept: alike in meaning, different in looks, none of them an outlier."""
+"""Selection of generated views: similar to the sample in representation, different in input, and no outliers."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from viewsmith.losses.nt_xent import unit
 from viewsmith.views.generated.cache import ViewCache
 from viewsmith.views.neighbors import outliers
 
-CHOOSE = 64  # rows whose views are chosen at a time
+BLOCK = 64  # rows whose views are chosen at a time
 
 
 def choose_views(agreement: Tensor, similarity: Tensor, rejected: Tensor, k: int) -> Tensor:
-    """Choose k of the candidates of each sample, one after the other.
+    """Choose k of the C candidates of each sample by quality and novelty, one after the other.
 
-    The next one has the largest ``agreement - max similarity``, where the largest similarity is that to the sample and
-    to the views chosen before: quality, and novelty among what is there already (quality as of GenView: Li et al. 2024,
-    equations 11 and 12, with the looks of the views in place of their backgrounds).
+    The next choice is the candidate with the largest ``agreement - max similarity``. The maximum is over the sample and
+    the views chosen before, so that a view differs from all of them. This is the quality of GenView (Li et al. 2024,
+    equations 11 and 12) with the similarity of inputs instead of that of backgrounds.
 
     Parameters
     ----------
     agreement : Tensor, shape (n, C)
-        Similarity of each candidate to its sample in meaning, such as the cosine of representations.
+        Similarity of each candidate to its sample, such as the cosine of their representations.
     similarity : Tensor, shape (n, C + 1, C + 1)
-        Similarity in looks, such as the cosine of inputs, among the sample (the first) and its candidates.
+        Similarities of the inputs, such as cosines, among the sample (the first) and its candidates.
     rejected : Tensor of bool, shape (n, C)
-        Candidates that are not to be chosen, such as outliers.
+        Candidates that must not be chosen, such as outliers.
     k : int
 
     Returns
     -------
     Tensor of int64, shape (n, k)
-        Where fewer than k candidates are left, they are repeated in turn; -1 where none is.
+        If fewer than k candidates can be chosen, they are repeated in turn; -1 if there is none.
     """
     n, count = agreement.shape
     rows = torch.arange(n, device=agreement.device)
-    # Of each candidate, to what is there: at first the sample.
+    # Largest similarity of each candidate to the sample and the views chosen so far.
     nearest, free = similarity[:, 0, 1:].clone(), ~rejected
     chosen = torch.full((n, k), -1, dtype=torch.int64, device=agreement.device)
     for number in range(min(k, count)):
@@ -55,16 +55,31 @@ def choose_views(agreement: Tensor, similarity: Tensor, rejected: Tensor, k: int
 
 @torch.no_grad()
 def choose_cached(cache: ViewCache, rows: Rows, pool: Tensor, encoder: nn.Module, n_views: int) -> Tensor:
-    """Numbers of the cached views to keep of each row, int64 (n, n_views), by `choose_views`.
+    """Choose `n_views` cached views of each row with `choose_views`.
 
-    `pool`, (n, d), has the representations of the scaled rows by the encoder.
+    Parameters
+    ----------
+    cache : ViewCache
+        The candidates.
+    rows : Tensor or Samples, n rows
+        Scaled training rows.
+    pool : Tensor, shape (n, d)
+        Their representations.
+    encoder : nn.Module
+        In evaluation mode.
+    n_views : int
+
+    Returns
+    -------
+    Tensor of int64, shape (n, n_views)
+        Numbers of the views in the cache; -1 for the row itself.
     """
     chosen = []
-    for index in torch.arange(len(pool), device=pool.device).split(CHOOSE):
+    for index in torch.arange(len(pool), device=pool.device).split(BLOCK):
         views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]
         y = torch.stack([encoder(view).float() for view in views], dim=1)
         agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
-        looks = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
+        inputs = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
         rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
-        chosen.append(choose_views(agreement, looks @ looks.mT, rejected, n_views))
+        chosen.append(choose_views(agreement, inputs @ inputs.mT, rejected, n_views))
     return torch.cat(chosen)

@@ -1,4 +1,4 @@
-"""Views of images by Stable unCLIP, a pretrained diffusion model conditioned on the CLIP embedding of an image.
+"""Views of images from Stable unCLIP, a pretrained diffusion model conditioned on the CLIP embedding of an image.
 
 GenView (Li et al. 2024, equations 5 and 9): ``x+ = G(z_T, noisy(c, l), w)`` with the CLIP embedding c, the noise level
 l and an empty prompt w. The pipeline is that of diffusers (extra ``unclip``), extended to batches in which every image
@@ -43,8 +43,8 @@ class StableUnCLIP:
     steps : int
         Steps of the sampler; 20 for the published views.
     guidance : float
-        g in ``unconditional + g (conditional - unconditional)``; 10 for the published views. 1 means no guidance, which
-        is half the work.
+        g in ``unconditional + g (conditional - unconditional)``; 10 for the published views. 1 means no guidance and
+        half the work.
     scheduler : {"ddim", "ddpm", "dpm", "pndm", "euler"}, optional
         Sampler. Default: that of the checkpoint.
     size : int, optional
@@ -171,7 +171,7 @@ class StableUnCLIP:
     def noisy_condition(self, embedding: Tensor, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
         """The denoiser's condition, (B, 2 E): ``sqrt(abar_l) c + sqrt(1 - abar_l) e`` and an embedding of l.
 
-        Noise is added after the normalization of the checkpoint, with a schedule other than that of the images.
+        Noise is added to the normalized embedding, with its own schedule, which is not that of the images.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class StableUnCLIP:
     def generate(
         self, rows: Tensor, index: Tensor | None, view: int, level: Tensor, streams: Sequence[torch.Generator]
     ) -> Tensor:
-        """Generate a view of each image. In consecutive calls with the same tensor CLIP is applied only once.
+        """Generate a view of each image. Consecutive calls with the same tensor apply CLIP only once.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class StableUnCLIP:
         level : int64 Tensor, shape (B,)
             Noise level of each image's condition, 0 to 999.
         streams : sequence of torch.Generator
-            One per image, on the device of the weights: noise of the condition first, then of the image.
+            One per image, on the device of the weights. It draws the noise of the condition, then that of the image.
 
         Returns
         -------

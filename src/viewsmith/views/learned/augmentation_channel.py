@@ -18,7 +18,7 @@ from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
 Predicate = Callable[[Tensor], Tensor]
 
-TOP = 8  # most probable transformations that are used unless their number is given
+TOP = 8  # default number of most probable transformations
 ROWS = 16  # samples whose M views are in memory at a time
 
 
@@ -30,8 +30,8 @@ def nonzero(views: Tensor) -> Tensor:
 class AugmentationChannel(ViewMaker):
     """A view maker that draws transformations of a finite family from P(T|x).
 
-    It is trained by `CRLTACMethod`. A trained channel can be used with any framework, without gradient. The shape of
-    views is that of the family: crops are smaller than their image.
+    It is trained by `CRLTACMethod`. A trained channel can be used with any framework, without gradient. The family
+    determines the shape of views: crops are smaller than their image.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ class AugmentationChannel(ViewMaker):
         self.family, self.scores = family, scores
 
     def log_p(self, x: Tensor) -> Tensor:
-        """log P(T|x), (B, M), of samples (B, ...); not in bfloat16 under autocast, which rounds small updates away."""
+        """log P(T|x), (B, M), of samples (B, ...); computed without autocast, because bfloat16 loses small updates."""
         if self.scores is None:
             return F.log_softmax(x.new_zeros(len(x), self.family.size), dim=1)
         with torch.autocast(x.device.type, enabled=False):
             return F.log_softmax(self.family.scores(self.scores, x), dim=1)
 
     def effective(self, x: Tensor) -> Tensor:
-        """Effective number of transformations of each sample, exp(H(T|x)), (B,), from 1 to M."""
+        """Effective number of transformations of each sample, exp(H(T|x)): (B,), from 1 to M."""
         return entropy(self.log_p(x)).exp()
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""A family of transformations from functions given by the user."""
+"""A family of custom transformations, defined by functions of the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewsmith.views.learned.transforms import Family
 
 
 class Functions(Family):
-    """Functions of samples as a finite family, T_1 ... T_M in the given order.
+    """A family of custom transformations T_1 ... T_M, each defined by a function.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class Functions(Family):
     Raises
     ------
     InputError
-        There are fewer than two functions. When views are made: a function fails, or returns another shape than the
-        others or values that are not finite.
+        There are fewer than two functions. Calls raise it if a function fails, or returns views of another shape than
+        the others, or values that are not finite.
     """
 
     def __init__(self, functions: Sequence[Callable[[Tensor], Tensor]]) -> None:
@@ -34,7 +34,7 @@ class Functions(Family):
         self.size = self._check_size(len(functions), "functions")
         self.functions = [copy.deepcopy(f) if isinstance(f, nn.Module) else f for f in functions]
         self.names = [f"{number} {_name(f)}" for number, f in enumerate(functions)]
-        # As submodules they follow the family to its device and are saved with it.
+        # As submodules they move to the device of the family and are saved with it.
         self.networks = nn.ModuleList(f for f in self.functions if isinstance(f, nn.Module)).requires_grad_(False)
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ class MetaFeatures(nn.Module):
     residual : bool
         Add the output of a generator, divided by sqrt(d), to its normalized input. Training then starts close to the
         projections (cosine about 0.9), and the objective determines how far the features move. Otherwise, as published,
-        the output alone is used: at first it is a random map, unrelated to the sample.
+        only the output is used; before training it is a random function of the projection.
 
     Raises
     ------

@@ -37,8 +37,8 @@ def inverse_norm(eps: Tensor, floor: float = 1e-3) -> Tensor:
 def log_barrier(sigma: Tensor, real: Tensor | None = None) -> Tensor:
     """Mean over features of ``-log(sigma)``.
 
-    At a fixed root mean square of sigma it is smallest for equal noise on all features, and it grows without bound when
-    a feature loses its noise, so the noise cannot concentrate on a single feature.
+    For a fixed root mean square of sigma it is smallest if all features have equal noise. It grows without bound as the
+    noise of a feature goes to 0, so the noise cannot concentrate on a single feature.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ class PiNoise(ViewMaker):
         Noise level s in scaled units: the level at the start of training, and always if `level` is "fixed".
     level : {"fixed", "drawn", "free"}
         "fixed": sigma has root mean square s over the features of each sample; only its distribution over the features
-        is learned. "drawn": so has every draw of the noise, too (figure 1: noise is normalized before the contrast).
-        "free": the level is learned, too, as published.
+        is learned. "drawn": like "fixed", and every draw of the noise has root mean square s, too (figure 1: noise is
+        normalized before the contrast). "free": the level is learned, too, as published.
     random_fraction : float
         With a fixed level, the fraction of the noise power that is distributed evenly over all features, 0 to 1.
     adversarial : bool
@@ -156,7 +156,15 @@ class PiNoise(ViewMaker):
     def noise(
         self, x: Tensor, generator: torch.Generator | None = None, draws: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Independent draws of the noise.
+        """Draw noise for samples.
+
+        Parameters
+        ----------
+        x : Tensor, shape (B, ...)
+            Scaled samples.
+        generator : torch.Generator, optional
+        draws : int
+            Number of independent draws for each sample.
 
         Returns
         -------
@@ -164,7 +172,7 @@ class PiNoise(ViewMaker):
             To be added to the samples; if `adversarial`, the gradient of sigma is reversed in it.
         sigma : Tensor, shape (B, ...)
         penalized : Tensor, shape (draws * B, ...)
-            `eps` without that reversal: a penalty restrains the generator, whichever way it learns.
+            `eps` without the reversed gradient, for penalties, which must restrain an adversarial generator, too.
         """
         sigma, mean = self.noise_parameters(x)
         copies = (draws, *[1] * (x.ndim - 1))
@@ -179,7 +187,7 @@ class PiNoise(ViewMaker):
         return self._noise(2 * deviation.detach() - deviation, unit, shift, real), sigma, penalized
 
     def _noise(self, deviation: Tensor, unit: Tensor, shift: Tensor | None, real: Tensor | None) -> Tensor:
-        """Noise from standard noise, normalized where draws are."""
+        """Noise from standard noise; normalized if `level` is "drawn"."""
         eps = deviation * unit
         eps = eps if shift is None else eps + shift
         if self.level != "drawn":

@@ -1,6 +1,6 @@
 """Finite families of transformations T_1 ... T_M for augmentation channels.
 
-A family makes selected views of samples, and encodes all views, in one pass if the encoder supports it.
+A family makes views of samples, and encodes all views of a sample, in one pass if the encoder supports it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Family(nn.Module):
         return False
 
     def boxes(self, x: Tensor) -> Tensor | None:
-        """Top, left, height and width of each view in its sample, (1 or B, M, 4); None if views have no place."""
+        """Top, left, height and width of each view in its sample, (1 or B, M, 4); None if views are not regions."""
         return None
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class Crops(Family):
     height, width : int
         Size of the images.
     crop, stride : int
-        Side of a crop and distance of neighboring corners, in pixels.
+        Side of a crop and distance between neighboring corners, in pixels.
     scales : sequence of float
         Factors by which the image is resized before cropping: 0.5 for half its height and width.
     flip : bool
@@ -125,7 +125,7 @@ class Crops(Family):
         flip: bool = False,
     ) -> None:
         super().__init__()
-        self.given = height, width
+        self.image_size = height, width
         self.crop, self.stride, self.scales, self.flip = crop, stride, tuple(scales), flip
         self.sizes = [(round(height * scale), round(width * scale)) for scale in self.scales]
         for scale, size in zip(self.scales, self.sizes, strict=True):
@@ -143,8 +143,8 @@ class Crops(Family):
 
     def layers(self, x: Tensor) -> list[Tensor]:
         """The images from which crops are taken, each (B, C, h, w): at every scale, unchanged and mirrored."""
-        if tuple(x.shape[2:]) != self.given:
-            given, expected = (" x ".join(map(str, size)) for size in (x.shape[2:], self.given))
+        if tuple(x.shape[2:]) != self.image_size:
+            given, expected = (" x ".join(map(str, size)) for size in (x.shape[2:], self.image_size))
             raise InputError(f"the images have {given} pixels, but the crops were made for {expected}")
         layers = []
         for size in self.sizes:
@@ -182,7 +182,7 @@ class Crops(Family):
         return torch.cat(maps, dim=2).mT
 
     def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
-        """As in `Family`; a dense encoder encodes each different crop once, or all in one pass if that is less work."""
+        """As in `Family`; a dense encoder encodes each distinct crop once, or all in one pass if that is less work."""
         if not self.is_dense(encoder):
             return super().embed_some(encoder, x, t)
         number = t + self.size * torch.arange(len(x), device=x.device)[:, None]
@@ -201,22 +201,22 @@ class Crops(Family):
         return torch.cat([network(image, grid).flatten(1) for image, grid in layers], dim=1)
 
     def boxes(self, x: Tensor) -> Tensor:
-        """Top, left, height and width of each crop, in pixels of the images as given: (1, M, 4)."""
+        """Top, left, height and width of each crop, in pixels of the original images: (1, M, 4)."""
         made = []
         for layer, (rows, columns) in enumerate(grid for grid in self.grids for _ in range(1 + self.flip)):
             size = torch.tensor(self.sizes[layer // (1 + self.flip)], dtype=torch.float64)
             corners = self.stride * torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
             if self.flip and layer % 2:
                 corners[:, 1] = size[1] - self.crop - corners[:, 1]
-            units = torch.tensor(self.given) / size
+            units = torch.tensor(self.image_size) / size
             made.append(torch.cat([corners * units, (self.crop * units).expand_as(corners)], dim=1))
         return torch.cat(made)[None].to(x.device)
 
     def is_view(self, x: Tensor) -> bool:
-        return tuple(x.shape[2:]) == (self.crop, self.crop) != self.given
+        return tuple(x.shape[2:]) == (self.crop, self.crop) != self.image_size
 
     def is_dense(self, encoder: nn.Module) -> bool:
-        """Whether the encoder encodes all crops in one pass, which it does for its own crop size and stride."""
+        """Whether the encoder encodes all crops in one pass: it must have this crop size and stride."""
         return (getattr(encoder, "crop", None), getattr(encoder, "stride", None)) == (self.crop, self.stride)
 
 

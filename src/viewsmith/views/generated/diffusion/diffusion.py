@@ -55,7 +55,7 @@ class ConditionalDiffusion(nn.Module):
     blur : float
         Standard deviation of noise added to the standardized representation, in training and sampling (conditioning
         augmentation: Ho et al. 2022, Cascaded diffusion models); 0 means none. A detailed representation determines the
-        sample almost completely, so that samples are copies; with noise they vary.
+        sample almost completely, so that generated samples are copies; the noise lets them vary.
     average : float
         Largest decay of the moving average, 0 to less than 1: after n updates ``min(average, (1 + n) / (10 + n))``.
 
@@ -199,7 +199,7 @@ class ConditionalDiffusion(nn.Module):
 
     @torch.no_grad()
     def update_average(self) -> None:
-        """Update the average; to be called after each step of the denoiser's optimizer."""
+        """Update the average. Call this after each step of the denoiser's optimizer."""
         averages: list[Tensor] = list(self.averaged.parameters())
         weights: list[Tensor] = list(self.denoiser.parameters())
         if self.null is not None and self.averaged_null is not None:

@@ -28,8 +28,8 @@ def timesteps(schedule: Schedule, steps: int, strength: float = 1.0) -> list[int
 
     With N = strength * T and k steps, the times are ``N (j / k)^2 - 1`` for j = k, ..., 1, rounded and at least j - 1
     (DDIM: Song et al. 2021, appendix D.2): 999, 809, 639, ..., 9 for 10 steps of a full schedule. The step from the
-    last time leads to the sample. With even spacing the last of ten steps would start at time 99: it returns the mean
-    of all possible samples, and loses most details smaller than a third of a standard deviation.
+    last time leads to the sample. With even spacing, the last of ten steps would start at time 99. It returns the mean
+    of all possible samples, so most details smaller than a third of a standard deviation would be lost.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def sample(
     clip: Callable[[Tensor], Tensor] | None = None,
     generator: Generators | None = None,
 ) -> Tensor:
-    """Samples from noised samples, by reverse diffusion.
+    """Draw samples by reverse diffusion, starting from noised samples.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def sample(
     clip : callable, optional
         Clips x_0 to the range of the data, in each step.
     generator : torch.Generator, or a sequence with one per sample, optional
-        Noise of "ddpm": one draw of the size of `start` in each step except the last. The other samplers draw nothing.
+        Noise of "ddpm": one draw of the size of `start` in each step except the last. The other samplers do not use it.
 
     Returns
     -------
@@ -117,9 +117,9 @@ def _steps(times: Sequence[int]) -> Iterator[tuple[int, int]]:
 def ddim(
     estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
-    """The deterministic sampler: the same sample and noise, mixed for the next time (Song et al. 2021, equation 12).
+    """The deterministic sampler: it mixes the same sample and noise for the next time (Song et al. 2021, equation 12).
 
-    sigma is 0; nothing is drawn.
+    sigma is 0, so no random numbers are drawn.
     """
     for t, s in _steps(times):
         x0 = estimate(x, t)
@@ -151,7 +151,8 @@ def dpm(
 ) -> Tensor:
     """DPM-Solver++ 2M, of second order, from the last two estimates of x_0 (Lu et al. 2022, algorithm 2).
 
-    The first step and the last, which ends at an infinite signal-to-noise ratio, are of first order. Nothing is drawn.
+    The first step and the last, which ends at an infinite signal-to-noise ratio, are of first order. No random
+    numbers are drawn.
     """
     older = last_h = None
     for t, s in _steps(times):

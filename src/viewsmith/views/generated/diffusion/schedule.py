@@ -13,7 +13,7 @@ from viewsmith.core.errors import InputError
 
 ScheduleName = Literal["linear", "cosine"]
 Prediction = Literal["eps", "v", "x0"]
-# A factor for one time, or for the time of each sample, (B, 1, ...).
+# A factor for one time, or for the times of B samples, (B, 1, ...).
 Rate = TypeVar("Rate", float, Tensor)
 
 
@@ -22,7 +22,7 @@ class Schedule:
     """Fraction of the signal's power at each time, ``alpha_bar_t = prod_{s <= t} (1 - beta_s)``, decreasing.
 
     The noised sample is ``x_t = sqrt(alpha_bar_t) x_0 + sqrt(1 - alpha_bar_t) eps`` (DDPM: Ho et al. 2020, equation 4).
-    DiffAug (Zang et al. 2024, below equation 6) prints alpha_bar as 1 - alpha_t; its program uses the product.
+    DiffAug (Zang et al. 2024, below equation 6) prints alpha_bar as 1 - alpha_t; the authors' code uses the product.
 
     Parameters
     ----------
