@@ -1,6 +1,6 @@
-"""Write what torchvision makes of a few small images: fixtures/torchvision_images.npz.
+"""Write the results of torchvision for a few small images: fixtures/torchvision_images.npz.
 
-Runs where torchvision is installed: python -m tests.views.make_image_fixture
+It needs torchvision: python -m tests.views.make_image_fixture
 """
 
 from __future__ import annotations

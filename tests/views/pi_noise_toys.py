@@ -1,4 +1,4 @@
-"""Noise generators and small samples of the tests of pi-noise."""
+"""Noise generators and small samples for the tests of pi-noise."""
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ def draw(seed=0):
 
 
 def generator_of(trained=True, **options):
-    """A generator in float64; `trained`: with weights far from the start."""
+    """A generator in float64; `trained`: with weights far from the initial ones."""
     torch.manual_seed(0)
     maker = PiNoise.for_vectors(D, hidden=(8,), **options).double()
     if trained:
@@ -54,7 +54,7 @@ def samples(name, dtype=torch.float64):
 
 
 def maker_of(name, trained=True, dtype=torch.float64, **options):
-    """A generator with the named network; `trained`: its last layer far from the start."""
+    """A generator with the named network; `trained`: with a last layer far from the initial one."""
     torch.manual_seed(0)
     maker = PiNoise(NETWORKS[name](1 + options.get("learn_mean", False)), **options)
     if trained:
@@ -67,7 +67,7 @@ def maker_of(name, trained=True, dtype=torch.float64, **options):
 
 
 def real_of(x):
-    """The real entries of each sample, by a loop."""
+    """The entries of each sample that are not padding, by a loop."""
     real = torch.ones(x.shape, dtype=torch.bool)
     if x.ndim == 3:
         for i in range(len(x)):

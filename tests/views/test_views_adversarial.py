@@ -1,4 +1,4 @@
-"""Adversarial views: where they go, and what they leave as it was; noise on representations."""
+"""Adversarial views: size and direction of the step, no side effects; noise on representations."""
 
 import copy
 
@@ -34,7 +34,7 @@ def pair(rows=9, dtype=torch.float32):
 
 
 class Linear(nn.Module):
-    """A loss whose gradient is known: the mean product with a fixed direction, of both views."""
+    """A loss with a known gradient: products of both views with a fixed direction."""
 
     def __init__(self, direction):
         super().__init__()
@@ -56,7 +56,7 @@ def test_the_step_by_hand():
     torch.testing.assert_close(moved.first - given.first, (0.5 * (6 / 10) ** 0.5 * direction).expand(9, D))
 
 
-def test_the_second_view_alone_moves_by_default():
+def test_only_the_second_view_moves_by_default():
     given = pair()
     moved = AdversarialViews().pair(given, loss=framework())
     assert moved.first is given.first
@@ -65,7 +65,7 @@ def test_the_second_view_alone_moves_by_default():
 
 
 @pytest.mark.parametrize("step", ["sign", "length"])
-def test_the_move_raises_the_loss_more_than_noise_does(step):
+def test_the_step_raises_the_loss_more_than_noise(step):
     bound, given = framework().eval().requires_grad_(False), pair(40)
     clean = bound(given).mean()
     moved = bound(AdversarialViews(0.1, step).pair(given, loss=bound)).mean()
@@ -74,7 +74,7 @@ def test_the_move_raises_the_loss_more_than_noise_does(step):
 
 
 @pytest.mark.parametrize("step", ["sign", "length"])
-def test_the_move_is_along_the_gradient(step):
+def test_the_step_follows_the_gradient(step):
     # Finite differences of the whole batch's loss, feature by feature.
     bound = framework(torch.float64).eval()
     given = pair(4, torch.float64)
@@ -93,7 +93,7 @@ def test_the_move_is_along_the_gradient(step):
 
 
 class Stateful(SimCLR):
-    """A framework with a queue that moves in training forwards, as MoCo's does."""
+    """A framework with state that changes in forward passes in training mode, like the queue of MoCo."""
 
     def __init__(self, *parts):
         super().__init__(*parts)
@@ -105,10 +105,10 @@ class Stateful(SimCLR):
         return super().forward(pair)
 
 
-def test_nothing_of_the_framework_changes():
+def test_the_framework_does_not_change():
     torch.manual_seed(0)
     bound = Stateful(MLP(D, [16, 8], norm="batch"), MLP(8, [4]))
-    bound.head.eval()  # a part that its owner keeps in eval mode
+    bound.head.eval()  # a part that is in evaluation mode during training
     before, modes = copy.deepcopy(bound.state_dict()), [part.training for part in bound.modules()]
     state = torch.get_rng_state()
     AdversarialViews().pair(pair(), loss=bound)
@@ -118,14 +118,14 @@ def test_nothing_of_the_framework_changes():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_modes_come_back_after_a_failure():
+def test_training_modes_are_restored_after_an_error():
     bound = framework()
     with pytest.raises(RuntimeError):
         AdversarialViews().pair(Pair(draw(9, D + 1), draw(9, D + 1)), loss=bound)
     assert all(part.training for part in bound.modules())
 
 
-def test_no_gradient_runs_through_the_step():
+def test_the_step_is_not_differentiated():
     first, second = (x.requires_grad_() for x in (draw(9, D), draw(9, D, seed=1)))
     moved = AdversarialViews(both=True).pair(Pair(first, second), loss=framework())
     (moved.first.sum() + moved.second.sum()).backward()
@@ -133,7 +133,7 @@ def test_no_gradient_runs_through_the_step():
     torch.testing.assert_close(second.grad, torch.ones(9, D))
 
 
-def test_without_gradients_and_under_autocast_the_step_is_the_same():
+def test_the_step_is_the_same_under_no_grad_and_autocast():
     bound, given = framework(), pair()
     expected = AdversarialViews().pair(given, loss=bound).second
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -141,16 +141,16 @@ def test_without_gradients_and_under_autocast_the_step_is_the_same():
     assert torch.equal(found, expected) and not found.requires_grad
 
 
-def test_the_framework_is_an_argument_and_no_part_of_the_views():
-    views, climbed = ViewPair([AdversarialViews()]), framework()
-    pair = views(draw(9, D), framework=climbed)
+def test_the_framework_is_not_a_submodule_of_the_views():
+    views, bound = ViewPair([AdversarialViews()]), framework()
+    pair = views(draw(9, D), framework=bound)
     assert pair.second.shape == (9, D) and torch.equal(pair.first, draw(9, D))
-    assert torch.equal(views.view(draw(9, D), framework=climbed), pair.second)
+    assert torch.equal(views.view(draw(9, D), framework=bound), pair.second)
     assert not views.state_dict() and [type(part) for part in views.makers.modules()][1:] == [AdversarialViews]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_view_without_a_partner_climbs_away_from_a_noisy_copy(dtype):
+def test_a_single_view_moves_away_from_a_noisy_copy(dtype):
     made, x, loss = AdversarialViews(0.2), draw(9, D, dtype=dtype), framework(dtype)
     one, again, other = (made(x, generator=generator(seed), loss=loss) for seed in (0, 0, 1))
     assert torch.equal(one, again) and not torch.equal(one, other)
@@ -170,7 +170,7 @@ def test_padding_of_sequences_stays_zero():
             assert (view[:, :, :8] != x[:, :, :8]).all()
 
 
-def test_without_a_loss_it_says_what_to_do():
+def test_a_missing_loss_is_an_error():
     for call in (lambda: AdversarialViews().pair(pair()), lambda: ViewPair([AdversarialViews()])(draw(9, D))):
         with pytest.raises(RuntimeError, match="give the framework, as loss=framework"):
             call()
@@ -180,12 +180,12 @@ def test_without_a_loss_it_says_what_to_do():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_representation_noise_has_its_length_and_keeps_signs(dtype):
+def test_representation_noise_has_the_given_norm_and_keeps_signs(dtype):
     h = draw(200, 10, dtype=dtype)
     noise = representation_noise(h, 0.3, generator()) - h
     torch.testing.assert_close(noise.norm(dim=1), torch.full((200,), 0.3, dtype=dtype), rtol=1e-4, atol=1e-6)
     assert (noise.sign() == h.sign()).all()
-    # |u| / ||u|| of uniform u: features share the noise evenly, up to the factor sqrt(3) / 2 of mean over RMS.
+    # For uniform u, the ratio of mean and root mean square is sqrt(3) / 2.
     assert float(noise.abs().mean()) == pytest.approx(0.3 / 10**0.5 * 3**0.5 / 2, rel=0.05)
 
 
@@ -196,7 +196,7 @@ def test_representation_noise_by_hand():
     torch.testing.assert_close(representation_noise(h, 0.5, generator(3)), expected)
 
 
-def test_the_module_acts_in_training_alone_with_a_stream_of_its_own():
+def test_the_module_acts_only_in_training_and_has_its_own_stream():
     noise, h = RepresentationNoise(0.3, seed=1), draw(5, 4).requires_grad_()
     state = torch.get_rng_state()
     one, two = noise(h), noise(h)
@@ -212,7 +212,7 @@ def test_the_module_acts_in_training_alone_with_a_stream_of_its_own():
     torch.testing.assert_close(h.grad, torch.ones(5, 4))
 
 
-def test_the_seed_is_drawn_like_initial_weights_are():
+def test_the_default_seed_is_drawn_from_the_global_generator():
     made = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
@@ -220,7 +220,7 @@ def test_the_seed_is_drawn_like_initial_weights_are():
     assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
 
 
-def test_a_momentum_copy_draws_other_noise():
+def test_a_momentum_copy_draws_different_noise():
     student = RepresentationNoise(0.3, seed=1)
     teacher, h = copy.deepcopy(student), draw(5, 4)
     assert not torch.equal(student(h.clone().requires_grad_()), teacher(h))

@@ -1,4 +1,4 @@
-"""Corruption by a masked-prediction model: what it learns, what it replaces, and when it learns."""
+"""Conditional corruption: replaced features, predictions, training and saving."""
 
 import copy
 
@@ -17,10 +17,10 @@ def draw(seed=0):
 
 
 def correlated(rows, seed=0, dtype=torch.float32):
-    """Two hidden causes behind eight features of standard deviation 1, of which 0.3 is noise of their own."""
-    causes = torch.randn(rows, 2, generator=draw(seed), dtype=torch.float64)
+    """Eight features of standard deviation 1: functions of two latent variables, and independent noise of 0.3."""
+    latent = torch.randn(rows, 2, generator=draw(seed), dtype=torch.float64)
     angles = torch.arange(D, dtype=torch.float64) * torch.pi / D
-    x = causes @ torch.stack([angles.cos(), angles.sin()]) * (1 - 0.3**2) ** 0.5
+    x = latent @ torch.stack([angles.cos(), angles.sin()]) * (1 - 0.3**2) ** 0.5
     return (x + 0.3 * torch.randn(rows, D, generator=draw(seed + 100), dtype=torch.float64)).to(dtype)
 
 
@@ -31,7 +31,7 @@ def learned():
     return maker
 
 
-def test_the_share_of_replaced_features_is_the_rate(learned):
+def test_the_fraction_of_replaced_features_is_the_rate(learned):
     x = correlated(4000, seed=1)
     replaced = (learned(x, generator=draw()) != x).double()
     assert float(replaced.mean()) == pytest.approx(0.6, abs=4 * (0.24 / replaced.numel()) ** 0.5)
@@ -53,7 +53,7 @@ def test_a_draw_can_be_replayed(learned):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_masked_features_do_not_reach_their_own_prediction(learned):
+def test_predictions_do_not_use_the_masked_features(learned):
     x, masked = correlated(50, seed=1), torch.zeros(50, D, dtype=torch.bool)
     masked[:, 2] = True
     other = x.clone()
@@ -61,7 +61,7 @@ def test_masked_features_do_not_reach_their_own_prediction(learned):
     assert torch.equal(learned._predict(x, masked), learned._predict(other, masked))
 
 
-def test_predictions_are_likelier_than_marginals(learned):
+def test_predictions_have_a_higher_likelihood_than_marginals(learned):
     # Gaussian log-likelihood, in nats a feature, of masked features of new rows.
     x = correlated(4000, seed=1)
     masked = torch.rand(x.shape, generator=draw()) < 0.6
@@ -70,22 +70,24 @@ def test_predictions_are_likelier_than_marginals(learned):
     conditional = (-0.5 * (errors / scale).square() - scale.log()).mean()
     marginal = (-0.5 * ((x - x.mean(0)) / x.std(0)).square() - x.std(0).log())[masked].mean()
     assert conditional > marginal + 0.2
-    # The residual is the size of the error: neither too sure nor too vague.
+    # The residual is the standard deviation of the errors.
     assert float((errors / scale).square().mean()) == pytest.approx(1, abs=0.1)
 
 
-def test_views_keep_the_spread_and_the_correlations_that_marginal_corruption_loses(learned):
+def test_views_keep_correlations_better_than_marginal_corruption(learned):
     pool, x = correlated(1000), correlated(4000, seed=1)
     marginal = Corruption(0.6)
     marginal.prepare(pool)
     true = torch.corrcoef(x.T)
-    ours, theirs = ((torch.corrcoef(maker(x, generator=draw()).T) - true).abs().mean() for maker in (learned, marginal))
-    assert ours < 0.6 * theirs
+    conditional, corrupted = (
+        (torch.corrcoef(maker(x, generator=draw()).T) - true).abs().mean() for maker in (learned, marginal)
+    )
+    assert conditional < 0.6 * corrupted
     spread = learned(x, generator=draw()).std(0) / x.std(0)
     assert spread.min() > 0.85 and spread.max() < 1.15
 
 
-def test_the_same_rows_teach_the_same_whatever_the_global_state():
+def test_training_does_not_depend_on_the_global_generator():
     weights = []
     for seed in (0, 1):
         torch.manual_seed(seed)
@@ -98,7 +100,7 @@ def test_the_same_rows_teach_the_same_whatever_the_global_state():
     assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
 
 
-def test_it_learns_once_and_is_saved():
+def test_the_network_is_trained_once_and_saved():
     maker = ConditionalCorruption(D, 0.5, hidden=16, steps=10)
     assert maker.needs_pool and ViewPair([maker]).needs_pool
     maker.prepare(correlated(100))
@@ -113,13 +115,13 @@ def test_it_learns_once_and_is_saved():
     assert set(before) >= {"residual", "numbers.learned", "network.0.weight", "network.2.bias"}
 
 
-def test_no_optimizer_of_a_method_moves_it(learned):
+def test_the_network_has_no_trainable_parameters(learned):
     assert not any(parameter.requires_grad for parameter in learned.parameters())
     assert all(parameter.grad is None for parameter in learned.parameters())
     assert not learned(correlated(5), generator=draw()).requires_grad
 
 
-def test_a_second_fresh_maker_does_not_need_many_rows():
+def test_two_rows_are_enough():
     maker = ConditionalCorruption(1, 0.5, hidden=4, steps=5)
     maker.prepare(torch.tensor([[1.0], [2.0]]))
     assert maker(torch.tensor([[1.0]]), generator=draw()).isfinite().all()

@@ -1,4 +1,4 @@
-"""What every view maker promises, whatever it makes."""
+"""The contract of all view makers, for vectors."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ MAKERS = {
     "pi-noise, mean": lambda: PiNoise.for_vectors(D, hidden=(8,), learn_mean=True),
     "pi-noise, adversarial": lambda: PiNoise.for_vectors(D, hidden=(8,), adversarial=True),
 }
-BORROWERS = ("corruption", "mixup", "neighbor-mix", "neighbors")
+NEED_POOL = ("corruption", "mixup", "neighbor-mix", "neighbors")
 every_maker = pytest.mark.parametrize("name", MAKERS)
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 with_and_without_index = pytest.mark.parametrize("indexed", [True, False], ids=["rows of the pool", "other rows"])
@@ -31,7 +31,7 @@ def rows(n, seed, dtype=torch.float32):
 
 
 def made(name, dtype=torch.float32, indexed=True):
-    """A prepared maker, a batch, and the rows of the pool it is (or None)."""
+    """A prepared maker, a batch, and its rows in the pool (or None)."""
     torch.manual_seed(0)
     pool = rows(20, 1, dtype)
     maker = MAKERS[name]().to(dtype)
@@ -47,7 +47,7 @@ def draw(seed):
 @every_maker
 @both_dtypes
 @with_and_without_index
-def test_shape_and_dtype_stay(name, dtype, indexed):
+def test_shape_and_dtype_are_preserved(name, dtype, indexed):
     maker, x, index = made(name, dtype, indexed)
     view = maker(x, index=index, generator=draw(0))
     assert view.shape == x.shape and view.dtype == dtype and view.device == x.device
@@ -65,7 +65,7 @@ def test_a_draw_can_be_replayed(name, indexed):
 
 @every_maker
 @with_and_without_index
-def test_the_input_and_the_global_stream_stay_untouched(name, indexed):
+def test_the_input_and_the_global_generator_do_not_change(name, indexed):
     maker, x, index = made(name, indexed=indexed)
     pool = None if maker.pool is None else maker.pool.clone()
     before, state = x.clone(), torch.get_rng_state()
@@ -74,38 +74,38 @@ def test_the_input_and_the_global_stream_stay_untouched(name, indexed):
     assert torch.equal(torch.get_rng_state(), state)
     assert pool is None or torch.equal(maker.pool, pool)
     if name != "identity":
-        view += 1  # what is done to a view must not reach the sample or the pool
+        view += 1  # views must not share memory with the sample or the pool
         assert torch.equal(x, before) and (pool is None or torch.equal(maker.pool, pool))
 
 
 @every_maker
-def test_every_row_has_a_draw_of_its_own(name):
+def test_rows_are_drawn_independently(name):
     maker, x, index = made(name)
     same = x[:1].expand(64, -1)
     views = maker(same, index=index[:1].expand(64), generator=draw(0))
     distinct = {tuple(view.tolist()) for view in views}
-    # A row mixed with itself stays as it is.
+    # A row mixed with itself does not change.
     fewest, most = {"identity": (1, 1), "neighbors": (3, 3), "mixup": (50, 64)}.get(name, (64, 64))
     assert fewest <= len(distinct) <= most
 
 
-@pytest.mark.parametrize("name", BORROWERS)
+@pytest.mark.parametrize("name", NEED_POOL)
 @with_and_without_index
-def test_borrowing_without_a_pool_says_what_to_do(name, indexed):
+def test_a_missing_pool_is_an_error(name, indexed):
     _, x, index = made(name, indexed=indexed)
     with pytest.raises(RuntimeError, match=r"needs a pool of rows: call prepare\(rows\) first"):
         MAKERS[name]()(x, index=index, generator=draw(0))
 
 
 @every_maker
-def test_the_pool_is_no_weight(name):
+def test_the_pool_is_not_saved(name):
     maker, _, _ = made(name)
-    assert (maker.pool is not None) == (name in BORROWERS)
+    assert (maker.pool is not None) == (name in NEED_POOL)
     assert all(key.startswith("network.") for key in maker.state_dict())
     assert bool(maker.state_dict()) == name.startswith("pi-noise")
 
 
 @every_maker
-def test_one_row_is_a_batch(name):
+def test_a_batch_of_one_row(name):
     maker, x, index = made(name)
     assert maker(x[:1], index=index[:1], generator=draw(0)).shape == (1, D)

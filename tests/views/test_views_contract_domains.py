@@ -1,4 +1,4 @@
-"""What every view maker promises, on images and DNA too, and those that look at a loss or learn by themselves."""
+"""The contract of all view makers, for images and DNA, and of adversarial and conditional views."""
 
 import numpy as np
 import pytest
@@ -33,11 +33,11 @@ def registered_maker(domain, name):
     return entry.build(context, **{name: value for name, value in OPTIONS.items() if name in entry.options})
 
 
-# Those of vectors have a battery of their own (test_views_contract.py), but for two.
-WANTED = [(d, n) for d in ("images", "dna") for n in VIEWS[d] if not find("view maker", n, d).trait("changes_shape")]
-WANTED += [("vectors", "adversarial")]
+# For vectors, most makers are tested in test_views_contract.py.
+KEYS = [(d, n) for d in ("images", "dna") for n in VIEWS[d] if not find("view maker", n, d).trait("changes_shape")]
+KEYS += [("vectors", "adversarial")]
 MAKERS = {
-    **{key: lambda key=key: registered_maker(*key) for key in WANTED},
+    **{key: lambda key=key: registered_maker(*key) for key in KEYS},
     ("images", "pi-noise"): lambda: PiNoise(LowResolutionMap(3), strength=0.5),
     ("dna", "pi-noise"): lambda: PiNoise(SequenceMap(4), strength=0.5),
     ("vectors", "conditional"): lambda: ConditionalCorruption(6, hidden=16, steps=20),
@@ -69,12 +69,12 @@ def made(domain, name, dtype=torch.float32):
     maker.prepare(pool)
     assert maker.needs_loss == (name == "adversarial")
     if maker.needs_loss:
-        maker = Climbing(SimCLR(ENCODERS[domain](), MLP(8, [4])).to(dtype).eval())
+        maker = WithLoss(SimCLR(ENCODERS[domain](), MLP(8, [4])).to(dtype).eval())
     return maker, samples(domain, 5, 2, dtype)
 
 
-class Climbing(AdversarialViews):
-    """Adversarial views with the loss they serve, so that they are called like all others."""
+class WithLoss(AdversarialViews):
+    """Adversarial views with a fixed loss, so that they are called like all other makers."""
 
     def __init__(self, loss):
         super().__init__()
@@ -95,7 +95,7 @@ def test_shape_dtype_and_validity(domain, name, dtype):
     view = maker(x, generator=draw(0))
     assert view.shape == x.shape and view.dtype == dtype and view.isfinite().all()
     if domain == "dna":
-        if name != "neighbors":  # another row has an end of its own
+        if name != "neighbors":  # another row has another length
             assert torch.equal(real_positions(view), real_positions(x))
         if name in ONE_HOT:
             columns = view.movedim(1, 2)[real_positions(view)]
@@ -106,7 +106,7 @@ def test_shape_dtype_and_validity(domain, name, dtype):
 
 
 @every_maker
-def test_a_draw_can_be_replayed_and_leaves_everything_as_it_was(domain, name):
+def test_a_draw_can_be_replayed_and_has_no_side_effects(domain, name):
     maker, x = made(domain, name)
     before, state = x.clone(), torch.get_rng_state()
     one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
@@ -116,7 +116,7 @@ def test_a_draw_can_be_replayed_and_leaves_everything_as_it_was(domain, name):
 
 
 @every_maker
-def test_pairs_keep_what_came_with_them(domain, name):
+def test_pairs_keep_ids_and_local_views(domain, name):
     maker, x = made(domain, name)
     index = torch.arange(5)
     pair = maker.pair(Pair(x, x, (index, index)), generator=draw(0))
@@ -128,15 +128,15 @@ def test_pairs_keep_what_came_with_them(domain, name):
     elif name != "identity":
         assert not torch.equal(pair.first, pair.second)
     assert (pair.local is not None) == (name == "multicrop")
-    # What an earlier maker put beside the two views stays there.
+    # Local views of an earlier maker are kept.
     if name != "multicrop":
         local = torch.zeros(5, 2, 3)
-        if name != "adversarial":  # the loss would be asked about them
+        if name != "adversarial":  # its loss would be computed with them
             assert maker.pair(Pair(x, x, None, local), generator=draw(0)).local is local
 
 
 @every_maker
-def test_one_sample_is_a_batch(domain, name):
+def test_a_batch_of_one_sample(domain, name):
     maker, x = made(domain, name)
     assert maker(x[:1], generator=draw(0)).shape == x[:1].shape
 

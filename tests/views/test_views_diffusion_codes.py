@@ -1,4 +1,4 @@
-"""Codes of vectors, images and DNA: their range, and the way back."""
+"""Codes of vectors, images and DNA: range and inverse."""
 
 import copy
 
@@ -42,7 +42,7 @@ def test_codes_of_vectors_by_hand():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_codes_are_centered_on_one_scale_and_come_back(dtype):
+def test_codes_are_centered_and_scaled_and_can_be_decoded(dtype):
     x = mixed().to(dtype)
     codes = VectorCodes(6).to(dtype)
     codes.fit(x)
@@ -56,7 +56,7 @@ def test_codes_are_centered_on_one_scale_and_come_back(dtype):
     torch.testing.assert_close(codes.low, u.amin(0))
     torch.testing.assert_close(codes.high, u.amax(0))
     torch.testing.assert_close(codes.clip(u), u)
-    # Whatever is sampled, a constant feature has its constant.
+    # For any codes, a constant feature has its constant.
     wild = codes.decode(codes.clip(5 * draws(40, 6, seed=3).to(dtype)), x)
     assert (wild[:, 2] == 7).all() and (wild[:, 0].std() > 0)
 
@@ -71,11 +71,11 @@ def test_codes_on_principal_axes(k):
     u = codes.encode(x)
     assert u.shape == (40, k)
     assert u.mean(0).abs().max() < 1e-12 and u.square().mean().sqrt().item() == pytest.approx(1)
-    # the encoder's own coordinates, up to center and scale
+    # the coordinates of the encoder, up to center and scale
     coordinates = axes(x) - axes(x).mean(0)
     torch.testing.assert_close(u, coordinates / coordinates.square().mean().sqrt())
     torch.testing.assert_close(codes.clip(3 * u).amax(0), u.amax(0))
-    # The way back: what an encoder on the axes sees is kept, and no other linear way is nearer to the rows.
+    # encode(decode(v)) is v, and no other linear decoder has a smaller squared error.
     v = draws(9, k, seed=2)
     torch.testing.assert_close(codes.encode(codes.decode(v, x[:9])), v)
     best = torch.linalg.lstsq(u, x - x.mean(0)).solution
@@ -83,20 +83,20 @@ def test_codes_on_principal_axes(k):
     assert (codes.decode(v, x)[:, 2] - 7).abs().max() < 1e-12
 
 
-def test_all_axes_lose_nothing():
+def test_decoding_is_exact_with_all_axes():
     x = mixed()
     codes = VectorCodes(6, axes_of(x, 5)).double()  # one of six features is constant
     codes.fit(x)
     torch.testing.assert_close(codes.decode(codes.encode(x), x), x)
 
 
-def test_the_encoders_axes_stay_its_own():
+def test_the_axes_of_the_encoder_are_copied():
     axes = axes_of(mixed(), 2)
     codes = VectorCodes(6, axes).double()
     assert not list(codes.parameters()) and not any(isinstance(m, PrincipalAxes) for m in codes.modules())
     codes.fit(mixed())
     u = codes.encode(mixed())
-    axes.fit(draws(40, 6, seed=8))  # what they become later does not matter
+    axes.fit(draws(40, 6, seed=8))  # a later fit of the axes has no effect
     assert torch.equal(codes.encode(mixed()), u)
     assert torch.equal(copy.deepcopy(codes).encode(mixed()), u)
 
@@ -112,7 +112,7 @@ def test_axes_fitted_after_construction_are_read_by_fit():
 
 
 @pytest.mark.parametrize("on_axes", [False, True])
-def test_a_second_fit_forgets_the_first(on_axes):
+def test_a_second_fit_replaces_the_first(on_axes):
     codes, fresh = (VectorCodes(6, axes_of(mixed(), 3) if on_axes else None).double() for _ in range(2))
     codes.fit(10 * mixed() + 3)
     for each in (codes, fresh):
@@ -122,10 +122,10 @@ def test_a_second_fit_forgets_the_first(on_axes):
 
 
 @pytest.mark.parametrize("on_axes", [False, True])
-def test_blocks_change_nothing(on_axes, monkeypatch):
+def test_the_result_does_not_depend_on_the_block_size(on_axes, monkeypatch):
     x = mixed(50)
     fitted = []
-    for numbers in (1 << 22, 24, 1):  # all at once, four rows, one row
+    for numbers in (1 << 22, 24, 1):  # blocks of all rows, four rows, one row
         monkeypatch.setattr("viewsmith.networks.inputs.codes.BLOCK", numbers)
         codes = VectorCodes(6, axes_of(x, 3) if on_axes else None).double()
         codes.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
@@ -144,7 +144,7 @@ def test_codes_are_fitted_precisely_in_float32():
 
 
 @pytest.mark.parametrize("k", [None, 2])
-def test_rows_that_are_all_alike(k):
+def test_identical_rows(k):
     x = torch.ones(5, 4)
     codes = VectorCodes(4, axes_of(x, k) if k else None)
     codes.fit(x)
@@ -178,7 +178,7 @@ def test_pixels_run_from_minus_one_to_one(channels):
     assert codes.clip(2 * u).abs().max() == 1 and codes.mask(x) is None
 
 
-def test_one_center_serves_all_channels():
+def test_one_center_and_scale_for_all_channels():
     x = draws(2, 3, 4, 4)
     several = PixelCodes(3, [0.5] * 3, [0.25] * 3).double()
     assert torch.equal(PixelCodes(3, 0.5, 0.25).double().encode(x), several.encode(x))
@@ -186,7 +186,7 @@ def test_one_center_serves_all_channels():
     assert torch.equal(PixelCodes(3).encode(x), 2 * x - 1)
 
 
-def test_numbers_for_other_channels_are_refused():
+def test_a_wrong_number_of_channels_is_refused():
     assert refusal(PixelCodes, 3, [0.5, 0.5]) == "center of the pixels has 2 values, expected 1 or 3"
 
 

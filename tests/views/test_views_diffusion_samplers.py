@@ -1,4 +1,4 @@
-"""Samplers: against diffusers, on data whose answer is known, and by hand."""
+"""Samplers: against diffusers, on Gaussian data with a known score, and by hand."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ def draw(seed=0):
 
 
 def bounded(x, t):
-    """Some network's output, between -1 and 1, that depends on all of x and on t."""
+    """A network output between -1 and 1 that depends on all of x and on t."""
     mix = torch.linspace(-1, 1, 16).outer(torch.linspace(0.5, -1.5, 16)).cos()
     return torch.tanh(x @ mix.to(x) + t / 500 - 1)
 
@@ -40,14 +40,14 @@ def test_the_times_of_ten_steps():
 
 
 @pytest.mark.parametrize("strength", [0.0011, 0.01, 0.123, 0.5, 1.0])
-def test_times_fall_and_start_at_the_strength(strength):
+def test_times_decrease_and_start_at_the_strength(strength):
     for steps in (1, 2, 3, 7, 25, 90, 333, 999):
         times = timesteps(LINEAR, steps, strength)
         assert len(times) == min(steps, round(1000 * strength)) and times[0] == round(1000 * strength) - 1
         assert all(later < earlier for earlier, later in itertools.pairwise(times)) and times[-1] >= 0
 
 
-def test_impossible_times_are_refused():
+def test_invalid_steps_and_strengths_are_refused():
     assert refusal(timesteps, LINEAR, 0) == "the sampler was given 0 steps, expected at least 1"
     for strength in (0.0, -0.5, 1.01, float("nan")):
         message = f"the strength of the noise is {strength}, expected a number above 0 and at most 1"
@@ -59,7 +59,7 @@ def test_an_unknown_sampler_is_refused():
     assert message == "the sampler is 'euler', expected one of ddim, ddpm, dpm"
 
 
-# --- the same numbers as diffusers
+# --- against diffusers
 
 
 def theirs(scheduler, times, predict, start, generator=None):
@@ -89,7 +89,7 @@ class TestAgainstDiffusers:
             prediction_type=THEIR_PREDICTION[prediction], clip_sample=clip, timestep_spacing="trailing"
         )
         scheduler.set_timesteps(steps)
-        # Its DDIM knows even spacing alone. The noise is taken anew from the clipped sample, as ours is.
+        # DDIMScheduler has only even spacing. This option computes the noise from the clipped sample, as `ddim` does.
         step, scheduler.step = (
             scheduler.step,
             lambda *given: step(*given, use_clipped_model_output=True),
@@ -139,7 +139,7 @@ def gaussian_samples(sampler, steps, prediction="eps", schedule=LINEAR, start=No
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 @pytest.mark.parametrize(("sampler", "steps", "tolerance"), [("ddim", 50, 0.1), ("dpm", 20, 0.04), ("ddpm", 100, 0.12)])
 @pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
-def test_gaussian_data_comes_out_with_its_mean_and_spread(sampler, steps, tolerance, schedule, prediction):
+def test_samples_of_gaussian_data_have_its_mean_and_deviation(sampler, steps, tolerance, schedule, prediction):
     x = gaussian_samples(sampler, steps, prediction, Schedule.named(schedule))
     assert ((x.mean(0) - MEAN).abs() < 0.04 * DEVIATION).all()
     torch.testing.assert_close(x.std(0), DEVIATION, rtol=tolerance, atol=0)
@@ -154,12 +154,12 @@ def test_ancestral_sampling_with_all_steps_is_exact_in_float32():
     torch.testing.assert_close(x.std(0).double(), DEVIATION, rtol=0.05, atol=0)
 
 
-def test_orders_of_the_solvers():
-    # For Gaussian data a deterministic sampler is a line, start -> mean + spread * start, and the true spread is known:
-    # twice the steps leave half of DDIM's error and a quarter of DPM-Solver++'s.
+def test_the_order_of_convergence():
+    # For Gaussian data a deterministic sampler is a linear function of the start, whose exact value is known. Twice as
+    # many steps give half the error of DDIM, and a quarter of that of DPM-Solver++.
     start = torch.ones(1, 3, dtype=torch.float64)
-    share = LINEAR.alpha_bar_at(999)
-    exact = MEAN + DEVIATION * (start - share**0.5 * MEAN) / (share * DEVIATION**2 + 1 - share).sqrt()
+    alpha_bar = LINEAR.alpha_bar_at(999)
+    exact = MEAN + DEVIATION * (start - alpha_bar**0.5 * MEAN) / (alpha_bar * DEVIATION**2 + 1 - alpha_bar).sqrt()
     for sampler, order in (("ddim", 1), ("dpm", 2)):
         errors = [(gaussian_samples(sampler, k, start=start) - exact).abs().amax().item() for k in (20, 40)]
         assert 0.75 * 2**order < errors[0] / errors[1] < 1.6 * 2**order, sampler
@@ -167,7 +167,7 @@ def test_orders_of_the_solvers():
 
 
 @pytest.mark.parametrize("sampler", ["ddim", "dpm", "ddpm"])
-def test_a_start_with_little_noise_stays_close(sampler):
+def test_less_initial_noise_stays_closer_to_the_source(sampler):
     x0 = MEAN + DEVIATION * torch.randn(500, 3, generator=draw(), dtype=torch.float64)
     distances = []
     for strength in (0.02, 0.1, 0.4):
@@ -193,7 +193,7 @@ def test_two_steps_by_hand(sampler):
     start = torch.tensor([[1.0]], dtype=torch.float64)
     # x_0 = (1 - .8 * .5) / .6 = 1, x = .8 * 1 + .6 * .5 = 1.1, and at the end (1.1 - .6 * .3) / .8 = 1.15
     assert sample(by_time(0.3, 0.5), start, HAND, [1, 0], sampler=sampler).item() == pytest.approx(1.15)
-    # With x_0 held at .5 the noise becomes (1 - .6 * .5) / .8 = .875, x = .8 * .5 + .6 * .875 = .925.
+    # With x_0 clipped to .5 the noise becomes (1 - .6 * .5) / .8 = .875, x = .8 * .5 + .6 * .875 = .925.
     seen = []
 
     def predict(x, t):
@@ -213,7 +213,7 @@ def test_two_ancestral_steps_by_hand():
     generator = draw()
     sampled = sample(by_time(0.3, 0.5), start, HAND, [1, 0], sampler="ddpm", generator=generator).item()
     assert sampled == pytest.approx((x - 0.6 * 0.3) / 0.8)
-    # The last step draws nothing.
+    # The last step draws no noise.
     assert torch.equal(generator.get_state(), after_draws(1, 1).get_state())
 
 
@@ -225,17 +225,17 @@ def after_draws(*shape):
 
 def test_the_second_order_step_by_hand():
     schedule = Schedule(torch.tensor([0.9, 0.5, 0.1], dtype=torch.float64))
-    says = [0.7, -0.2, 0.4]
-    lam = [0.5 * math.log(share / (1 - share)) for share in (0.9, 0.5, 0.1)]
+    estimates = [0.7, -0.2, 0.4]
+    lam = [0.5 * math.log(alpha_bar / (1 - alpha_bar)) for alpha_bar in (0.9, 0.5, 0.1)]
     h1, h2 = lam[1] - lam[2], lam[0] - lam[1]
-    x = math.sqrt(0.5 / 0.9) * 1.5 - math.sqrt(0.5) * (math.exp(-h1) - 1) * says[2]
-    d = says[1] + h2 / h1 / 2 * (says[1] - says[2])
+    x = math.sqrt(0.5 / 0.9) * 1.5 - math.sqrt(0.5) * (math.exp(-h1) - 1) * estimates[2]
+    d = estimates[1] + h2 / h1 / 2 * (estimates[1] - estimates[2])
     x = math.sqrt(0.1 / 0.5) * x - math.sqrt(0.9) * (math.exp(-h2) - 1) * d
     seen = []
 
     def predict(x, t):
         seen.append(x.item())
-        return by_time(*says)(x, t)
+        return by_time(*estimates)(x, t)
 
     start = torch.tensor([[1.5]], dtype=torch.float64)
     assert sample(predict, start, schedule, [2, 1, 0], sampler="dpm", prediction="x0").item() == 0.7
@@ -243,7 +243,7 @@ def test_the_second_order_step_by_hand():
 
 
 @pytest.mark.parametrize("sampler", ["ddim", "dpm"])
-def test_deterministic_samplers_draw_nothing(sampler):
+def test_deterministic_samplers_draw_no_numbers(sampler):
     generator = draw()
     sample(bounded, torch.zeros(2, 16), LINEAR, [500, 20], sampler=sampler, generator=generator)
     assert torch.equal(generator.get_state(), draw().get_state())

@@ -1,4 +1,4 @@
-"""Noise schedules, and the equations between sample, noise, noised sample and what a network predicts."""
+"""Noise schedules, and the equations of sample, noise, noised sample and prediction."""
 
 import math
 
@@ -22,10 +22,10 @@ def test_the_linear_schedule_is_a_product():
     for t in range(1000):
         product *= 1 - (1e-4 + t / 999 * (2e-2 - 1e-4))
         assert schedule.alpha_bar_at(t) == pytest.approx(product, rel=1e-12)
-    assert product == pytest.approx(4.0358e-5, rel=1e-4)  # next to nothing is left of the sample
+    assert product == pytest.approx(4.0358e-5, rel=1e-4)  # almost nothing is left of the sample
 
 
-def test_the_cosine_schedule_is_the_papers():
+def test_the_cosine_schedule_is_that_of_the_paper():
     schedule = Schedule.named("cosine")
 
     def f(t):
@@ -35,11 +35,11 @@ def test_the_cosine_schedule_is_the_papers():
         assert schedule.alpha_bar_at(t) == pytest.approx(f(t + 1) / f(0), rel=1e-9)
     assert schedule.alpha_bar_at(999) == pytest.approx(
         1e-3 * schedule.alpha_bar_at(998), rel=1e-9
-    )  # the last beta is held at 0.999
+    )  # the last beta is limited to 0.999
 
 
 @pytest.mark.parametrize(("name", "theirs"), [("linear", "linear"), ("cosine", "squaredcos_cap_v2")])
-def test_schedules_are_those_of_diffusers(name, theirs):
+def test_schedules_equal_those_of_diffusers(name, theirs):
     schedule = Schedule.named(name)
     assert len(schedule) == 1000 and schedule.alpha_bar.dtype == torch.float64
     expected = DDPMScheduler(beta_schedule=theirs).alphas_cumprod.double()
@@ -53,12 +53,12 @@ def test_factors_at_one_time():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(3,), (2, 4, 4)])
-def test_factors_of_each_samples_own_time(dtype, shape):
+def test_factors_at_the_time_of_each_sample(dtype, shape):
     schedule = Schedule.named("linear")
     t = torch.tensor([0, 999, 417, 3])
     signal, noise = schedule.rates_of(t, torch.zeros(4, *shape, dtype=dtype))
     assert signal.dtype == noise.dtype == dtype and signal.shape == noise.shape == (4, *[1] * len(shape))
-    # To the last digits: 1 - alpha_bar, taken in float32, would be wrong by 1e-4 at time 0.
+    # A strict tolerance: 1 - alpha_bar computed in float32 would be wrong by 1e-4 at time 0.
     expected = torch.tensor([schedule.rates(int(each)) for each in t], dtype=torch.float64)
     torch.testing.assert_close(signal.flatten().double(), expected[:, 0], rtol=1e-7, atol=0)
     torch.testing.assert_close(noise.flatten().double(), expected[:, 1], rtol=1e-7, atol=0)
@@ -75,19 +75,19 @@ def test_the_equations_by_hand():
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @pytest.mark.parametrize("name", ["linear", "cosine"])
-def test_a_right_prediction_gives_the_sample_back(prediction, name):
+def test_an_exact_prediction_recovers_the_sample(prediction, name):
     x0, eps = draws(6, 2, 3), draws(6, 2, 3, seed=1)
     schedule, times = Schedule.named(name), torch.tensor([0, 1, 100, 500, 900, 998])
     rates = schedule.rates_of(times, x0)
     x_t = add_noise(x0, eps, rates)
-    for row, t in enumerate(times):  # one time for all, as samplers ask
+    for row, t in enumerate(times):  # with one time for all samples, as in samplers
         torch.testing.assert_close(add_noise(x0[row], eps[row], schedule.rates(int(t))), x_t[row])
     output = target(x0, eps, rates, prediction)
     torch.testing.assert_close(recover_sample(output, x_t, rates, prediction), x0, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(recover_noise(x_t, x0, rates), eps, rtol=1e-9, atol=1e-9)
 
 
-def test_noise_and_velocity_are_those_of_diffusers():
+def test_noise_and_velocity_equal_those_of_diffusers():
     x0, eps, t = draws(5, 3, dtype=torch.float32), draws(5, 3, dtype=torch.float32, seed=1), torch.arange(5) * 249
     theirs, rates = DDPMScheduler(), Schedule.named("linear").rates_of(t, x0)
     torch.testing.assert_close(add_noise(x0, eps, rates), theirs.add_noise(x0, eps, t), rtol=1e-4, atol=1e-5)

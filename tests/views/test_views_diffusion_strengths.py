@@ -1,4 +1,4 @@
-"""Samples with a strength and a random stream of their own each: what the others are does not matter."""
+"""Samples with separate strengths and random streams, which do not depend on each other."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ STRENGTH = torch.tensor([0.3, 0.9, 0.3, 1.0, 0.1, 0.9])
 
 @pytest.mark.parametrize("sampler", ["ddim", "ddpm", "dpm"])
 @pytest.mark.parametrize("blur", [0.0, 0.5])
-def test_each_sample_is_the_one_it_would_be_alone(sampler, blur):
+def test_each_sample_equals_a_sample_drawn_alone(sampler, blur):
     model, x, y = model_of(sampler=sampler, blur=blur)
     together = model.sample(x, y, streams(range(6)), strength=STRENGTH)
     for row in range(6):
@@ -38,7 +38,7 @@ def test_each_sample_is_the_one_it_would_be_alone(sampler, blur):
     torch.testing.assert_close(others, together[order], rtol=1e-9, atol=1e-9)
 
 
-def test_one_stream_for_all_is_replayed():
+def test_one_stream_for_all_samples_can_be_replayed():
     model, x, y = model_of()
     one, other = (model.sample(x, y, torch.Generator().manual_seed(3), strength=STRENGTH) for _ in range(2))
     assert torch.equal(one, other) and not torch.equal(one[0], one[2])

@@ -1,4 +1,4 @@
-"""Statistics of the fixed view makers."""
+"""Statistics of the fixed view makers of vectors."""
 
 import pytest
 import torch
@@ -27,12 +27,12 @@ def test_noise_has_mean_zero_and_the_strength_as_deviation(distribution, strengt
     assert float(noise.std()) == pytest.approx(strength, rel=0.015)
     per_feature = noise.std(0) / strength
     assert per_feature.min() > 0.94 and per_feature.max() < 1.06
-    # Neither the sample nor the neighboring feature says anything about the noise.
+    # Noise is independent of the sample and between features.
     assert torch.corrcoef(torch.stack([noise.flatten(), x.flatten()]))[0, 1].abs() < 0.02
     assert torch.corrcoef(noise.T).fill_diagonal_(0).abs().max() < 0.07
 
 
-def test_uniform_noise_fills_its_bounds():
+def test_uniform_noise_is_uniform_in_its_range():
     x = torch.zeros(20000, 1)
     noise = GaussianNoise(0.5, "uniform")(x, generator=draw()) / (0.5 * 3**0.5)
     assert noise.abs().max() <= 1
@@ -45,7 +45,7 @@ def test_uniform_noise_fills_its_bounds():
 
 @pytest.fixture(scope="module")
 def corrupted():
-    """Rows of values that all differ, their corruption at 0.6, and the row each value of it came from."""
+    """A pool of distinct values, its corruption at 0.6, and the pool's value and row for each value of the view."""
     pool = gaussian_rows(1000, 8)
     maker = Corruption(0.6)
     maker.prepare(pool)
@@ -55,12 +55,12 @@ def corrupted():
     return pool, view, order.gather(0, where.clamp_max(999)), ranks.gather(0, where.clamp_max(999))
 
 
-def test_corruption_replaces_its_share_of_the_values(corrupted):
+def test_corruption_replaces_the_given_fraction_of_the_values(corrupted):
     pool, view, _, _ = corrupted
     replaced = (view != pool).double()
     error = (0.24 / replaced.numel()) ** 0.5
     assert float(replaced.mean()) == pytest.approx(0.6 * 0.999, abs=4 * error)
-    # Each value on its own: no feature and no row is preferred, and features are replaced independently.
+    # All values have the same probability, and features are replaced independently.
     assert (replaced.mean(0) - 0.6).abs().max() < 4 * (0.24 / 1000) ** 0.5
     assert float(replaced.sum(1).var()) == pytest.approx(8 * 0.24, rel=0.2)
     assert torch.corrcoef(replaced.T).fill_diagonal_(0).abs().max() < 0.13
@@ -81,36 +81,36 @@ def test_corruption_takes_each_feature_from_another_row(corrupted):
             pairs += int(both.sum())
             same += int((donor[both, a] == donor[both, b]).sum())
     assert pairs > 8000
-    assert same < 30  # 1 in 1000 by chance
+    assert same < 30  # the expected fraction is 1 in 1000
     counts = torch.bincount(donor[replaced], minlength=1000).double()
-    assert float(counts.var() / counts.mean()) == pytest.approx(1, abs=0.2)  # Poisson: every row is as likely
+    assert float(counts.var() / counts.mean()) == pytest.approx(1, abs=0.2)  # Poisson: all rows are equally likely
 
 
-@pytest.mark.parametrize(("rate", "kept"), [(0.0, 1.0), (1.0, 0.001)])
-def test_corruption_at_its_ends(rate, kept):
+@pytest.mark.parametrize(("rate", "unchanged"), [(0.0, 1.0), (1.0, 0.001)])
+def test_corruption_with_extreme_rates(rate, unchanged):
     pool = gaussian_rows(1000, 4)
     maker = Corruption(rate)
     maker.prepare(pool)
-    assert float((maker(pool, generator=draw()) == pool).double().mean()) == pytest.approx(kept, abs=0.002)
+    assert float((maker(pool, generator=draw()) == pool).double().mean()) == pytest.approx(unchanged, abs=0.002)
 
 
 # --- mixtures
 
 
 @pytest.mark.parametrize("minimum", [0.0, 0.5, 0.9])
-def test_mixup_shares_and_partners(minimum):
-    # Rows of the pool are unit vectors and the sample is one more: a mixture shows its share and its partner.
+def test_mixup_weights_and_partners(minimum):
+    # The pool and the sample are different unit vectors, so a mixture shows its weight and its partner.
     n = 5
     pool = torch.eye(n + 1)[:n]
     sample = torch.eye(n + 1)[n:].expand(5000, -1)
     maker = Mixup(minimum)
     maker.prepare(pool)
     view = maker(sample, generator=draw())
-    share, partner = view[:, n], view[:, :n].argmax(1)
-    torch.testing.assert_close(view[torch.arange(5000), partner], 1 - share, rtol=0, atol=1e-6)
+    weight, partner = view[:, n], view[:, :n].argmax(1)
+    torch.testing.assert_close(view[torch.arange(5000), partner], 1 - weight, rtol=0, atol=1e-6)
     assert (view[:, :n] > 0).sum(1).max() <= 1
-    assert minimum <= float(share.min()) < minimum + 0.01 and 0.99 < float(share.max()) <= 1
-    assert float(share.mean()) == pytest.approx((1 + minimum) / 2, abs=0.02)
+    assert minimum <= float(weight.min()) < minimum + 0.01 and 0.99 < float(weight.max()) <= 1
+    assert float(weight.mean()) == pytest.approx((1 + minimum) / 2, abs=0.02)
     assert (torch.bincount(partner, minlength=n) - 1000).abs().max() < 4 * (5000 * 0.2 * 0.8) ** 0.5
 
 
@@ -121,10 +121,10 @@ def test_neighbor_mix_lies_between_a_row_and_one_of_its_neighbors():
     index = torch.arange(30).repeat(50)
     step = maker(pool[index], index=index, generator=draw()) - pool[index]
     edges = pool[torch.tensor(brute_force(pool, k))[index]] - pool[index][:, None]
-    share = (edges @ step[:, :, None])[..., 0] / edges.square().sum(2)
-    fits = (step[:, None] - share[..., None] * edges).abs().amax(2) < 1e-5
+    weight = (edges @ step[:, :, None])[..., 0] / edges.square().sum(2)
+    fits = (step[:, None] - weight[..., None] * edges).abs().amax(2) < 1e-5
     assert fits.any(1).all()
-    assert share[fits].min() >= -1e-6 and share[fits].max() <= 1 - minimum + 1e-6
+    assert weight[fits].min() >= -1e-6 and weight[fits].max() <= 1 - minimum + 1e-6
     assert fits.view(50, 30, k).any(0).all()  # every edge is used
 
 
@@ -139,35 +139,35 @@ def brute_force(pool, k):
     return found
 
 
-def test_neighbors_are_the_nearest_rows_and_all_as_likely():
+def test_neighbors_are_the_nearest_rows_and_equally_likely():
     n, k, draws = 20, 4, 1000
     pool = gaussian_rows(n, 3)
     maker = Neighbors(k)
     maker.prepare(pool)
     index = torch.arange(n).repeat(draws)
-    shown = maker.random_neighbors(pool[index], index, draw())
-    counts = torch.zeros(n, n).index_put_((index, shown), torch.ones(n * draws), accumulate=True)
+    neighbors = maker.random_neighbors(pool[index], index, draw())
+    counts = torch.zeros(n, n).index_put_((index, neighbors), torch.ones(n * draws), accumulate=True)
     assert (counts.diagonal() == 0).all()
     assert [sorted(row.nonzero()[:, 0].tolist()) for row in counts] == [sorted(row) for row in brute_force(pool, k)]
     expected = draws / k
     chi_square = ((counts[counts > 0] - expected) ** 2 / expected).sum()
     assert chi_square < 60 + 5 * 120**0.5  # n (k - 1) = 60 degrees of freedom
     view = maker(pool[index], index=index, generator=draw())
-    assert torch.equal(view, pool[shown])
+    assert torch.equal(view, pool[neighbors])
 
 
 def test_rows_outside_the_pool_find_their_neighbors_in_it():
     pool, new = gaussian_rows(30, 3), gaussian_rows(6, 3, seed=1)
     maker = Neighbors(3)
     maker.prepare(pool)
-    shown = maker.random_neighbors(new.repeat(200, 1), None, draw()).view(200, 6)
+    neighbors = maker.random_neighbors(new.repeat(200, 1), None, draw()).view(200, 6)
     for i, row in enumerate(new):
         nearest = (pool - row).square().sum(1).topk(3, largest=False).indices
-        assert set(shown[:, i].tolist()) == set(nearest.tolist())
+        assert set(neighbors[:, i].tolist()) == set(nearest.tolist())
 
 
-def test_neighbors_are_sought_where_space_says():
-    # By their second feature alone, rows 0 and 3 are a couple, and rows 1 and 2.
+def test_neighbors_are_searched_in_the_given_space():
+    # By the second feature only, rows 0 and 3 are neighbors, and rows 1 and 2.
     pool = torch.tensor([[0.0, 0.0], [0.1, 5.0], [9.0, 5.1], [9.1, 0.1]])
     by_second = Neighbors(1, lambda x: x[:, 1:])
     plain = Neighbors(1)
@@ -186,7 +186,7 @@ def test_a_small_pool_has_fewer_neighbors():
     assert maker(pool, index=torch.arange(3), generator=draw()).shape == (3, 2)
 
 
-def test_a_row_twice_in_the_pool_is_its_own_best_neighbor():
+def test_duplicate_rows_are_neighbors():
     pool = gaussian_rows(6, 3)
     pool[4] = pool[1]
     maker = Neighbors(1)

@@ -1,4 +1,4 @@
-"""Places from P(T|x): overlaps, peaks between grid places, non-maximum suppression, and the honest nothing."""
+"""Located regions: overlaps, refinement, non-maximum suppression, and nearly uniform distributions."""
 
 import itertools
 import math
@@ -57,12 +57,12 @@ def slow_locate(p, boxes, n, limit):
 
 
 def peaked(n, m, dtype, sharpness=4.0, seed=0):
-    """P of n samples, from almost uniform to peaked."""
+    """P(T|x) of n samples, from almost uniform to peaked."""
     logits = torch.randn(n, m, generator=torch.Generator().manual_seed(seed), dtype=dtype)
     return (logits * torch.linspace(0.1, sharpness, n, dtype=dtype)[:, None]).softmax(dim=1)
 
 
-# ---- where each view is taken ---------------------------------------------------------------------------------------
+# ---- boxes of views -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"scales": (1.0, 0.5, 1.7), "flip": True}])
@@ -70,13 +70,13 @@ def test_boxes_are_where_crops_are_taken(options):
     family = crops(**options)
     boxes = family.boxes(torch.zeros(1, 1, 40, 36))
     assert boxes.shape == (1, family.size, 4)
-    # Each pixel tells its row and column (constant in the other direction): means over a view give its middle.
+    # The channels are the row and the column of each pixel, so the means over a view give its center.
     rows, columns = torch.arange(40.0)[:, None].expand(40, 36), torch.arange(36.0).expand(40, 36)
     x = torch.stack([rows, columns])[None]
-    middles = family.all_views(x)[0].mean(dim=(2, 3)) + 0.5
+    centers = family.all_views(x)[0].mean(dim=(2, 3)) + 0.5
     expected = boxes[0, :, :2] + boxes[0, :, 2:] / 2
     # At the edges of images that were reduced, antialiasing shifts means by parts of a pixel.
-    torch.testing.assert_close(middles.double(), expected, atol=0.6 if options else 1e-4, rtol=0)
+    torch.testing.assert_close(centers.double(), expected, atol=0.6 if options else 1e-4, rtol=0)
     assert (boxes[0, :, 2] == (12 if not options else boxes[0, :, 2])).all()
 
 
@@ -90,11 +90,11 @@ def test_boxes_of_windows_are_their_bounds():
     assert boxes[:, 0, 3].tolist() == widths.tolist() == [20, 12]
 
 
-def test_masks_and_functions_have_no_place():
+def test_masks_have_no_boxes():
     assert Masks(5, count=3).boxes(torch.zeros(2, 5)) is None
 
 
-# ---- the parts ------------------------------------------------------------------------------------------------------
+# ---- overlaps and refinement ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -121,7 +121,7 @@ def test_expected_overlaps_equal_a_slow_loop_in_parts_of_any_size(monkeypatch, s
         torch.testing.assert_close(expected_overlaps(p, boxes), torch.tensor(expected, dtype=torch.float64))
 
 
-def test_a_place_between_two_of_the_grid_is_found_there():
+def test_refine_moves_a_box_between_positions_of_the_grid():
     family = crops()
     columns = family.grids[0][1]
     p = torch.zeros(1, family.size)
@@ -130,17 +130,17 @@ def test_a_place_between_two_of_the_grid_is_found_there():
     assert box.tolist() == [[8, 15, 12, 12]]  # (3 * .25 + 4 * .75) * 4
 
 
-def test_refine_without_probability_leaves_the_place():
+def test_refine_without_probability_returns_the_peak():
     boxes = torch.tensor([[[0.0, 0, 4, 4], [9, 9, 4, 4]]])
     assert refine(torch.zeros(1, 2), boxes, torch.tensor([1])).tolist() == [[9, 9, 4, 4]]
 
 
-# ---- the places -----------------------------------------------------------------------------------------------------
+# ---- boxes and features ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("options", [{}, {"scales": (1.0, 0.5), "flip": True}])
-def test_places_equal_a_slow_search(dtype, options):
+def test_boxes_equal_a_slow_search(dtype, options):
     family = crops(**options)
     boxes = family.boxes(torch.zeros(1, 1, 40, 36))
     p = peaked(12, family.size, dtype)
@@ -153,10 +153,10 @@ def test_places_equal_a_slow_search(dtype, options):
         for k, (box, probability) in enumerate(expected):
             assert found.boxes[row, k].tolist() == pytest.approx(box)
             assert found.probability[row, k].item() == pytest.approx(probability)
-    assert len(set(counts)) > 1  # from nothing to several
+    assert len(set(counts)) > 1  # from no box to several
 
 
-def test_places_of_windows_equal_a_slow_search():
+def test_boxes_of_windows_equal_a_slow_search():
     family = Windows(fraction=0.2, count=9)
     x = torch.zeros(6, 4, 60)
     x[:, 0], x[3:, 0, 45:] = 1, 0
@@ -171,14 +171,14 @@ def test_places_of_windows_equal_a_slow_search():
 
 
 def bump(family, size, row, column, weight=1.0):
-    """P that falls with the distance of a crop's corner from (row, column), at one size of crops."""
+    """P(T|x) for crops of one size, decreasing with the distance of a crop's corner from (row, column)."""
     boxes = family.boxes(torch.zeros(1, 1, 40, 36))[0]
     far = (boxes[:, 0] - row).square() + (boxes[:, 1] - column).square()
     made = torch.exp(-far / 6) * (boxes[:, 2] == size)
     return weight * made / made.sum()
 
 
-def test_two_objects_are_two_boxes_and_the_shoulder_of_one_is_none():
+def test_two_objects_give_two_boxes_and_one_object_gives_one():
     family = crops()
     boxes = family.boxes(torch.zeros(1, 1, 40, 36))
     two = bump(family, 12, 3, 2, 0.6) + bump(family, 12, 25, 22, 0.4)
@@ -189,7 +189,7 @@ def test_two_objects_are_two_boxes_and_the_shoulder_of_one_is_none():
     assert found.probability[0, 0] == pytest.approx(0.6, abs=0.05)
 
 
-def test_the_size_is_that_of_most_of_the_probability():
+def test_the_box_has_the_size_with_most_of_the_probability():
     family = crops(scales=(1.0, 0.5))
     boxes = family.boxes(torch.zeros(1, 1, 40, 36))
     small, large = bump(family, 12, 8, 8), bump(family, 24, 8, 8)
@@ -199,7 +199,7 @@ def test_the_size_is_that_of_most_of_the_probability():
     assert sizes.tolist() == [12, 24]
 
 
-def test_nothing_is_found_near_uniform():
+def test_nothing_is_found_if_p_is_nearly_uniform():
     m = 50
     limit = largest_effective(m)
     assert not locate_boxes(torch.full((2, m), 1 / m), torch.rand(1, m, 4) + 1, 2, limit).found.any()
@@ -208,12 +208,12 @@ def test_nothing_is_found_near_uniform():
         assert is_concentrated(p, limit + 1e-3).item() == (kept <= 40)
 
 
-def test_nothing_is_found_where_the_channel_is_far_less_sure_than_of_training_samples():
+def test_the_limit_depends_on_the_effective_number_of_training_samples():
     assert largest_effective(289) == pytest.approx(231.2)
     assert largest_effective(289, 8.0) == 32 and largest_effective(16, 8.0) == pytest.approx(12.8)
 
 
-def test_boxes_of_a_sample_are_apart():
+def test_boxes_of_a_sample_hardly_overlap():
     family = crops(scales=(1.0, 0.7))
     p = peaked(20, family.size, torch.float64, 8.0, seed=3)
     found = locate_boxes(p, family.boxes(torch.zeros(1, 1, 40, 36)), 4, 40.0)

@@ -7,7 +7,7 @@ from refusals import refusal
 from viewsmith.views import MetaFeatures
 
 
-def embeddings(dtype=torch.float64, views=3):
+def projections(dtype=torch.float64, views=3):
     return torch.randn(views, 8, 6, generator=torch.Generator().manual_seed(0), dtype=dtype)
 
 
@@ -16,7 +16,7 @@ def embeddings(dtype=torch.float64, views=3):
 def test_each_view_has_its_generator(residual, dtype):
     torch.manual_seed(0)
     made = MetaFeatures(3, 6, hidden=(10, 10), residual=residual).to(dtype)
-    z = embeddings(dtype)
+    z = projections(dtype)
     a = made(z)
     assert a.shape == z.shape and a.dtype == dtype
     torch.testing.assert_close(a.norm(dim=-1), torch.ones(3, 8, dtype=dtype))
@@ -24,12 +24,12 @@ def test_each_view_has_its_generator(residual, dtype):
         direction = z[j] / z[j].norm(dim=1, keepdim=True)
         expected = direction + network(direction) / 6**0.5 if residual else network(direction)
         torch.testing.assert_close(a[j], expected / expected.norm(dim=1, keepdim=True))
-    # Lengths of embeddings mean nothing.
+    # The length of a projection has no effect.
     torch.testing.assert_close(made(2 * z), a)
 
 
 @pytest.mark.parametrize("width", [32, 128])
-def test_residual_generators_start_near_the_embedding(width):
+def test_residual_generators_start_close_to_the_projection(width):
     torch.manual_seed(0)
     z = torch.randn(2, 200, width)
     cosine = torch.cosine_similarity(MetaFeatures(2, width)(z), z, dim=-1)

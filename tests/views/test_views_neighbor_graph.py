@@ -1,4 +1,4 @@
-"""A neighbor graph of the user's own in the view makers."""
+"""Precomputed neighbor graphs in view makers."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def test_a_row_meets_each_of_its_neighbors_equally_often():
+def test_the_neighbors_of_a_row_are_equally_likely():
     drawn = GRAPH.random_neighbors(torch.arange(4).repeat_interleave(3000), generator()).view(4, 3000)
     counts = torch.stack([torch.bincount(row, minlength=4) for row in drawn]) / 3000
     expected = torch.tensor([[0, 1 / 3, 1 / 3, 1 / 3], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0.5, 0.5, 0]])
@@ -22,14 +22,14 @@ def test_a_row_meets_each_of_its_neighbors_equally_often():
     assert len(GRAPH) == 4 and GRAPH.degrees.tolist() == [3, 0, 1, 2]
 
 
-def test_views_are_ends_of_the_graph_until_the_training_is_over():
+def test_the_graph_is_used_until_release():
     maker = Neighbors(1, graph=GRAPH)
     maker.prepare(POOL)
     assert maker.describe() == {"neighbor_graph": {"search": "given", "edges": 6, "rows_without": 1}}
     index = torch.tensor([2, 1, 3, 0])
     ends = GRAPH.random_neighbors(index, generator())
     assert torch.equal(maker(POOL[index], index=index, generator=generator()), POOL[ends])
-    # Rows that are not of the graph have nearest rows.
+    # For rows that are not in the graph, the nearest rows are searched.
     assert torch.equal(maker(POOL[:1] + 0.1, generator=generator()), POOL[:1])
     maker.release()
     maker.prepare(POOL)
@@ -43,6 +43,6 @@ def test_a_row_without_neighbors_is_mixed_with_itself():
     torch.testing.assert_close(maker(POOL[1:2], index=torch.tensor([1]), generator=generator()), POOL[1:2])
 
 
-def test_a_graph_of_other_rows_is_refused():
+def test_a_graph_with_another_number_of_rows_is_refused():
     with pytest.raises(ValueError, match="has 4 rows, expected 3, as in the pool"):
         Neighbors(1, graph=GRAPH).prepare(POOL[:3])

@@ -16,7 +16,7 @@ METRICS = ("euclidean", "cosine")
 
 
 def draw(n, d=6, clusters=8, seed=0, dtype=torch.float64):
-    """Clusters of rows."""
+    """Rows in clusters."""
     generator = torch.Generator().manual_seed(seed)
     centers = 4 * torch.randn(clusters, d, generator=generator, dtype=dtype)
     of = torch.randint(clusters, (n,), generator=generator)
@@ -30,7 +30,7 @@ def small_tiles(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("metric", METRICS)
-def test_all_lists_visited_is_exact(metric, dtype, small_tiles):
+def test_a_search_in_all_lists_is_exact(metric, dtype, small_tiles):
     x = draw(300, dtype=dtype)
     lists = InvertedLists(x, 12, metric=metric)
     exact = nearest_neighbors(x, 4, metric=metric)
@@ -43,7 +43,7 @@ def test_all_lists_visited_is_exact(metric, dtype, small_tiles):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_visit_to_some_lists_finds_the_nearest_rows_of_those(metric):
+def test_a_search_in_some_lists_finds_the_nearest_rows_in_them(metric):
     x = draw(200)
     lists = InvertedLists(x, 10, metric=metric)
     probes, k = 3, 5
@@ -59,14 +59,14 @@ def test_a_visit_to_some_lists_finds_the_nearest_rows_of_those(metric):
         assert found[row].tolist() == members[:k]
 
 
-def test_tiles_change_nothing(monkeypatch):
+def test_the_result_does_not_depend_on_the_block_size(monkeypatch):
     x = draw(300)
     whole = InvertedLists(x, 12).graph(4, 3)
     monkeypatch.setattr(inverted_lists, "TILE", 64)
     assert torch.equal(InvertedLists(x, 12).graph(4, 3), whole)
 
 
-def test_lists_too_small_for_k_neighbors_are_not_the_end():
+def test_more_lists_are_visited_if_they_have_fewer_than_k_rows():
     x = torch.cat([draw(60, clusters=1), 100 + draw(2, clusters=1)])
     lists = InvertedLists(x, 8)
     found = lists.graph(5, 1)
@@ -74,7 +74,7 @@ def test_lists_too_small_for_k_neighbors_are_not_the_end():
     assert all(len({row, *found[row].tolist()}) == 6 for row in range(len(x)))
 
 
-def test_no_list_is_much_larger_than_the_mean_even_where_all_rows_are_equal():
+def test_list_sizes_are_limited_even_for_equal_rows():
     x = torch.cat([torch.zeros(500, 3), torch.randn(100, 3, generator=torch.Generator().manual_seed(0))])
     for rows in (x, x[:500]):
         lists = InvertedLists(rows, 20)
@@ -96,7 +96,7 @@ def test_k_means_is_lloyds_algorithm():
     assert nearest_center(x, found).tolist() == [int((row - centers).norm(dim=1).argmin()) for row in x]
 
 
-# ---- the search that chooses ------------------------------------------------------------------------------------
+# ---- exact or approximate search --------------------------------------------------------------------------------
 
 
 def test_few_rows_are_searched_exactly():
@@ -109,7 +109,7 @@ def test_few_rows_are_searched_exactly():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_many_rows_are_searched_in_lists_and_recall_is_what_is_said(metric):
+def test_many_rows_are_searched_in_lists_with_the_reported_recall(metric):
     x = draw(3000, 4, clusters=40)
     search = NeighborSearch(x, 2, metric=metric, exact_up_to=1000)
     facts, graph = search.facts, search.graph()
@@ -136,7 +136,7 @@ def test_one_seed_gives_one_graph():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_equal_rows_and_rows_of_zeros_are_found_near_one_another(metric):
+def test_equal_rows_and_rows_of_zeros_are_neighbors(metric):
     distinct = draw(30, 5, clusters=30, dtype=torch.float32)
     of = torch.randint(30, (3000,), generator=torch.Generator().manual_seed(0))
     x = distinct[of].where(of[:, None] > 9, torch.zeros(()))  # a third is zero
@@ -148,7 +148,7 @@ def test_equal_rows_and_rows_of_zeros_are_found_near_one_another(metric):
     assert torch.equal(x[graph[equal]], x[equal][:, None].expand(-1, 2, -1))
 
 
-def test_a_graph_far_from_the_origin_is_as_good():
+def test_a_graph_far_from_the_origin_is_precise():
     x = draw(3000, 4, clusters=40)
     near, far = NeighborSearch(x, 2, exact_up_to=0), NeighborSearch(x.float() + 1000, 2, exact_up_to=0)
     assert (near.graph() == far.graph()).double().mean() > 0.95
@@ -159,11 +159,11 @@ def test_a_graph_far_from_the_origin_is_as_good():
 
 @pytest.fixture
 def many(monkeypatch):
-    """So few rows count as many that tests are fast."""
+    """Use the approximate search from 1,000 rows on, so that tests are fast."""
     monkeypatch.setattr(neighbor_search, "EXACT_UP_TO", 1000)
 
 
-def test_neighbors_of_many_rows_come_from_lists_and_the_maker_says_so(many):
+def test_neighbors_of_many_rows_are_searched_in_lists_and_reported(many):
     x = draw(3000, 4, clusters=40)
     maker = Neighbors(2)
     assert maker.describe() == {}
@@ -183,26 +183,26 @@ def test_neighbors_of_many_rows_come_from_lists_and_the_maker_says_so(many):
     assert maker.describe() == {}
 
 
-def test_few_rows_are_said_to_be_exact():
+def test_an_exact_search_is_reported():
     maker = Neighbors(2)
     maker.prepare(draw(50))
-    said = {"neighbors": 2, "search": "exact", "recall": 1.0, "lists": 0, "probes": 0}
-    assert maker.describe() == {"neighbor_graph": said}
+    expected = {"neighbors": 2, "search": "exact", "recall": 1.0, "lists": 0, "probes": 0}
+    assert maker.describe() == {"neighbor_graph": expected}
 
 
-def test_what_is_said_of_a_refreshed_graph_is_saved_with_it(many):
+def test_the_report_of_a_refreshed_graph_is_saved(many):
     x = draw(3000, 4, clusters=40)
     makers = [Neighbors(2, refreshed=True) for _ in range(2)]
     for maker in makers:
         maker.prepare(x)
     makers[0].refresh(lambda pool: torch.randn(3000, 30, generator=torch.Generator().manual_seed(0)))
-    said = makers[0].describe()
-    assert said["neighbor_graph"]["search"] == "exact" and makers[1].describe() != said
+    expected = makers[0].describe()
+    assert expected["neighbor_graph"]["search"] == "exact" and makers[1].describe() != expected
     makers[1].load_state_dict(makers[0].state_dict())
-    assert makers[1].describe() == said and torch.equal(makers[0].edges, makers[1].edges)
+    assert makers[1].describe() == expected and torch.equal(makers[0].edges, makers[1].edges)
 
 
-def test_neighbors_are_sought_in_full_precision_under_autocast(many):
+def test_neighbors_are_searched_in_full_precision_under_autocast(many):
     x = draw(3000, 4, clusters=40, dtype=torch.float32)
     maker, other = Neighbors(2, refreshed=True), Neighbors(2)
     maker.prepare(x)
@@ -215,8 +215,8 @@ def test_neighbors_are_sought_in_full_precision_under_autocast(many):
 def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
     x = draw(3000, 4, clusters=40, dtype=torch.float32).numpy()
     model = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x, run=tmp_path / "r")
-    said = json.loads((tmp_path / "r" / "summary.json").read_text(encoding="utf-8"))["neighbor_graph"]
-    assert said == model.summary_["neighbor_graph"]
-    assert said["search"] == "inverted lists" and said["recall"] >= 0.95 and said["probes"] < said["lists"]
+    facts = json.loads((tmp_path / "r" / "summary.json").read_text(encoding="utf-8"))["neighbor_graph"]
+    assert facts == model.summary_["neighbor_graph"]
+    assert facts["search"] == "inverted lists" and facts["recall"] >= 0.95 and facts["probes"] < facts["lists"]
     again = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x)
     assert np.array_equal(again.transform(x), model.transform(x))

@@ -24,7 +24,7 @@ def reference(points, k, metric, queries=None):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("block", [1, 7, 150, 2048])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_neighbors_are_scikit_learns(points, metric, block, dtype):
+def test_neighbors_equal_those_of_scikit_learn(points, metric, block, dtype):
     x = torch.from_numpy(points).to(dtype)
     found = nearest_neighbors(x, 6, metric=metric, block=block)
     assert found.dtype == torch.int64
@@ -34,18 +34,18 @@ def test_neighbors_are_scikit_learns(points, metric, block, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("equal", [False, True])
-def test_many_rows_give_what_a_plain_search_gives(equal, metric, dtype):
+def test_a_search_in_groups_equals_topk(equal, metric, dtype):
     draw = torch.Generator().manual_seed(0)
-    n = neighbors.GROUPED_FROM + 5  # a column that belongs to no group is left
+    n = neighbors.GROUPED_FROM + 5  # the last columns are in no group
     x = torch.randn(n, 3, dtype=dtype, generator=draw)
     x = x.round() if equal else x
     queries = x[torch.arange(0, n, 40)] + (0 if equal else 0.01)
     distances = -(unit(queries) @ unit(x).T) if metric == "cosine" else squared_distances(queries, x)
-    expected = distances.topk(6, dim=1, largest=False).indices  # in its own order where rows are equally near
+    expected = distances.topk(6, dim=1, largest=False).indices  # rows at equal distances are in the order of topk
     assert torch.equal(nearest_neighbors(x, 6, queries=queries, metric=metric), expected)
 
 
-def test_blocks_are_smaller_where_rows_are_many(points, monkeypatch):
+def test_blocks_are_smaller_for_many_rows(points, monkeypatch):
     monkeypatch.setattr(neighbors, "LARGEST_BLOCK", 400)
     found = nearest_neighbors(torch.from_numpy(points), 3)
     np.testing.assert_array_equal(found, reference(points, 3, "euclidean"))
@@ -55,7 +55,7 @@ def test_blocks_are_smaller_where_rows_are_many(points, monkeypatch):
 
 @pytest.mark.parametrize("block", [4, 2048])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_queries_may_meet_themselves(points, metric, block):
+def test_queries_are_compared_with_all_rows(points, metric, block):
     x = torch.from_numpy(points)
     queries = points[:11] + 1e-3
     found = nearest_neighbors(x, 4, queries=torch.from_numpy(queries), metric=metric, block=block)
@@ -63,7 +63,7 @@ def test_queries_may_meet_themselves(points, metric, block):
     assert found[:, 0].tolist() == list(range(11))
 
 
-def test_too_many_neighbors_are_cut(points):
+def test_too_large_numbers_of_neighbors_are_reduced(points):
     x = torch.from_numpy(points[:5])
     found = nearest_neighbors(x, 10)
     assert found.shape == (5, 4)
@@ -78,7 +78,7 @@ def test_rows_of_zeros_have_neighbors_too():
     assert found[1].tolist() == [2, 0]
 
 
-def test_neighbors_carry_no_gradient(points):
+def test_neighbors_have_no_gradient(points):
     x = torch.from_numpy(points[:10]).requires_grad_()
     assert not nearest_neighbors(x, 2).requires_grad
 
@@ -89,15 +89,15 @@ def test_a_row_of_zeros_has_cosine_zero():
     assert found.tolist() == [[0, 1, 2]]
 
 
-def test_a_principal_space_is_where_the_axes_of_the_features_put_rows():
+def test_a_principal_space_has_the_axes_of_the_features():
     x = torch.randn(40, 2, 3, 3, generator=torch.Generator().manual_seed(0)) * torch.arange(1.0, 4)
     space = PrincipalSpace(lambda rows: rows.flatten(1), components=5)
-    places = space.fit(x)
-    assert places.shape == (40, 5) and torch.equal(space(x), places)
+    coordinates = space.fit(x)
+    assert coordinates.shape == (40, 5) and torch.equal(space(x), coordinates)
     axes = PrincipalAxes(18, 5)
     axes.fit(x.flatten(1))
-    torch.testing.assert_close(places, axes(x.flatten(1)))
+    torch.testing.assert_close(coordinates, axes(x.flatten(1)))
 
 
-def test_axes_are_cut_to_what_there_is():
+def test_the_number_of_axes_is_reduced():
     assert PrincipalSpace(lambda rows: rows, components=50).fit(torch.randn(6, 4)).shape == (6, 4)

@@ -1,4 +1,4 @@
-"""From view makers to pairs: order, sides, and whose row is shown."""
+"""Pairs of views: order of the makers, first and second views, ids."""
 
 import pytest
 import torch
@@ -7,18 +7,18 @@ from viewsmith.core import Batch
 from viewsmith.views import GaussianNoise, Identity, Neighbors, PiNoise, ViewMaker, ViewPair, nearest_neighbors
 
 
-class Written(ViewMaker):
-    """Writes its digit behind what is there, and keeps what it was told."""
+class AppendDigit(ViewMaker):
+    """Appends a digit to each value, and records the indices that it gets."""
 
-    def __init__(self, digit, sides=2):
+    def __init__(self, digit, views_made=2):
         super().__init__()
-        self.digit, self.views_made, self.told = digit, sides, []
+        self.digit, self.views_made, self.indices = digit, views_made, []
 
     def prepare(self, pool):
         self.pool = pool
 
     def forward(self, x, *, index=None, generator=None):
-        self.told.append(None if index is None else index.tolist())
+        self.indices.append(None if index is None else index.tolist())
         return 10 * x + self.digit
 
 
@@ -30,14 +30,14 @@ X = torch.zeros(4, 1)
 INDEX = torch.tensor([2, 0, 3, 1])
 
 
-def test_makers_are_applied_in_order_to_both_sides():
-    pair = ViewPair([Written(1), Written(2), Written(3)])(X, index=INDEX, generator=draw())
+def test_makers_are_applied_in_order_to_both_views():
+    pair = ViewPair([AppendDigit(1), AppendDigit(2), AppendDigit(3)])(X, index=INDEX, generator=draw())
     assert (pair.first == 123).all() and (pair.second == 123).all()
     assert pair.ids is not None and torch.equal(pair.ids[0], INDEX) and torch.equal(pair.ids[1], INDEX)
 
 
-def test_one_sided_makers_leave_the_first_view():
-    pair = ViewPair([Written(1), Written(2, sides=1), Written(3)])(X, index=INDEX)
+def test_makers_of_one_view_do_not_change_the_first():
+    pair = ViewPair([AppendDigit(1), AppendDigit(2, views_made=1), AppendDigit(3)])(X, index=INDEX)
     assert (pair.first == 13).all() and (pair.second == 123).all()
 
 
@@ -46,7 +46,7 @@ def test_no_makers_give_the_sample_twice():
     assert torch.equal(pair.first, X) and torch.equal(pair.second, X)
 
 
-def test_views_of_a_pair_are_drawn_apart():
+def test_the_views_of_a_pair_are_drawn_independently():
     pair = ViewPair([GaussianNoise(1.0)])(X, index=INDEX, generator=draw())
     assert (pair.first != pair.second).all()
 
@@ -56,22 +56,22 @@ def pool_and_graph():
     return pool, {0: 1, 1: 0, 2: 3, 3: 2}
 
 
-def test_neighbors_say_which_row_the_second_view_shows():
+def test_neighbors_change_the_ids_of_second_views():
     pool, partner = pool_and_graph()
-    before, after = Written(1), Written(2)
+    before, after = AppendDigit(1), AppendDigit(2)
     views = ViewPair([before, Neighbors(1), after])
     views.prepare(pool)
     pair = views(pool[INDEX], index=INDEX, generator=draw())
-    shown = [partner[i] for i in INDEX.tolist()]
-    assert pair.ids[0].tolist() == INDEX.tolist() and pair.ids[1].tolist() == shown
-    # A whole row takes the second view's place, so what came before is lost there; what comes after is not.
-    assert torch.equal(pair.second, 10 * pool[shown] + 2)
+    neighbors = [partner[i] for i in INDEX.tolist()]
+    assert pair.ids[0].tolist() == INDEX.tolist() and pair.ids[1].tolist() == neighbors
+    # The neighbor replaces the second view, so only later makers have an effect on it.
+    assert torch.equal(pair.second, 10 * pool[neighbors] + 2)
     assert torch.equal(pair.first, 100 * pool[INDEX] + 12)
-    # Later makers are told the row that each side shows.
-    assert before.told == [INDEX.tolist()] * 2 and after.told == [INDEX.tolist(), shown]
+    # Later makers get the row that each view shows.
+    assert before.indices == [INDEX.tolist()] * 2 and after.indices == [INDEX.tolist(), neighbors]
 
 
-def test_two_neighbors_make_a_walk_of_two_edges():
+def test_two_neighbor_makers_walk_two_edges():
     pool = torch.tensor([[0.0], [1.0], [1.9], [2.7]])
     partner = {0: 1, 1: 2, 2: 3, 3: 2}
     views = ViewPair([Neighbors(1), Neighbors(1)])
@@ -81,7 +81,7 @@ def test_two_neighbors_make_a_walk_of_two_edges():
     assert torch.equal(pair.second, pool[pair.ids[1]]) and torch.equal(pair.first, pool)
 
 
-def test_without_an_index_nobody_knows_whose_row_is_shown():
+def test_without_an_index_there_are_no_ids():
     pool, _ = pool_and_graph()
     views = ViewPair([Neighbors(1)])
     views.prepare(pool)
@@ -99,14 +99,14 @@ def test_view_is_a_second_view():
 
 
 def test_prepare_reaches_every_maker_and_parameters_are_found():
-    makers = [Written(1), Identity(), PiNoise.for_vectors(1, hidden=(2,)), Written(2)]
+    makers = [AppendDigit(1), Identity(), PiNoise.for_vectors(1, hidden=(2,)), AppendDigit(2)]
     views = ViewPair(makers)
     views.prepare(X)
     assert makers[0].pool is X and makers[3].pool is X
     assert len(list(views.parameters())) == 4
 
 
-def test_neighbors_are_sought_anew_at_each_quarter_in_the_encoders_space():
+def test_neighbors_are_refreshed_in_the_encoders_space_after_each_quarter():
     x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
     encoder = torch.nn.Linear(6, 2)
     framework = torch.nn.ModuleDict({"encoder": encoder})

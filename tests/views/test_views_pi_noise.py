@@ -13,7 +13,7 @@ from viewsmith.views.learned.pi_noise import inverse_norm, log_barrier
 
 @pytest.mark.parametrize("level", ["fixed", "free"])
 @pytest.mark.parametrize("strength", [1e-3, 0.5, 1.0, 3.0, 1000.0])
-def test_training_starts_from_random_noise_of_the_strength(strength, level):
+def test_initial_noise_has_the_given_strength(strength, level):
     sigma, mean = PiNoise.for_vectors(D, strength=strength, level=level, learn_mean=True).noise_parameters(X.float())
     torch.testing.assert_close(sigma, torch.full((7, D), strength), rtol=1e-5, atol=2e-6)
     assert (mean == 0).all()
@@ -21,16 +21,16 @@ def test_training_starts_from_random_noise_of_the_strength(strength, level):
 
 @pytest.mark.parametrize("random_fraction", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("strength", [0.5, 2.0])
-def test_a_fixed_level_holds_whatever_the_weights(strength, random_fraction):
+def test_a_fixed_level_holds_for_any_weights(strength, random_fraction):
     sigma, mean = generator_of(strength=strength, random_fraction=random_fraction).noise_parameters(X)
     assert mean is None
     torch.testing.assert_close(rms(sigma), torch.full((7,), strength, dtype=torch.float64), rtol=1e-12, atol=0)
-    # The random share is the least that every feature gets of the noise power.
+    # Every feature has at least the random fraction of the mean noise power.
     assert (sigma.square() >= random_fraction * strength**2 - 1e-12).all()
     assert (sigma.std(1) > 0.1 * strength).all() == (random_fraction < 1)
 
 
-def test_a_free_level_follows_the_weights():
+def test_a_free_level_depends_on_the_weights():
     sigma, _ = generator_of(level="free", strength=0.5).noise_parameters(X)
     assert (sigma > 0).all() and rms(sigma).max() > 2 * rms(sigma).min()
 
@@ -76,7 +76,7 @@ def test_noise_is_float32_at_least_under_autocast():
 # --- gradients
 
 
-def downstream(maker, learn_from="noise"):
+def downstream(maker):
     """Gradients of a loss on the views with respect to generator and encoder."""
     encoder = torch.linspace(-1, 1, D, dtype=torch.float64).requires_grad_()
     loss = torch.tanh(maker(X, generator=draw()) @ encoder).square().sum()
@@ -92,24 +92,24 @@ def test_the_loss_reaches_every_weight_of_the_generator(level):
 
 @pytest.mark.parametrize("level", ["fixed", "free"])
 def test_the_generator_learns_from_the_first_step(level):
-    # Its last weights start at zero: the last layer moves first, and the layers before it from the second step on.
+    # The last weights are initialized with 0: the last layer learns in the first step, the others from the second on.
     noise, _ = downstream(generator_of(trained=False, level=level))
     assert noise[-1].abs().max() > 0 and noise[-2].abs().max() > 0
 
 
 @pytest.mark.parametrize("level", ["fixed", "free"])
-def test_adversarial_turns_the_generators_gradient_and_no_other(level):
-    friend, foe = (generator_of(level=level, adversarial=adversarial) for adversarial in (False, True))
-    assert torch.equal(friend(X, generator=draw()), foe(X, generator=draw()))
-    (friendly, encoder), (hostile, same) = downstream(friend), downstream(foe)
+def test_adversarial_reverses_only_the_gradient_of_the_generator(level):
+    plain, reversed_ = (generator_of(level=level, adversarial=adversarial) for adversarial in (False, True))
+    assert torch.equal(plain(X, generator=draw()), reversed_(X, generator=draw()))
+    (noise, encoder), (opposite, same) = downstream(plain), downstream(reversed_)
     assert torch.equal(encoder, same)
-    assert all(torch.equal(one, -other) for one, other in zip(friendly, hostile, strict=True))
-    assert any(gradient.abs().max() > 0 for gradient in friendly)
+    assert all(torch.equal(one, -other) for one, other in zip(noise, opposite, strict=True))
+    assert any(gradient.abs().max() > 0 for gradient in noise)
 
 
-def test_adversarial_leaves_the_mean_alone():
-    friend, foe = (generator_of(learn_mean=True, adversarial=adversarial) for adversarial in (False, True))
-    one, other = downstream(friend)[0][-1], downstream(foe)[0][-1]
+def test_adversarial_does_not_reverse_the_gradient_of_the_mean():
+    plain, reversed_ = (generator_of(learn_mean=True, adversarial=adversarial) for adversarial in (False, True))
+    one, other = downstream(plain)[0][-1], downstream(reversed_)[0][-1]
     torch.testing.assert_close(one[:D], -other[:D], rtol=1e-12, atol=0)
     torch.testing.assert_close(one[D:], other[D:], rtol=1e-12, atol=0)
 
@@ -118,7 +118,7 @@ def test_adversarial_leaves_the_mean_alone():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_penalties_are_the_loops(dtype, tolerance):
+def test_penalties_equal_slow_loops(dtype, tolerance):
     eps = X.to(dtype).requires_grad_()
     norms = [sum(v * v for v in row) ** 0.5 for row in eps]
     slow = 1 / (sum(norms) / len(norms))
@@ -149,11 +149,11 @@ def test_inverse_norm_stays_finite_without_noise():
     assert torch.autograd.grad(penalty, eps)[0].isfinite().all()
 
 
-def test_log_barrier_is_least_for_even_noise_at_a_fixed_level():
+def test_the_log_barrier_is_smallest_for_equal_noise_at_a_fixed_level():
     for sharpness in (0.1, 1.0, 3.0):
         sigma = torch.exp(sharpness * X)
         sigma = sigma / rms(sigma)[:, None]
-        assert (log_barrier(sigma) > 0).all()  # the value of sigma = 1 everywhere
+        assert (log_barrier(sigma) > 0).all()  # 0 is the value for sigma = 1 everywhere
 
 
 # --- images and DNA
@@ -181,7 +181,7 @@ def slow_sigma(maker, x):
 
 @every_network
 @pytest.mark.parametrize("level", ["fixed", "free"])
-def test_every_network_starts_from_random_noise_of_the_strength(name, level):
+def test_initial_noise_of_every_network_has_the_given_strength(name, level):
     x = samples(name, torch.float32)
     maker = maker_of(name, trained=False, dtype=torch.float32, strength=0.4, level=level, learn_mean=True)
     sigma, mean = maker.noise_parameters(x)
@@ -191,7 +191,7 @@ def test_every_network_starts_from_random_noise_of_the_strength(name, level):
 
 @every_network
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-4)])
-def test_a_fixed_level_is_the_loop(name, dtype, tolerance):
+def test_a_fixed_level_equals_a_slow_loop(name, dtype, tolerance):
     x = samples(name, dtype)
     maker = maker_of(name, dtype=dtype, strength=0.5, random_fraction=0.2, learn_mean=name == "unet")
     fast, slow = maker.noise_parameters(x)[0], slow_sigma(maker, x)
@@ -225,16 +225,16 @@ def test_views_of_every_shape(name):
         one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
         assert one.shape == x.shape and one.dtype == dtype and one.isfinite().all()
         assert torch.equal(one, again) and not torch.equal(one, other)
-    # One draw for each entry, also where channels share a sigma.
+    # Each entry has its own draw, even if the channels have the same sigma.
     eps, sigma, _ = maker_of(name, trained=False).noise(x, draw())
     standard = (eps / sigma)[0][real_of(x)[0]]
     assert len(set(standard.tolist())) == standard.numel()
 
 
 @every_network
-def test_the_gradient_reaches_every_weight_that_is_the_generators(name):
+def test_the_gradient_reaches_every_weight_of_every_network(name):
     maker, x = maker_of(name), samples(name)
-    if name == "resnet18":  # its blocks start as their shortcut
+    if name == "resnet18":  # its blocks are initialized as the identity
         with torch.no_grad():
             for module in maker.modules():
                 if isinstance(module, nn.GroupNorm):
@@ -246,7 +246,7 @@ def test_the_gradient_reaches_every_weight_that_is_the_generators(name):
 
 
 @every_network
-def test_noise_reversed_for_every_shape(name):
+def test_adversarial_reverses_the_gradient_for_every_shape(name):
     x, gradients = samples(name), []
     for adversarial in (False, True):
         maker = maker_of(name, adversarial=adversarial)
@@ -256,19 +256,19 @@ def test_noise_reversed_for_every_shape(name):
 
 @pytest.mark.parametrize("level", ["fixed", "free"])
 @pytest.mark.parametrize("name", ["dna", "dna, one map"])
-def test_padding_stays_free_of_noise(name, level):
+def test_padding_gets_no_noise(name, level):
     x, maker = dna(), maker_of(name, learn_mean=True, level=level)
     eps, sigma, _ = maker.noise(x, draw(), draws=2)
     real = real_of(x)
     assert torch.equal(maker.real(x).expand_as(x), real)
     assert torch.equal(sigma != 0, real) and torch.equal(eps != 0, real.repeat(2, 1, 1))
-    # The view says by itself where its padding is.
+    # The padding can be found in the view, too.
     assert torch.equal(maker.real(maker(x, generator=draw())).expand_as(x), real)
     loss = maker(x, generator=draw()).square().sum() + log_barrier(sigma, maker.real(x)).sum()
     assert all(g.isfinite().all() for g in torch.autograd.grad(loss, list(maker.parameters())))
 
 
-def test_noise_does_not_hang_on_how_far_a_batch_was_padded():
+def test_noise_does_not_depend_on_padding():
     x, maker = dna()[:2], maker_of("dna", strength=0.5)
     sigma = maker.noise_parameters(x)[0]
     further = maker.noise_parameters(nn.functional.pad(x, (0, 6)))[0]
@@ -276,7 +276,7 @@ def test_noise_does_not_hang_on_how_far_a_batch_was_padded():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_penalties_of_maps_are_the_loops(dtype, tolerance):
+def test_penalties_of_maps_equal_slow_loops(dtype, tolerance):
     x = dna(dtype)
     real = PiNoise.real(x)
     sigma = (torch.rand(x.shape, generator=draw(2), dtype=torch.float64).to(dtype) + 0.1) * real
@@ -302,7 +302,7 @@ def test_a_network_without_a_last_layer_is_refused():
             PiNoise(network)
 
 
-def test_the_generator_of_vectors_keeps_its_names():
+def test_weight_names_of_the_generator_of_vectors():
     maker = PiNoise.for_vectors(D, hidden=(8,), learn_mean=True, strength=0.3)
     shapes = {name: tuple(value.shape) for name, value in maker.state_dict().items()}
     assert shapes == {

@@ -1,4 +1,4 @@
-"""Draws of pi-noise: value and gradient, normalized draws, and what a penalty restrains."""
+"""Draws of pi-noise: value and gradient, normalized draws, and penalized noise."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from viewsmith.views.learned.pi_noise import inverse_norm, log_barrier
 
 
 @pytest.mark.parametrize("draws", [1, 2])
-def test_noise_and_its_gradient_in_mean_and_deviation_are_the_loop(draws):
+def test_noise_and_its_gradient_equal_a_slow_loop(draws):
     maker = generator_of(learn_mean=True)
     eps, _, _ = maker.noise(X, draw(), draws=draws)
     unit = torch.randn(draws * 7, D, dtype=torch.float64, generator=draw())
@@ -30,7 +30,7 @@ def test_noise_and_its_gradient_in_mean_and_deviation_are_the_loop(draws):
 
 
 @pytest.mark.parametrize("learn_mean", [False, True])
-def test_every_draw_is_normalized_where_that_is_asked_for(learn_mean):
+def test_every_draw_is_normalized_at_a_drawn_level(learn_mean):
     maker = generator_of(level="drawn", strength=0.5, learn_mean=learn_mean)
     eps, sigma, _ = maker.noise(X, draw(), draws=2)
     torch.testing.assert_close(rms(eps), torch.full((14,), 0.5, dtype=torch.float64), rtol=1e-10, atol=0)
@@ -44,13 +44,13 @@ def test_every_draw_is_normalized_where_that_is_asked_for(learn_mean):
 
 
 @pytest.mark.parametrize("level", ["fixed", "drawn", "free"])
-def test_what_is_penalized_is_the_noise_with_the_generators_own_gradient(level):
-    friend, foe = (generator_of(level=level, learn_mean=True, adversarial=a) for a in (False, True))
-    slopes = []
-    for maker in (friend, foe):
+def test_penalized_noise_has_a_gradient_without_reversal(level):
+    plain, reversed_ = (generator_of(level=level, learn_mean=True, adversarial=a) for a in (False, True))
+    gradients = []
+    for maker in (plain, reversed_):
         eps, sigma, penalized = maker.noise(X, draw())
         assert torch.equal(eps, penalized)
         for value in (inverse_norm(penalized), log_barrier(sigma).sum()):
-            slopes.append(torch.autograd.grad(value, maker.parameters(), retain_graph=True, allow_unused=True))
-    for one, other in zip(sum(slopes[:2], ()), sum(slopes[2:], ()), strict=True):
+            gradients.append(torch.autograd.grad(value, maker.parameters(), retain_graph=True, allow_unused=True))
+    for one, other in zip(sum(gradients[:2], ()), sum(gradients[2:], ()), strict=True):
         assert (one is None and other is None) or torch.equal(one, other)

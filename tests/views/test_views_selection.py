@@ -1,4 +1,4 @@
-"""Views chosen by quality and novelty, against the plain loop; outliers are never among them."""
+"""Views chosen by quality and novelty, against a slow loop; outliers are never chosen."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from viewsmith.views.generated.selection import choose_views
 
 
 def slow_choice(agreement, similarity, rejected, k):
-    """One sample: candidates one after the other, the best of those that are left."""
+    """The choice for one sample: repeatedly the best of the remaining candidates."""
     left = [c for c in range(len(agreement)) if not rejected[c]]
     chosen = []
     while left and len(chosen) < k:
@@ -24,19 +24,21 @@ def slow_choice(agreement, similarity, rejected, k):
 
 @pytest.mark.parametrize("k", [1, 2, 5, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_choice_is_the_loop(k, dtype):
+def test_the_choice_equals_a_slow_loop(k, dtype):
     generator = torch.Generator().manual_seed(k)
     agreement = torch.rand(40, 6, generator=generator, dtype=dtype)
-    looks = nn.functional.normalize(torch.randn(40, 7, 4, generator=generator, dtype=dtype), dim=2)
+    inputs = nn.functional.normalize(torch.randn(40, 7, 4, generator=generator, dtype=dtype), dim=2)
     rejected = torch.rand(40, 6, generator=generator) < 0.5
     rejected[0], rejected[1] = True, False
-    found = choose_views(agreement, looks @ looks.mT, rejected, k)
-    assert found.tolist() == [slow_choice(*each, k) for each in zip(agreement, looks @ looks.mT, rejected, strict=True)]
+    found = choose_views(agreement, inputs @ inputs.mT, rejected, k)
+    assert found.tolist() == [
+        slow_choice(*each, k) for each in zip(agreement, inputs @ inputs.mT, rejected, strict=True)
+    ]
     assert found[0].tolist() == [-1] * k and (found[1] >= 0).all()
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_kept_views_are_in_their_order(stored):
+def test_selected_views_are_in_the_given_order(stored):
     raw = torch.arange(4 * 3, dtype=torch.uint8).view(4, 3)
     scale = nn.Identity()
     scale.inverse = lambda x: x
@@ -59,7 +61,7 @@ def test_quality_that_rewards_diversity(shape):
     h, other = encoder(first), encoder(second)
     agreement = nn.functional.cosine_similarity(h, other)
     torch.testing.assert_close(plain(first, second), agreement)
-    looks = nn.functional.cosine_similarity(first.flatten(1), second.flatten(1))
-    torch.testing.assert_close(diverse(first, second), agreement - looks)
-    # A copy of a sample is no longer the best view of it.
+    similarity = nn.functional.cosine_similarity(first.flatten(1), second.flatten(1))
+    torch.testing.assert_close(diverse(first, second), agreement - similarity)
+    # A copy of the sample is not the best view.
     torch.testing.assert_close(diverse(first, first), torch.zeros(6), atol=1e-6, rtol=0)

@@ -22,10 +22,10 @@ def pipeline(tmp_path_factory):
 def images():
     """Smooth images of 24 x 24 pixels, uint8 (5, 24, 24, 3)."""
     waves = np.random.default_rng(0).uniform(0, 1, (5, 3, 3, 3))
-    place = np.linspace(0, 3, 24)
+    position = np.linspace(0, 3, 24)
     field = sum(
-        waves[:, i, 0, None, None, :] * np.sin(i + place[:, None, None] * waves[:, i, 1, None, None, :] * 3)
-        + np.cos(place[None, :, None] * waves[:, i, 2, None, None, :] * 4)
+        waves[:, i, 0, None, None, :] * np.sin(i + position[:, None, None] * waves[:, i, 1, None, None, :] * 3)
+        + np.cos(position[None, :, None] * waves[:, i, 2, None, None, :] * 4)
         for i in range(3)
     )
     field = (field - field.min()) / (field.max() - field.min())
@@ -39,7 +39,7 @@ def streams(rows):
 LEVELS = torch.tensor([0, 100, 400, 100, 300])
 
 
-def test_clip_sees_what_the_pipelines_own_processor_gives(pipeline, images):
+def test_embeddings_equal_those_of_the_pipelines_processor(pipeline, images):
     from PIL import Image
 
     model = StableUnCLIP(pipeline)
@@ -50,7 +50,7 @@ def test_clip_sees_what_the_pipelines_own_processor_gives(pipeline, images):
         expected = pipeline.image_encoder(pixels).image_embeds
     torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
     assert maps.shape == (5, 4, 4, 32)
-    # Each patch is at its place: a change of the upper left corner moves the upper left patch most.
+    # Patches are in order: a change of the upper left corner changes the upper left patch most.
     changed = images.clone()
     changed[:, :6, :6] = 255 - changed[:, :6, :6]
     moved = (model.encode_images(changed)[1] - maps).norm(dim=-1).mean(0).flatten()
@@ -58,7 +58,7 @@ def test_clip_sees_what_the_pipelines_own_processor_gives(pipeline, images):
 
 
 @pytest.mark.parametrize("guidance", [1.0, 10.0])
-def test_each_view_is_the_one_the_pipeline_makes_at_its_level(pipeline, images, guidance):
+def test_views_equal_those_of_the_pipeline_at_each_level(pipeline, images, guidance):
     model = StableUnCLIP(pipeline, steps=3, guidance=guidance)
     embedding = model.encode_images(images)[0]
     latents = model.latents(model.noisy_condition(embedding, LEVELS, draws := streams(range(5))), draws)
@@ -75,7 +75,7 @@ def test_each_view_is_the_one_the_pipeline_makes_at_its_level(pipeline, images, 
         torch.testing.assert_close(latents[row : row + 1], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_euler_starts_from_noise_of_its_own_scale(pipeline, images, monkeypatch):
+def test_euler_scales_the_initial_noise(pipeline, images, monkeypatch):
     model = StableUnCLIP(pipeline, steps=3, scheduler="euler", guidance=1.0)
     embedding = model.encode_images(images)[0]
     latents = model.latents(model.noisy_condition(embedding, LEVELS, draws := streams(range(5))), draws)
@@ -94,7 +94,7 @@ def test_euler_starts_from_noise_of_its_own_scale(pipeline, images, monkeypatch)
         torch.testing.assert_close(latents[row : row + 1], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_a_view_does_not_depend_on_its_batch_and_follows_its_stream(pipeline, images):
+def test_a_view_depends_on_its_stream_and_not_on_its_batch(pipeline, images):
     model = StableUnCLIP(pipeline, steps=2)
     together = model.generate(images, None, 0, LEVELS, streams(range(5)))
     assert together.shape == images.shape and together.dtype == torch.uint8
@@ -107,22 +107,22 @@ def test_a_view_does_not_depend_on_its_batch_and_follows_its_stream(pipeline, im
 
 def test_images_and_the_prompt_are_encoded_once(pipeline, images, monkeypatch):
     model = StableUnCLIP(pipeline, steps=1)
-    looks = []
-    look = model.encode_images
-    monkeypatch.setattr(model, "encode_images", lambda rows: looks.append(len(rows)) or look(rows))
+    calls = []
+    encode = model.encode_images
+    monkeypatch.setattr(model, "encode_images", lambda rows: calls.append(len(rows)) or encode(rows))
     expected = model.generate(images, None, 0, LEVELS, streams(range(5)))
     monkeypatch.setattr(pipeline, "encode_prompt", None)
     assert torch.equal(model.generate(images, None, 0, LEVELS, streams(range(5))), expected)
-    assert looks == [5]
+    assert calls == [5]
     model.generate(images.flip(0), None, 0, LEVELS, streams(range(5)))
-    assert looks == [5, 5]
+    assert calls == [5, 5]
 
 
-def test_shares_of_foreground(pipeline, images):
+def test_foreground_fractions_and_quality(pipeline, images):
     model = StableUnCLIP(pipeline)
-    shares, axis = model.noise_tolerance(images)
-    assert shares.shape == (5,) and shares.dtype == torch.float64
-    assert float(shares.mean()) == pytest.approx(0.4, abs=0.05)
+    fractions, axis = model.noise_tolerance(images)
+    assert fractions.shape == (5,) and fractions.dtype == torch.float64
+    assert float(fractions.mean()) == pytest.approx(0.4, abs=0.05)
     # q of pairs of images in the same features, along the same axis.
     features = model.encode_images(images)[1].flatten(1, 2)
     pools = attention_pools(features, foreground_map(features, axis.float()))
@@ -139,7 +139,7 @@ def test_every_scheduler_and_gray_images(pipeline, images, scheduler):
         assert torch.equal(model.generate(gray, None, 0, LEVELS, streams(range(5))), views)
 
 
-def test_a_folder_of_weights(pipeline, images, tmp_path):
+def test_a_saved_pipeline_can_be_loaded(pipeline, images, tmp_path):
     pipeline.save_pretrained(tmp_path / "weights", safe_serialization=True)
     model = StableUnCLIP.load(str(tmp_path / "weights"), steps=2)
     expected = StableUnCLIP(pipeline, steps=2).generate(images, None, 0, LEVELS, streams(range(5)))
@@ -149,7 +149,7 @@ def test_a_folder_of_weights(pipeline, images, tmp_path):
     assert "cannot load" in refusal(StableUnCLIP.load, str(tmp_path / "weights"))
 
 
-def test_what_is_refused(pipeline, tmp_path):
+def test_invalid_arguments_are_refused(pipeline, tmp_path):
     assert "no weights" in refusal(StableUnCLIP.load, str(tmp_path / "nowhere"))
     assert "no weights" in refusal(StableUnCLIP.load, "somewhere")
     assert "steps is 0" in refusal(StableUnCLIP, pipeline, steps=0)
@@ -158,7 +158,7 @@ def test_what_is_refused(pipeline, tmp_path):
     assert "multiple of 2" in refusal(StableUnCLIP, pipeline, size=33)
 
 
-def test_without_the_extra(monkeypatch, tmp_path):
+def test_a_missing_extra_is_named(monkeypatch, tmp_path):
     import sys
 
     monkeypatch.setitem(sys.modules, "diffusers", None)

@@ -1,4 +1,4 @@
-"""Finite families of transformations: views taken one by one, all at once, and embedded in one pass."""
+"""Finite families of transformations: views, representations in one pass, scores."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def samples(family, n=3, dtype=torch.float32):
 
 
 def slow_view(family, x, t):
-    """One view of one sample, by plain slices."""
+    """One view of one sample, by slices."""
     if isinstance(family, Masks):
         return x * family.masks[t].to(x.dtype)
     if isinstance(family, Windows):
@@ -43,18 +43,18 @@ def slow_view(family, x, t):
         size = [round(side * scale) for side in x.shape[1:]]
         image = x if scale == 1 else F.interpolate(x[None], size, mode="bilinear", antialias=True)[0]
         for mirrored in (False, True) if family.flip else (False,):
-            image_here = image.flip(2) if mirrored else image
+            flipped = image.flip(2) if mirrored else image
             for row in range(0, size[0] - family.crop + 1, family.stride):
                 for column in range(0, size[1] - family.crop + 1, family.stride):
                     if number == t:
-                        return image_here[:, row : row + family.crop, column : column + family.crop]
+                        return flipped[:, row : row + family.crop, column : column + family.crop]
                     number += 1
     raise AssertionError(f"no transformation {t} of {number}")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_views_equal_plain_slices(name, dtype):
+def test_views_equal_slices(name, dtype):
     family = FAMILIES[name]
     x = samples(family, dtype=dtype)
     t = torch.randint(family.size, (3, 5), generator=torch.Generator().manual_seed(1))
@@ -67,7 +67,7 @@ def test_views_equal_plain_slices(name, dtype):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_view_is_each_view_in_order(name):
+def test_all_views_are_in_order(name):
     family = FAMILIES[name]
     x = samples(family, 2)
     every = family.all_views(x)
@@ -85,8 +85,8 @@ def test_numbers_of_transformations():
     assert starts[1].tolist() == [0, 3, 6, 10, 13, 16, 19]
 
 
-def test_windows_do_not_depend_on_padding_and_serve_any_length():
-    family, network = Windows(fraction=0.4, count=7), shaken(PositionScores())
+def test_windows_do_not_depend_on_padding():
+    family, network = Windows(fraction=0.4, count=7), randomized(PositionScores())
     x = samples(family)
     for length in (31, 90):
         other = x.new_zeros(1, 4, length)
@@ -99,7 +99,7 @@ def test_windows_do_not_depend_on_padding_and_serve_any_length():
 
 
 def test_scores_of_windows_are_means_over_their_positions():
-    family, network = FAMILIES["windows"], shaken(PositionScores())
+    family, network = FAMILIES["windows"], randomized(PositionScores())
     x = samples(family)
     at = network(x)
     starts, widths = family.bounds(x)
@@ -109,18 +109,18 @@ def test_scores_of_windows_are_means_over_their_positions():
             torch.testing.assert_close(family.scores(network, x)[row, t], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_masks_keep_their_share_and_differ():
+def test_masks_keep_the_given_fraction_and_differ():
     family = Masks(40, count=30, keep=0.25, seed=3)
     assert (family.masks.sum(1) == 10).all()
     assert len({tuple(row) for row in family.masks.tolist()}) == 30
     assert torch.equal(family.masks, Masks(40, count=30, keep=0.25, seed=3).masks)
     assert not torch.equal(family.masks, Masks(40, count=30, keep=0.25, seed=4).masks)
-    # At least one feature stays and at least one goes.
+    # At least one feature is kept and at least one is set to 0.
     assert (Masks(3, count=4, keep=0.01).masks.sum(1) == 1).all()
     assert (Masks(3, count=4, keep=0.99).masks.sum(1) == 2).all()
 
 
-# ---- all embeddings in one pass -----------------------------------------------------------------------------------
+# ---- representations of all views in one pass ---------------------------------------------------------------------
 
 
 class Mean(nn.Module):
@@ -129,7 +129,7 @@ class Mean(nn.Module):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_embedding_all_views_equals_embedding_each(name):
+def test_encoding_all_views_equals_encoding_each(name):
     family = FAMILIES[name]
     x = samples(family, 2)
     h = family.embed(Mean(), x)
@@ -141,7 +141,7 @@ def test_embedding_all_views_equals_embedding_each(name):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("size", [(84, 84), (28, 28), (31, 45)])
-def test_the_dense_pass_equals_cropping_first(bias, size):
+def test_the_dense_pass_equals_encoding_each_crop(bias, size):
     family = Crops(*size, scales=(1.0, 0.8) if size[0] > 28 else (1.0,), flip=size[0] == 31)
     encoder = CropCNN(bias=bias)
     x = torch.rand(2, 1, *size)
@@ -151,15 +151,15 @@ def test_the_dense_pass_equals_cropping_first(bias, size):
     assert dense.shape == (2, family.size, 200)
     torch.testing.assert_close(dense, one_by_one, atol=1e-5, rtol=1e-5)
     dense.square().sum().backward()
-    due = [weight.grad.clone() for weight in encoder.parameters()]
+    gradients = [weight.grad.clone() for weight in encoder.parameters()]
     encoder.zero_grad()
     one_by_one.square().sum().backward()
-    for weight, expected in zip(encoder.parameters(), due, strict=True):
+    for weight, expected in zip(encoder.parameters(), gradients, strict=True):
         torch.testing.assert_close(weight.grad, expected, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_embedding_some_views_equals_embedding_each(name):
+def test_encoding_some_views_equals_encoding_each(name):
     family = FAMILIES[name]
     x = samples(family, 2)
     t = torch.randint(family.size, (2, 5), generator=torch.Generator().manual_seed(1))
@@ -172,7 +172,7 @@ def test_embedding_some_views_equals_embedding_each(name):
 
 # Of 8 crops 6 are distinct: 2,400 pixels. All four layers of an image have 4,590, its two without the smaller 2,304.
 @pytest.mark.parametrize(("scales", "calls"), [((1.0, 0.8), [("forward", 12)]), ((1.0,), [("dense", 2)] * 2)])
-def test_some_crops_are_embedded_once_each_or_in_one_pass(scales, calls):
+def test_some_crops_are_encoded_once_each_or_in_one_pass(scales, calls):
     family = Crops(31, 45, scales=scales, flip=True) if len(scales) > 1 else Crops(36, 32, scales=scales, flip=True)
     encoder, made = CropCNN(), []
     for name in {name for name, _ in calls}:
@@ -185,28 +185,29 @@ def test_some_crops_are_embedded_once_each_or_in_one_pass(scales, calls):
     assert made == calls
     slow = torch.stack([encoder(family.take(x, t[:, j : j + 1])[:, 0]) for j in range(8)], 1)
     torch.testing.assert_close(h, slow, atol=1e-5, rtol=1e-5)
-    due = torch.autograd.grad(slow.square().sum(), list(encoder.parameters()))
-    for found, expected in zip(torch.autograd.grad(h.square().sum(), list(encoder.parameters())), due, strict=True):
+    gradients = torch.autograd.grad(slow.square().sum(), list(encoder.parameters()))
+    for found, expected in zip(
+        torch.autograd.grad(h.square().sum(), list(encoder.parameters())), gradients, strict=True
+    ):
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3)
 
 
-def test_crops_are_told_from_images():
+def test_is_view_distinguishes_crops_from_images():
     family = Crops(84, 84)
     assert family.is_view(torch.zeros(1, 1, 20, 20)) and not family.is_view(torch.zeros(1, 1, 84, 84))
-    # An image of the size of a crop, with other sizes to choose from.
-    # A crop as large as the image at half its size is a crop.
+    # A crop of the size of the reduced image is a view, but an image of the size of a crop is not.
     assert Crops(40, 40, scales=(1.0, 0.5)).is_view(torch.zeros(1, 1, 20, 20))
     assert not Crops(20, 20, scales=(1.0, 1.5)).is_view(torch.zeros(1, 1, 20, 20))
     assert not Masks(4).is_view(torch.zeros(1, 4)) and not Windows().is_view(torch.zeros(1, 4, 9))
 
 
-def test_another_grid_is_not_taken_for_the_encoders():
+def test_the_dense_pass_needs_the_grid_of_the_encoder():
     assert not Crops(84, 84, stride=2).is_dense(CropCNN())
     assert not Crops(84, 84, crop=24).is_dense(CropCNN())
     assert not Crops(84, 84).is_dense(Mean())
 
 
-def test_without_biases_an_empty_crop_is_nothing():
+def test_without_biases_empty_crops_are_encoded_as_zero():
     x = torch.zeros(1, 1, 84, 84)
     x[0, 0, :10, :10] = 1
     h = Crops(84, 84).embed(CropCNN(bias=False), x)[0]
@@ -227,7 +228,7 @@ def scorers():
     ]
 
 
-def shaken(network):
+def randomized(network):
     torch.manual_seed(0)
     for weight in network.parameters():
         nn.init.normal_(weight, std=0.3)
@@ -235,41 +236,41 @@ def shaken(network):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_there_is_one_score_per_transformation_and_all_are_zero_at_first(number):
+def test_there_is_one_score_per_transformation_initially_zero(number):
     family, network = scorers()[number]
     x = samples(family)
     assert family.scores(network, x).shape == (3, family.size) and not family.scores(network, x).any()
-    scores = family.scores(shaken(network), x)
+    scores = family.scores(randomized(network), x)
     assert scores.std(dim=1).min() > 1e-3
-    # In float64: scores of this size near 0 differ by float32's rounding, which depends on the rows beside them.
+    # In float64: in float32 the rounding of such scores near 0 depends on the other rows.
     network, x = network.double(), x.double()
     torch.testing.assert_close(family.scores(network, x[1:2])[0], family.scores(network, x)[1])
 
 
-def test_scores_of_the_papers_crops_depend_on_their_crop_alone():
-    family, network = Crops(84, 84), shaken(CropScores())
+def test_scores_of_the_papers_crops_depend_only_on_their_crop():
+    family, network = Crops(84, 84), randomized(CropScores())
     x = samples(family, 1)
     scores = family.scores(network, x)[0]
     alone = torch.cat([network(family.take(x, torch.tensor([[t]]))[:, 0], (1, 1)).flatten() for t in range(289)])
     torch.testing.assert_close(scores, alone, atol=1e-4, rtol=1e-4)
 
 
-def test_scores_of_an_empty_image_are_all_the_same():
+def test_scores_of_an_empty_image_are_equal():
     for family, network in scorers()[:2]:
-        scores = family.scores(shaken(network), torch.zeros_like(samples(family, 1)))
+        scores = family.scores(randomized(network), torch.zeros_like(samples(family, 1)))
         assert np.ptp(scores.detach().numpy()) < 1e-5
 
 
 def test_scores_of_small_images_and_other_grids():
     family = Crops(12, 16, crop=8, stride=4)
-    assert family.scores(shaken(CropScores()), torch.randn(2, 1, 12, 16)).shape == (2, 2 * 3)
+    assert family.scores(randomized(CropScores()), torch.randn(2, 1, 12, 16)).shape == (2, 2 * 3)
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Crops(16, 84), "the images have 16 x 84 pixels, expected at least the 20 x 20 of a crop"),
         (lambda: Crops(30, 30, scales=(1.0, 0.5)), "15 x 15 pixels at 0.5 of their size"),
@@ -279,7 +280,7 @@ def test_scores_of_small_images_and_other_grids():
         (lambda: Windows(count=1), "windows: the family has 1 transformation"),
     ],
 )
-def test_families_with_fewer_than_two_transformations_are_an_error(make, said):
+def test_families_with_fewer_than_two_transformations_are_an_error(make, message):
     with pytest.raises(InputError) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)

@@ -1,4 +1,4 @@
-"""The augmentation channel: a distribution, draws from it, and what transformations count for."""
+"""The augmentation channel: its distribution, draws and inference weights."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from viewsmith.views.learned.transforms import Masks
 
 
 class Fixed(nn.Module):
-    """The same scores for every sample but those that are zero."""
+    """The same logits for every sample, but logits of zero for samples of zeros."""
 
     def __init__(self, p):
         super().__init__()
@@ -41,8 +41,8 @@ def test_the_distribution_and_its_effective_number():
 def test_draws_follow_the_distribution_and_can_be_replayed():
     x = torch.ones(2, 6)
     drawn = channel().draw(x, 40_000, stream(0, "draws"))
-    shares = torch.bincount(drawn[1], minlength=4) / 40_000
-    assert (shares - torch.tensor(P)).abs().max() < 0.01
+    frequencies = torch.bincount(drawn[1], minlength=4) / 40_000
+    assert (frequencies - torch.tensor(P)).abs().max() < 0.01
     assert torch.equal(drawn, channel().draw(x, 40_000, stream(0, "draws")))
     assert not torch.equal(drawn[0], drawn[1])
 
@@ -53,13 +53,13 @@ def test_a_view_is_the_transformation_drawn():
     torch.testing.assert_close(view, x * made.family.masks[2])
 
 
-def test_without_a_network_all_transformations_are_alike():
+def test_without_a_network_the_distribution_is_uniform():
     made = channel(None)
     torch.testing.assert_close(made.log_p(torch.randn(2, 6)).exp(), torch.full((2, 4), 0.25))
     assert not list(made.parameters())
 
 
-def test_gradient_reaches_the_scores_through_the_distribution_alone():
+def test_gradient_reaches_the_scores_only_through_the_distribution():
     made, x = channel(), torch.ones(2, 6)
     made.log_p(x)[:, 0].sum().backward()
     torch.testing.assert_close(made.scores.scores.grad, 2 * (torch.tensor([1.0, 0, 0, 0]) - torch.tensor(P)))
@@ -67,7 +67,7 @@ def test_gradient_reaches_the_scores_through_the_distribution_alone():
 
 
 @pytest.mark.parametrize(
-    ("how", "count", "shares"),
+    ("how", "count", "expected"),
     [
         ("expectation", None, P),
         ("uniform", None, [0.25] * 4),
@@ -80,15 +80,15 @@ def test_gradient_reaches_the_scores_through_the_distribution_alone():
         ("expectation", 16, P),
     ],
 )
-def test_what_transformations_count_for(how, count, shares):
-    # Half a quantile lies on a border: 1 draw at 1/2.
+def test_inference_weights(how, count, expected):
+    # With one draw, the quantile 1/2 must not be on the boundary of two transformations.
     made = channel([0.5001, 0.2499, 0.125, 0.125]) if count == 1 else channel()
     torch.testing.assert_close(
-        made.inference_weights(torch.ones(1, 6), how, count)[0], torch.tensor(shares), atol=1e-3, rtol=0
+        made.inference_weights(torch.ones(1, 6), how, count)[0], torch.tensor(expected), atol=1e-3, rtol=0
     )
 
 
-def test_a_samples_shares_do_not_depend_on_the_others():
+def test_inference_weights_do_not_depend_on_other_samples():
     made, x = channel(), torch.rand(7, 6)
     x[3] = 0
     for how, count in (("expectation", None), ("expectation", 5), ("top", 2), ("uniform", None)):
@@ -98,33 +98,35 @@ def test_a_samples_shares_do_not_depend_on_the_others():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_mass_on_views_that_count(dtype, monkeypatch):
+def test_probability_of_views_equals_a_slow_sum(dtype, monkeypatch):
     made = channel().to(dtype)
     x = torch.randn(7, 6, generator=torch.Generator().manual_seed(0)).to(dtype)
     x[2] = 0
 
-    def counts(views):
+    def positive(views):
         return views.sum(1) > 0
 
-    mass = made.probability_of(x, counts)
-    for row, value in zip(x, mass, strict=True):
+    probability = made.probability_of(x, positive)
+    for row, value in zip(x, probability, strict=True):
         p = P if row.any() else [0.25] * 4
         slow = sum(q for q, mask in zip(p, made.family.masks, strict=True) if (row * mask).sum() > 0)
         assert value.item() == pytest.approx(slow)
-    assert mass.dtype is dtype and mass[2] == 0 and mass.max() > 0 and len(mass.unique()) > 3
+    assert (
+        probability.dtype is dtype and probability[2] == 0 and probability.max() > 0 and len(probability.unique()) > 3
+    )
     monkeypatch.setattr("viewsmith.views.learned.augmentation_channel.ROWS", 3)
-    assert torch.equal(made.probability_of(x, counts), mass)
+    assert torch.equal(made.probability_of(x, positive), probability)
     assert torch.equal(made.probability_of(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
 
 
-def test_views_that_are_not_zero_all_over():
+def test_nonzero_views():
     views = torch.zeros(4, 1, 3, 3)
     views[1, 0, 2, 2], views[2, 0, 0, 0], views[3] = 1e-30, -1, 2
     assert nonzero(views).tolist() == [False, True, True, True]
 
 
 @pytest.mark.parametrize(
-    ("counts", "given"),
+    ("predicate", "returned"),
     [
         (lambda views: views.any(), "torch.bool ()"),
         (lambda views: views.amax(1), "torch.float32 (12,)"),
@@ -132,10 +134,10 @@ def test_views_that_are_not_zero_all_over():
         (lambda views: [True] * len(views), "list"),
     ],
 )
-def test_predicates_that_do_not_return_bool_per_view_are_an_error(counts, given):
+def test_predicates_that_do_not_return_bool_per_view_are_an_error(predicate, returned):
     with pytest.raises(InputError) as error:
-        channel().probability_of(torch.ones(3, 6), counts)
-    assert str(error.value) == f"nonempty returned {given} for views (12, 6), expected bool (12,)"
+        channel().probability_of(torch.ones(3, 6), predicate)
+    assert str(error.value) == f"nonempty returned {returned} for views (12, 6), expected bool (12,)"
 
 
 def test_unknown_inference_is_refused():

@@ -1,4 +1,4 @@
-"""Functions of the user's own as a finite family."""
+"""Families of custom transformations."""
 
 import copy
 
@@ -31,7 +31,7 @@ def samples(n=4, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_views_are_what_the_functions_give(dtype):
+def test_views_are_the_outputs_of_the_functions(dtype):
     family, x = Functions(FUNCTIONS), samples(dtype=dtype)
     t = torch.tensor([[0, 2, 2, 1], [1, 1, 1, 1], [2, 0, 1, 0], [0, 0, 0, 0]])
     views = family.take(x, t)
@@ -42,20 +42,20 @@ def test_views_are_what_the_functions_give(dtype):
     assert torch.equal(family.all_views(x), torch.stack([f(x) for f in FUNCTIONS], dim=1))
 
 
-def test_a_function_sees_only_the_samples_it_is_drawn_for():
+def test_a_function_gets_only_the_samples_for_which_it_is_drawn():
     seen = []
 
-    def told(x):
+    def record(x):
         seen.append(x.clone())
         return x
 
-    family, x = Functions([told, torch.neg]), samples()
+    family, x = Functions([record, torch.neg]), samples()
     family.take(x, torch.tensor([[1, 1], [0, 1], [1, 1], [0, 0]]))
     family.take(x, torch.ones(4, 2, dtype=torch.int64))
     assert len(seen) == 1 and torch.equal(seen[0], x[[1, 3, 3]])
 
 
-def test_views_of_another_shape_are_told_from_samples():
+def test_is_view_distinguishes_views_of_another_shape():
     family, x = Functions([first_half, second_half]), samples()
     assert family.all_views(x).shape == (4, 2, 3) and not family.is_view(x[:, :3])
     family.shapes = (6,), (3,)
@@ -64,7 +64,7 @@ def test_views_of_another_shape_are_told_from_samples():
     assert not family.is_view(x)
 
 
-def test_modules_are_copied_follow_the_family_and_do_not_learn():
+def test_modules_are_copied_and_not_trained():
     linear = nn.Linear(6, 6)
     family = Functions([linear, nn.Identity()])
     assert len(family.state_dict()) == 2 and not any(p.requires_grad for p in family.parameters())
@@ -91,7 +91,7 @@ def fails(x):
 
 
 @pytest.mark.parametrize(
-    ("functions", "said"),
+    ("functions", "message"),
     [
         ([], "functions: the family has 0 transformations, expected at least 2"),
         ([double], "functions: the family has 1 transformation, expected at least 2"),
@@ -106,5 +106,5 @@ def fails(x):
         ([torch.log, double], "transformation 0 (log) returned values that are not finite"),
     ],
 )
-def test_functions_that_are_not_a_family_are_an_error(functions, said):
-    assert said in refusal(lambda: Functions(functions).all_views(samples()))
+def test_invalid_functions_are_refused(functions, message):
+    assert message in refusal(lambda: Functions(functions).all_views(samples()))
