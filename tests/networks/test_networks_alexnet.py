@@ -1,4 +1,4 @@
-"""Split AlexNet, and networks for several views."""
+"""Split AlexNet, and networks with one part per view."""
 
 import pytest
 import torch
@@ -12,10 +12,10 @@ def images(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
-def test_the_published_form():
+def test_the_published_architecture():
     torch.manual_seed(0)
     sizes = {c: sum(p.numel() for p in SplitAlexNet(c).parameters()) for c in (3, 1, 2)}
-    # With the three heads, 2048 to 128, the 44.5 million of methods' count.
+    # Three encoders and three heads, 2048 to 128, have 44.5 million weights.
     assert sum(sizes.values()) + 3 * (2048 * 128 + 128) == pytest.approx(44.5e6, rel=0.005)
     network = SplitAlexNet(3).eval()
     x = images(1, 3, 224, 224)
@@ -24,7 +24,7 @@ def test_the_published_form():
     assert network.maps(x).shape == (1, 128, 6, 6) and network(x).shape == (1, 2048)
     pooled = network.pool(network.conv5(network.conv4(network.conv3(network.pool(network.conv2(
         network.pool(network.conv1(x))))))))  # fmt: skip
-    assert torch.equal(network.maps(x), pooled)  # nothing is resized at 224 pixels
+    assert torch.equal(network.maps(x), pooled)  # no map is resized for images of 224 pixels
 
 
 @pytest.mark.parametrize(("stem", "size"), [("small", (8, 8)), ("small", (32, 28)), ("standard", (63, 70))])
@@ -39,9 +39,9 @@ def test_images_of_other_sizes(stem, size, channels):
     assert all(p.grad is not None for p in network.parameters())
 
 
-def test_what_it_cannot_take_is_refused():
-    said = refusal(SplitAlexNet(3), images(2, 3, 62, 80))
-    assert "expected at least 63 x 63: enlarge them, or take the stem 'small'" in said
+def test_small_images_and_unknown_stems_are_refused():
+    message = refusal(SplitAlexNet(3), images(2, 3, 62, 80))
+    assert "expected at least 63 x 63: enlarge them, or take the stem 'small'" in message
     assert "expected at least 8 x 8" in refusal(SplitAlexNet(3, 8, stem="small"), images(2, 3, 7, 8))
     assert "stem is 'large', expected standard or small" in refusal(SplitAlexNet, 3, stem="large")
 
@@ -49,7 +49,7 @@ def test_what_it_cannot_take_is_refused():
 # ---- several views
 
 
-def test_encoders_of_views_stand_side_by_side():
+def test_outputs_of_view_encoders_are_concatenated():
     torch.manual_seed(0)
     networks = [MLP(5, [4]) for _ in range(3)]
     encoders, heads = ViewEncoders(networks), ViewHeads([MLP(4, [2]) for _ in range(3)])
@@ -62,7 +62,7 @@ def test_encoders_of_views_stand_side_by_side():
     assert torch.equal(encoders(views[0]), encoders.represent([views[0]] * 3)) and heads.n_components == 2
 
 
-def test_a_split_feeds_each_encoder_its_channels():
+def test_each_encoder_gets_its_view_of_the_split():
     torch.manual_seed(0)
     split = ColorSplit((0.5,) * 3, (0.2,) * 3)
     encoders = ViewEncoders([SplitAlexNet(c, 8, stem="small") for c in split.channels], split).eval()

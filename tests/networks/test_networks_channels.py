@@ -1,4 +1,4 @@
-"""Networks that score transformations of any kind: all alike to begin with, and of each sample alone."""
+"""Networks of augmentation channels: initial scores, and independence of padding and of other samples."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from torch import nn
 from viewsmith.networks import CropScores, ImageScores, SequenceScores
 
 
-def shaken(network):
+def randomized(network):
     torch.manual_seed(0)
     for weight in network.parameters():
         nn.init.normal_(weight, std=0.3)
@@ -35,19 +35,19 @@ CASES = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", CASES)
-def test_one_score_for_each_transformation_and_all_alike_at_first(name, dtype):
+def test_there_is_one_score_per_transformation_initially_zero(name, dtype):
     make, samples = CASES[name]
     network, x = make().to(dtype), samples().to(dtype)
     assert network(x).shape == (4, 5) and not network(x).any()
-    scores = shaken(network)(x)
+    scores = randomized(network)(x)
     assert scores.dtype is dtype and scores.std(dim=1).min() > 1e-3
     torch.testing.assert_close(network(x[1:2])[0], scores[1], atol=1e-4, rtol=1e-4)
     scores.sum().backward()
     assert all(weight.grad is not None for weight in network.parameters())
 
 
-def test_scores_of_images_know_where_something_is():
-    network = shaken(ImageScores(1, 5))
+def test_scores_of_images_depend_on_positions():
+    network = randomized(ImageScores(1, 5))
     x = torch.zeros(2, 1, 32, 32)
     x[0, 0, 2:8, 2:8] = x[1, 0, 22:28, 22:28] = 1
     scores = network(x)
@@ -55,13 +55,13 @@ def test_scores_of_images_know_where_something_is():
 
 
 def test_scores_of_sequences_do_not_depend_on_padding():
-    network = shaken(SequenceScores(5))
+    network = randomized(SequenceScores(5))
     short, long = dna([29, 12], 29), dna([29, 12], 64)
     torch.testing.assert_close(network(short), network(long), atol=1e-4, rtol=1e-4)
 
 
-def test_scores_of_sequences_are_of_the_means_over_equal_stretches():
-    network = shaken(SequenceScores(5)).double()
+def test_scores_of_sequences_use_means_over_equal_parts():
+    network = randomized(SequenceScores(5)).double()
     x = dna([21], 30).double()
     h = torch.relu(network.conv2(torch.relu(network.conv1(x)) * (torch.arange(30) < 21)))[0]
     ends = [round(21 * k / 8) for k in range(9)]  # 0, 3, 5, 8, 10, 13, 16, 18, 21
@@ -76,18 +76,18 @@ def test_scores_of_sequences_are_of_the_means_over_equal_stretches():
     ("size", "grid"), [((12, 16), (4, 8)), ((20, 24), (4, 6)), ((8, 40), (2, 6)), ((28, 28), (9, 9))]
 )
 def test_small_crops_are_scored_on_an_enlarged_image(size, grid):
-    network, x = shaken(CropScores(3)), torch.randn(2, 3, *size)
+    network, x = randomized(CropScores(3)), torch.randn(2, 3, *size)
     scores = network(x, grid)
     assert scores.shape == (2, *grid)
-    assert scores.std(dim=1).min() > 1e-3 and scores.std(dim=2).min() > 1e-3  # every crop has a score of its own
+    assert scores.std(dim=1).min() > 1e-3 and scores.std(dim=2).min() > 1e-3  # crops have different scores
     large = [max(side, 20 + 4 * (count - 1)) for side, count in zip(size, grid, strict=True)]
     torch.testing.assert_close(scores, network(F.interpolate(x, large, mode="bilinear"), grid))
 
 
 @pytest.mark.parametrize(("size", "grid"), [((84, 84), (17, 17)), ((44, 52), (7, 9)), ((28, 31), (3, 3))])
 @torch.no_grad()
-def test_the_papers_grid_looks_at_the_image_as_it_is(size, grid):
-    network, x = shaken(CropScores()), torch.randn(1, 1, *size)
+def test_the_image_is_not_resized_for_the_papers_grid(size, grid):
+    network, x = randomized(CropScores()), torch.randn(1, 1, *size)
     alone = [
         [network(x[..., 4 * r : 4 * r + 20, 4 * c : 4 * c + 20], (1, 1))[0, 0, 0] for c in range(grid[1])]
         for r in (0, 2)
@@ -96,14 +96,14 @@ def test_the_papers_grid_looks_at_the_image_as_it_is(size, grid):
 
 
 @pytest.mark.parametrize(("size", "grid"), [((12, 12), (4, 4)), ((44, 44), (4, 4)), ((84, 84), (17, 17))])
-def test_an_empty_image_has_one_score(size, grid):
-    scores = shaken(CropScores())(torch.zeros(1, 1, *size), grid)
+def test_scores_of_an_empty_image_are_equal(size, grid):
+    scores = randomized(CropScores())(torch.zeros(1, 1, *size), grid)
     assert (scores - scores[0, 0, 0]).abs().max() < 1e-5
 
 
-def test_a_spot_moves_the_scores_of_crops_that_hold_it():
-    network, x = shaken(CropScores()), torch.zeros(1, 1, 12, 12)
+def test_a_spot_changes_only_the_scores_of_crops_that_contain_it():
+    network, x = randomized(CropScores()), torch.zeros(1, 1, 12, 12)
     empty = network(x, (4, 4))
-    x[..., 10:, 10:] = 1  # the lower right of four by four crops of nine pixels: the last of them alone
+    x[..., 10:, 10:] = 1  # only the lower right one of the 4 x 4 crops contains it
     moved = (network(x, (4, 4)) - empty)[0].abs()
     assert moved[3, 3] > 0.1 and moved[:2, :2].max() < 1e-5

@@ -1,4 +1,4 @@
-"""CLIP's network of images from a folder, against transformers itself with tiny random weights."""
+"""CLIP's vision model from a folder, against transformers with tiny random weights."""
 
 import json
 import shutil
@@ -19,15 +19,15 @@ KINDS = ("CLIPVisionModel", "CLIPVisionModelWithProjection", "CLIPModel")
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """By kind: folder and model."""
+    """Folder and model of each kind."""
     folder = tmp_path_factory.mktemp("clip")
     return {kind: (folder / kind, save_clip(folder / kind, kind)) for kind in KINDS}
 
 
 def smooth(*shape):
     """Smooth images, uint8."""
-    place = np.linspace(0, 3, shape[1])
-    image = np.sin(place[:, None] * 2 + 1) + np.cos(place[None, : shape[2]] * 3)
+    position = np.linspace(0, 3, shape[1])
+    image = np.sin(position[:, None] * 2 + 1) + np.cos(position[None, : shape[2]] * 3)
     colors = np.arange(1, 1 + np.prod(shape[3:], dtype=int)).reshape(1, 1, 1, *shape[3:])
     image = (
         image.reshape(1, *shape[1:3], *[1] * (len(shape) - 3))
@@ -44,7 +44,7 @@ def scaled(images):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_patches_of_the_last_layer_after_the_norm(models, kind):
+def test_maps_are_the_last_patches_after_the_norm(models, kind):
     from PIL import Image
 
     folder, model = models[kind]
@@ -57,7 +57,7 @@ def test_patches_of_the_last_layer_after_the_norm(models, kind):
     with torch.no_grad():
         rows = vision(pixels).last_hidden_state
         expected = vision.post_layernorm(rows)[:, 1:].mT.unflatten(2, (4, 4))  # without the class token
-    torch.testing.assert_close(found, expected, atol=0.03, rtol=0.03)  # resizing in bytes, and in floats
+    torch.testing.assert_close(found, expected, atol=0.03, rtol=0.03)  # the processor resizes uint8 images
 
 
 @pytest.mark.parametrize("shape", [(2, 40, 40), (2, 40, 40, 1)])
@@ -88,7 +88,7 @@ def load(folder):
     return refusal(load_clip, str(folder), torch.zeros(3), torch.ones(3))
 
 
-def test_folders_that_are_refused(models, tmp_path):
+def test_invalid_folders_are_refused(models, tmp_path):
     good = models["CLIPVisionModel"][0]
     assert "no CLIP at 'nowhere'" in load("nowhere") and "no CLIP at" in load(tmp_path / "none")
     (tmp_path / "empty").mkdir()
@@ -117,7 +117,7 @@ def test_nothing_is_unpickled(models, tmp_path):
     assert "no file named model.safetensors" in load(folder)
 
 
-def test_without_transformers_the_extra_is_named(models, monkeypatch):
+def test_a_missing_extra_is_named(models, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtra, match=r"viewsmith\[unclip\]"):
         load_clip(str(models["CLIPVisionModel"][0]), torch.zeros(3), torch.ones(3))

@@ -1,4 +1,4 @@
-"""The ConvNeXt of a CLIP model, against the network of transformers, from folders as OpenCLIP and timm write them."""
+"""The ConvNeXt of a CLIP model, from folders in the layouts of OpenCLIP and timm, against transformers."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def renamed(name):
 
 @pytest.fixture(scope="module")
 def reference():
-    """transformers' network with random weights, and these under timm's names."""
+    """The network of transformers with random weights, and its weights with the names of timm."""
     torch.manual_seed(0)
     config = transformers.ConvNextConfig(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20])
     network = transformers.ConvNextModel(config).eval()
@@ -61,7 +61,7 @@ def save(folder, weights, layout):
 
 @pytest.mark.parametrize("layout", ["open_clip", "timm"])
 @torch.no_grad()
-def test_maps_are_those_of_transformers(reference, tmp_path, layout):
+def test_maps_equal_those_of_transformers(reference, tmp_path, layout):
     network, weights = reference
     center, scale = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 0.6, 0.7])
     maps = load_clip(save(tmp_path / "clip", weights, layout), center, scale)
@@ -75,7 +75,7 @@ def test_maps_are_those_of_transformers(reference, tmp_path, layout):
     assert load_clip(str(tmp_path / "clip"), torch.zeros(1), torch.ones(1))(x[:, :1, :32, :32]).shape == (2, 20, 7, 7)
 
 
-def test_folders_that_are_refused(reference, tmp_path):
+def test_invalid_folders_are_refused(reference, tmp_path):
     weights = reference[1]
 
     def load(folder):

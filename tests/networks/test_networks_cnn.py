@@ -23,7 +23,7 @@ def test_images_of_any_size(channels, height, width):
     torch.testing.assert_close(network(x)[1:3], network(x[1:3]), rtol=1e-4, atol=1e-5)
 
 
-def test_the_widths_are_those_asked_for():
+def test_widths_of_the_layers():
     shapes = {name: tuple(p.shape) for name, p in SmallCNN(3, 20, widths=(8, 16)).named_parameters() if p.ndim > 1}
     assert shapes == {"stages.0.0.weight": (8, 3, 4, 4), "stages.1.0.weight": (16, 8, 3, 3), "project.weight": (20, 16)}
     assert sum(p.numel() for p in SmallCNN().parameters()) == 455_616
@@ -46,7 +46,7 @@ def test_every_weight_learns(network):
     assert all(p.grad is not None and p.grad.abs().max() > 0 for p in network.parameters())
 
 
-def test_images_too_small_are_refused():
+def test_small_images_are_refused():
     with pytest.raises(InputError, match="images are 7 x 20 pixels, expected at least 8 x 8: enlarge them"):
         SmallCNN()(images(2, 3, 7, 20))
     with pytest.raises(InputError, match="images are 20 x 19 pixels, expected at least 20 x 20: enlarge them"):
@@ -54,7 +54,7 @@ def test_images_too_small_are_refused():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
-def test_one_pass_embeds_all_crops(dtype, tolerance):
+def test_one_pass_encodes_all_crops(dtype, tolerance):
     torch.manual_seed(0)
     network, x = CropCNN(1).to(dtype), images(2, 1, 33, 28, dtype)
     crops = torch.stack(

@@ -1,4 +1,4 @@
-"""Lab against the formulas of the CIE, one pixel at a time, and known colors."""
+"""Lab colors against the definition of the CIE, pixel by pixel, and known colors."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ KNOWN = {
 
 
 def lab_of_a_pixel(red, green, blue):
-    """The definition, in Python's own numbers."""
+    """The definition, with Python floats."""
     lines = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
     matrix = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
     ratios = [sum(m * c for m, c in zip(row, lines, strict=True)) / sum(row) for row in matrix]
@@ -36,10 +36,10 @@ def lab_of_a_pixel(red, green, blue):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-3)])
-def test_every_pixel_is_that_of_the_definition(dtype, tolerance):
+def test_conversion_equals_the_definition(dtype, tolerance):
     generator = torch.Generator().manual_seed(0)
     pixels = torch.rand(2, 3, 5, 4, generator=generator, dtype=torch.float64)
-    pixels[0, :, 0] *= 0.05  # dark ones take the straight pieces
+    pixels[0, :, 0] *= 0.05  # for dark pixels the definition is linear
     found = rgb_to_lab(pixels.to(dtype))
     assert found.dtype == dtype
     expected = [[[lab_of_a_pixel(*pixels[b, :, i, j].tolist()) for j in range(4)] for i in range(5)] for b in range(2)]
@@ -52,7 +52,7 @@ def test_known_colors(rgb, lab):
     np.testing.assert_allclose(rgb_to_lab(x).flatten().numpy(), lab, atol=2e-2)
 
 
-def test_values_out_of_range_are_those_of_its_ends():
+def test_values_out_of_range_are_clipped():
     x = torch.tensor([[-0.5, 1.5, 0.25]]).view(1, 3, 1, 1)
     torch.testing.assert_close(rgb_to_lab(x), rgb_to_lab(x.clamp(0, 1)))
 
@@ -64,7 +64,7 @@ def test_black_has_a_finite_gradient():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_split_undoes_the_scaling(dtype):
+def test_a_split_inverts_the_scaling(dtype):
     mean, std = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
     pixels = torch.rand(3, 3, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     scaled = (pixels - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
@@ -76,8 +76,8 @@ def test_a_split_undoes_the_scaling(dtype):
     torch.testing.assert_close(lightness.double() * 50 + 50, lab[:, :1], rtol=0, atol=1e-3)
     torch.testing.assert_close(color[:, 0].double() * 92.208 + 6.025, lab[:, 1], rtol=0, atol=1e-3)
     torch.testing.assert_close(color[:, 1].double() * 101.1675 - 6.6895, lab[:, 2], rtol=0, atol=1e-3)
-    assert not split.state_dict()  # the scaling is the model's and is saved there
+    assert not split.state_dict()  # the input layer of the model saves the scaling
 
 
-def test_gray_images_have_no_colors():
+def test_gray_images_are_refused():
     assert "need images of 3 channels, got 1" in refusal(ColorSplit, [0.5], [0.2])

@@ -1,4 +1,4 @@
-"""The denoiser of DNA: shapes, padding, what it depends on, and Bayes' rule in its last layer."""
+"""The denoiser of DNA: shapes, padding, receptive field, and Bayes' rule in its last layer."""
 
 import itertools
 
@@ -15,8 +15,8 @@ def made(dtype=torch.float32, **options):
     return SequenceDenoiser(CONDITION, **options).to(dtype)
 
 
-def loud(dtype=torch.float32, **options):
-    """With an end that is not zero, so that everything shows."""
+def randomized(dtype=torch.float32, **options):
+    """A network with a random last layer, so that its predictions are not 0."""
     network = made(dtype, **options)
     torch.nn.init.normal_(network.factors.weight, std=0.3)
     torch.nn.init.normal_(network.factors.bias)
@@ -32,7 +32,7 @@ def batch(n, length, dtype=torch.float32, seed=0):
 
 
 def train(network, steps, n=32, learning_rate=5e-3):
-    """The losses of a few steps: the velocity of sequences of one letter, which only the condition tells."""
+    """The losses of a few training steps; the data are sequences of one letter, given by the condition."""
     optimizer, losses = torch.optim.Adam(network.parameters(), lr=learning_rate), []
     g = torch.Generator().manual_seed(0)
     dtype = next(network.parameters()).dtype
@@ -53,9 +53,9 @@ def train(network, steps, n=32, learning_rate=5e-3):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 70, 251])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_predictions_are_like_the_codes(length, dtype):
+def test_predictions_have_the_shape_and_dtype_of_the_codes(length, dtype):
     x, t, condition = batch(2, length, dtype)
-    network = loud(dtype)
+    network = randomized(dtype)
     found = network(x, t, condition)
     assert found.shape == x.shape and found.dtype == dtype and bool(found.isfinite().all())
     torch.testing.assert_close(network(x, t.to(dtype), condition), found)  # times may be floats
@@ -67,9 +67,9 @@ def test_it_predicts_zero_before_training():
 
 @pytest.mark.parametrize("extra", [1, 2, 3, 4, 50])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_padding_changes_nothing_and_is_predicted_as_zero(extra, dtype, tolerance):
+def test_predictions_do_not_depend_on_padding_and_are_zero_there(extra, dtype, tolerance):
     x, t, condition = batch(3, 37, dtype)
-    network = loud(dtype)
+    network = randomized(dtype)
     found = network(torch.nn.functional.pad(x, (0, extra)), t, condition)
     assert not found[:, :, 37:].any()
     torch.testing.assert_close(found[:, :, :37], network(x, t, condition), atol=tolerance, rtol=0)
@@ -79,7 +79,7 @@ def test_sequences_of_several_lengths_in_one_batch():
     lengths = (1, 6, 20, 41)
     x, t, condition = batch(4, 41, torch.float64)
     x = x * (torch.arange(41) < torch.tensor(lengths)[:, None])[:, None]
-    network = loud(torch.float64)
+    network = randomized(torch.float64)
     found = network(x, t, condition)
     for i, length in enumerate(lengths):
         alone = network(x[i : i + 1, :, :length], t[i : i + 1], condition[i : i + 1])[0]
@@ -87,13 +87,13 @@ def test_sequences_of_several_lengths_in_one_batch():
         assert not found[i, :, length:].any()
 
 
-def test_a_batch_of_padding_alone():
+def test_a_batch_of_padding_only():
     _, t, condition = batch(2, 9)
-    assert not loud()(torch.zeros(2, 4, 9), t, condition).any()
+    assert not randomized()(torch.zeros(2, 4, 9), t, condition).any()
 
 
-def test_bayes_rule_for_letters_by_themselves():
-    """Where the surroundings say nothing and the factors are those of the schedule, the noise expected is exact."""
+def test_bayes_rule_for_independent_letters():
+    """If logits do not depend on other positions, and the factors are exact, the prediction is the expected noise."""
     a, b = 0.8, 0.6
     network = made(torch.float64)
     torch.nn.init.zeros_(network.logits.weight)
@@ -107,15 +107,15 @@ def test_bayes_rule_for_letters_by_themselves():
     for i, position in itertools.product(range(2), range(5)):
         column = x[i, :, position]
         letters = 2 * torch.eye(4, dtype=torch.float64) - 1
-        likely = torch.stack(
+        likelihoods = torch.stack(
             [frequencies[k] * torch.exp(-(column - a * letters[k]).square().sum() / (2 * b**2)) for k in range(4)]
         )
-        expected = (likely[:, None] * letters).sum(0) / likely.sum()
+        expected = (likelihoods[:, None] * letters).sum(0) / likelihoods.sum()
         torch.testing.assert_close(found[i, :, position], (column - a * expected) / b)
 
 
-def test_patches_see_far_and_every_position_is_seen():
-    network = loud(torch.float64)
+def test_the_receptive_field():
+    network = randomized(torch.float64)
     x, t, condition = batch(1, 150, torch.float64)
     x.requires_grad_()
     middle = torch.autograd.grad(network(x, t, condition)[0, 0, 75], x)[0].abs().sum(1)[0]
@@ -124,9 +124,9 @@ def test_patches_see_far_and_every_position_is_seen():
     assert bool((last[-40:] > 1e-12).all())
 
 
-def test_the_patch_that_a_sequence_ends_in_counts():
-    """Nothing but patches carries the last base to the others once each position is seen by itself."""
-    network = loud(torch.float64)
+def test_the_incomplete_last_patch_is_used():
+    """Without convolutions at full resolution, only patches connect the last base to others."""
+    network = randomized(torch.float64)
     with torch.no_grad():
         network.motifs.weight[:, :, :4] = network.motifs.weight[:, :, 5:] = 0
         network.local.weight.zero_()
@@ -145,8 +145,8 @@ def test_time_and_condition_change_the_prediction_after_a_few_steps():
     assert (network(x, (t + 500) % 1000, condition) - found).abs().mean() > 1e-2
 
 
-def test_sequences_are_independent_of_their_batch():
-    network = loud(torch.float64)
+def test_predictions_do_not_depend_on_the_batch():
+    network = randomized(torch.float64)
     x, t, condition = batch(5, 30, torch.float64)
     alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(5)])
     torch.testing.assert_close(network(x, t, condition), alone)
@@ -154,22 +154,22 @@ def test_sequences_are_independent_of_their_batch():
 
 def test_the_gradient_reaches_every_parameter():
     network = made()
-    train(network, 1)  # what ends at zero lets nothing through before its first step
+    train(network, 1)  # the last layer is initialized with 0 and stops other gradients in the first step
     network.zero_grad()
     network(*batch(8, 30)).square().mean().backward()
     idle = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.any()]
     assert idle == []
 
 
-def test_gradients_against_differences():
-    network = loud(torch.float64, width=4, fine=3, dilations=(1, 2))
+def test_gradients_equal_differences():
+    network = randomized(torch.float64, width=4, fine=3, dilations=(1, 2))
     x, t, condition = batch(2, 6, torch.float64)
     x, condition = x.requires_grad_(), condition.requires_grad_()
     assert torch.autograd.gradcheck(lambda x, condition: network(x, t, condition), (x, condition))
 
 
 def test_autocast():
-    network = loud()
+    network = randomized()
     x, t, condition = batch(4, 30)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = network(x, t, condition)
@@ -178,12 +178,12 @@ def test_autocast():
 
 
 @pytest.mark.slow
-def test_what_the_condition_tells_is_learned():
+def test_the_condition_is_learned():
     losses = train(made(), 120)
     assert losses[0] > 0.9 and sum(losses[-20:]) / 20 < 0.2
 
 
-def test_its_size_follows_its_arguments():
+def test_sizes_of_the_layers():
     network = made(width=8, fine=4, dilations=(1, 2, 4))
     assert len(network.dilated) == 3 and network.dilated[2].dilation == (4,)
     assert network.motifs.out_channels == 4 and network.down.out_channels == 8

@@ -1,4 +1,4 @@
-"""Denoisers of images: shapes, what they depend on, and the published one against its listing."""
+"""Denoisers of images: shapes, dependences, and the published network against its listing."""
 
 import math
 
@@ -29,13 +29,13 @@ def batch(n, height, width, channels=3, dtype=torch.float32, seed=0):
 
 
 def trained(network, steps=5):
-    """After a few steps towards images at a brightness that time and condition tell."""
+    """Train for a few steps to add a brightness that depends on time and condition."""
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
     for step in range(steps):
         x, t, condition = batch(4, 8, 8, dtype=next(network.parameters()).dtype, seed=step)
-        wanted = x + condition[:, :1, None, None] + (t / 500 - 1)[:, None, None, None]
+        target = x + condition[:, :1, None, None] + (t / 500 - 1)[:, None, None, None]
         optimizer.zero_grad()
-        (network(x, t, condition) - wanted).square().mean().backward()
+        (network(x, t, condition) - target).square().mean().backward()
         optimizer.step()
     return network
 
@@ -43,7 +43,7 @@ def trained(network, steps=5):
 @every_kind
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("size", [(8, 8), (9, 13), (28, 28), (32, 32)])
-def test_predictions_are_like_the_images(kind, channels, size):
+def test_predictions_have_the_shape_and_dtype_of_the_images(kind, channels, size):
     x, t, condition = batch(2, *size, channels)
     prediction = made(kind, channels)(x, t, condition)
     assert prediction.shape == x.shape and prediction.dtype == x.dtype and prediction.isfinite().all()
@@ -73,7 +73,7 @@ def test_predictions_under_autocast(kind):
 
 @every_kind
 @pytest.mark.parametrize("size", [(7, 20), (20, 7)])
-def test_tiny_images_are_refused(kind, size):
+def test_small_images_are_refused(kind, size):
     with pytest.raises(InputError, match=f"{size[0]} x {size[1]} pixels, expected at least 8 x 8"):
         made(kind)(*batch(1, *size))
 
@@ -83,7 +83,7 @@ def test_an_untrained_network_predicts_zero():
 
 
 @every_kind
-def test_the_condition_changes_the_prediction_of_its_own_image(kind):
+def test_the_condition_changes_only_the_prediction_of_its_image(kind):
     x, t, condition = batch(3, 9, 13)
     network = trained(made(kind))
     changed = condition.clone()
@@ -94,7 +94,7 @@ def test_the_condition_changes_the_prediction_of_its_own_image(kind):
 
 
 @every_kind
-def test_the_time_changes_the_prediction_of_its_own_image(kind):
+def test_the_time_changes_only_the_prediction_of_its_image(kind):
     x, t, condition = batch(3, 9, 13)
     network = trained(made(kind))
     changed = t.clone()
@@ -105,14 +105,14 @@ def test_the_time_changes_the_prediction_of_its_own_image(kind):
 
 
 @every_kind
-def test_integer_and_real_times_are_the_same(kind):
+def test_integer_and_float_times_give_the_same_prediction(kind):
     x, t, condition = batch(3, 8, 8)
     network = trained(made(kind))
     assert torch.equal(network(x, t.float(), condition), network(x, t, condition))
 
 
 @every_kind
-def test_a_prediction_says_nothing_of_the_other_images(kind):
+def test_predictions_do_not_depend_on_the_batch(kind):
     x, t, condition = batch(4, 9, 13, dtype=torch.float64)
     network = trained(made(kind, dtype=torch.float64))
     together = network(x, t, condition)
@@ -123,7 +123,7 @@ def test_a_prediction_says_nothing_of_the_other_images(kind):
 @every_kind
 def test_every_parameter_learns(kind):
     network = made(kind)
-    # The default ends in zeros: what lies before them learns from the second step on.
+    # The last layer of the default is initialized with 0: the other layers learn from the second step on.
     network = trained(network, steps=2) if kind == "default" else network
     x, t, condition = batch(4, 9, 13)
     network.zero_grad()
@@ -133,14 +133,14 @@ def test_every_parameter_learns(kind):
 
 
 @pytest.mark.parametrize("size", [(16, 16), (12, 20)])
-def test_the_default_sees_odd_images_as_if_rows_of_zeros_followed(size):
+def test_the_default_pads_odd_images_with_zeros(size):
     x, t, condition = batch(2, size[0] - 1, size[1] - 1)
     network = trained(made("default"))
     extended = network(F.pad(x, (0, 1, 0, 1)), t, condition)[:, :, :-1, :-1]
     torch.testing.assert_close(network(x, t, condition), extended)
 
 
-def test_the_default_sees_the_whole_of_a_small_image():
+def test_the_receptive_field_of_the_default_covers_a_small_image():
     x, t, condition = batch(1, 16, 16, dtype=torch.float64)
     network = trained(made("default", dtype=torch.float64))
     x.requires_grad_()
@@ -149,8 +149,8 @@ def test_the_default_sees_the_whole_of_a_small_image():
 
 
 @pytest.mark.slow
-def test_the_default_learns_a_few_images_by_heart():
-    """With the condition naming the image, the velocity is known: v = (signal x_t - x_0) / noise."""
+def test_the_default_memorizes_a_few_images():
+    """If the condition identifies the image, the velocity is known: v = (signal x_t - x_0) / noise."""
     g = torch.Generator().manual_seed(1)
     images = torch.randn(8, 1, 8, 8, generator=g).clamp(-1, 1)
     torch.manual_seed(0)
@@ -169,7 +169,7 @@ def test_the_default_learns_a_few_images_by_heart():
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    # Predicting 0 costs about 0.8 here.
+    # The loss of predicting 0 is about 0.8.
     assert sum(losses[:3]) / 3 > 0.6
     assert sum(losses[-20:]) / 20 < 0.25
 
@@ -211,7 +211,7 @@ def test_published_widths():
 
 
 def test_published_parameter_count():
-    """By hand: 3x3 convolutions without bias, a scale and a shift a norm, and the layers' biases."""
+    """By hand: 3x3 convolutions without bias, norms with scale and shift, other layers with bias."""
 
     def double(n_in, middle, n_out):
         return 9 * n_in * middle + 2 * middle + 9 * middle * n_out + 2 * n_out
@@ -237,7 +237,7 @@ def test_published_parameter_count():
 
 
 def restated(weights, x, t, condition):
-    """The published network, position by position where it attends, from its weights alone."""
+    """The published network, computed from its weights, with attention position by position."""
     w = {name: value.detach() for name, value in weights.items()}
 
     def norm(h, name):  # over all channels and positions of an image
@@ -270,8 +270,8 @@ def restated(weights, x, t, condition):
             for head in range(4):
                 part = slice(head * n // 4, (head + 1) * n // 4)
                 scores = torch.stack([q[position][part] @ other[part] for other in k]) / math.sqrt(n / 4)
-                share = torch.exp(scores) / torch.exp(scores).sum()
-                heads.append(sum(s * other[part] for s, other in zip(share, v, strict=True)))
+                attention = torch.exp(scores) / torch.exp(scores).sum()
+                heads.append(sum(s * other[part] for s, other in zip(attention, v, strict=True)))
             row = row + linear(torch.cat(heads), f"{name}.attention.out_proj")
             inner = linear(layer_norm(row, f"{name}.forward_layers.0"), f"{name}.forward_layers.1")
             result.append(row + linear(gelu(inner), f"{name}.forward_layers.3"))
@@ -306,9 +306,9 @@ def restated(weights, x, t, condition):
 
 
 @pytest.mark.parametrize("size", [(8, 8), slow((9, 13))])
-def test_published_network_restated(size):
+def test_the_published_network_equals_a_slow_restatement(size):
     network = trained(made("published", dtype=torch.float64))
     x, t, condition = batch(2, *size, dtype=torch.float64)
     expected = restated(network.state_dict(), x, t, condition)
-    # The time code is float32 inside.
+    # The timestep embedding is computed in float32.
     torch.testing.assert_close(network(x, t, condition), expected, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Denoisers of vectors, and what all denoisers know of the time."""
+"""Denoisers of vectors, and the layers of all denoisers."""
 
 import math
 
@@ -35,13 +35,13 @@ def batch(n, d=6, dtype=torch.float32, seed=0):
     return x, torch.randint(1000, (n,), generator=g), condition
 
 
-def train(network, wanted, steps, d=6, learning_rate=3e-3, n=64):
-    """The losses of a few steps towards ``wanted(x, t, condition)``."""
+def train(network, target, steps, d=6, learning_rate=3e-3, n=64):
+    """The losses of a few training steps with the target ``target(x, t, condition)``."""
     optimizer, losses = torch.optim.Adam(network.parameters(), lr=learning_rate), []
     dtype = next(network.parameters()).dtype
     for step in range(steps):
         given = batch(n, d, dtype, seed=step)
-        loss = (network(*given) - wanted(*given)).square().mean()
+        loss = (network(*given) - target(*given)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -49,18 +49,18 @@ def train(network, wanted, steps, d=6, learning_rate=3e-3, n=64):
     return losses
 
 
-def told(x, t, condition):
-    """Something that needs the codes, the time and the condition."""
+def target_of(x, t, condition):
+    """A target that depends on the codes, the time and the condition."""
     return condition[:, :1] + (t / 500 - 1)[:, None] * x
 
 
-# ---- parts ----------------------------------------------------------------------------------------------------------
+# ---- layers ---------------------------------------------------------------------------------------------------------
 
 
 def test_time_features_by_hand():
     found = time_features(torch.tensor([0, 1, 999]), 4)
-    wanted = [[math.sin(t), math.sin(t * 1e-4), math.cos(t), math.cos(t * 1e-4)] for t in (0, 1, 999)]
-    torch.testing.assert_close(found, torch.tensor(wanted), atol=1e-4, rtol=0)
+    target = [[math.sin(t), math.sin(t * 1e-4), math.cos(t), math.cos(t * 1e-4)] for t in (0, 1, 999)]
+    torch.testing.assert_close(found, torch.tensor(target), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 64])
@@ -76,8 +76,8 @@ def test_time_features_of_any_width_and_dtype(width):
 
 def test_every_time_has_its_own_features():
     features = time_features(torch.arange(1000), 64)
-    apart = torch.cdist(features, features).fill_diagonal_(torch.inf)
-    assert apart.min() > 0.1
+    distances = torch.cdist(features, features).fill_diagonal_(torch.inf)
+    assert distances.min() > 0.1
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5), (3, 4, 2, 3)])
@@ -85,21 +85,21 @@ def test_modulation_of_each_channel(shape):
     torch.manual_seed(0)
     modulation = Modulation(6, 4).double()
     h = torch.randn(shape, dtype=torch.float64)
-    time, said = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
-    found = modulation(h, time, said)
+    time, projected = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
+    found = modulation(h, time, projected)
     for row in range(3):
         factors = modulation.factors.weight @ time[row] + modulation.factors.bias
         for channel in range(4):
-            wanted = (1 + factors[channel]) * h[row, channel] + factors[4 + channel] + said[row, channel]
-            torch.testing.assert_close(found[row, channel], wanted)
-    torch.testing.assert_close(modulation(h, time), modulation(h, time, torch.zeros_like(said)))
+            target = (1 + factors[channel]) * h[row, channel] + factors[4 + channel] + projected[row, channel]
+            torch.testing.assert_close(found[row, channel], target)
+    torch.testing.assert_close(modulation(h, time), modulation(h, time, torch.zeros_like(projected)))
 
 
-def test_zero_start_and_time_code():
+def test_zero_initialization_and_timestep_embedding():
     layer = zero_initialized(torch.nn.Linear(3, 2))
     assert not layer(torch.randn(4, 3)).any()
-    code = TimestepEmbedding(8)(torch.tensor([5, 900]))
-    assert code.shape == (2, 8) and bool((code[0] != code[1]).any())
+    embedding = TimestepEmbedding(8)(torch.tensor([5, 900]))
+    assert embedding.shape == (2, 8) and bool((embedding[0] != embedding[1]).any())
 
 
 # ---- both networks --------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_zero_start_and_time_code():
 @every_kind
 @pytest.mark.parametrize("d", [1, 2, 300])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_predictions_are_like_the_codes(kind, d, dtype):
+def test_predictions_have_the_shape_and_dtype_of_the_codes(kind, d, dtype):
     x, t, condition = batch(3, d, dtype)
     network = made(kind, d, dtype)
     for p in network.parameters():
@@ -129,7 +129,7 @@ def test_autocast(kind):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = network(x, t, condition).float().square().mean() + network(x, t, condition).sum()
     loss.backward()
-    train(network, told, 1)
+    train(network, target_of, 1)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = network(x, t, condition).float()
     torch.testing.assert_close(low, network(x, t, condition), atol=0.1, rtol=0.1)
@@ -138,7 +138,7 @@ def test_autocast(kind):
 @every_kind
 def test_time_and_condition_change_the_prediction_after_a_few_steps(kind):
     network = made(kind)
-    train(network, told, 10)
+    train(network, target_of, 10)
     x, t, condition = batch(8)
     found = network(x, t, condition)
     assert (network(x, t, condition.flip(0)) - found).abs().mean() > 0.01
@@ -146,9 +146,9 @@ def test_time_and_condition_change_the_prediction_after_a_few_steps(kind):
 
 
 @every_kind
-def test_rows_are_independent_of_their_batch(kind):
+def test_predictions_do_not_depend_on_the_batch(kind):
     network = made(kind, dtype=torch.float64)
-    train(network, told, 2)
+    train(network, target_of, 2)
     x, t, condition = batch(7, dtype=torch.float64)
     alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(7)])
     torch.testing.assert_close(network(x, t, condition), alone)
@@ -157,15 +157,15 @@ def test_rows_are_independent_of_their_batch(kind):
 @every_kind
 def test_the_gradient_reaches_every_parameter(kind):
     network = made(kind)
-    train(network, told, 1)  # what ends at zero lets nothing through before its first step
+    train(network, target_of, 1)  # the last layer is initialized with 0 and stops other gradients in the first step
     network.zero_grad()
-    (network(*batch(64)) - told(*batch(64))).square().mean().backward()
+    (network(*batch(64)) - target_of(*batch(64))).square().mean().backward()
     idle = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.any()]
     assert idle == []
 
 
-def test_the_default_learns_a_few_samples_by_heart():
-    """The velocity, from noise that was mixed with one of four points, each with its own condition."""
+def test_the_default_memorizes_a_few_samples():
+    """Four points, each with its own condition; the target is the velocity."""
     g = torch.Generator().manual_seed(0)
     points, conditions = torch.randn(4, 6, generator=g), torch.randn(4, CONDITION, generator=g)
     network = made("default")
@@ -185,8 +185,8 @@ def test_the_default_learns_a_few_samples_by_heart():
     assert losses[0] > 0.8 and sum(losses[-20:]) / 20 < 0.2
 
 
-def test_the_published_network_learns_a_few_noised_rows_by_heart():
-    """Fixed rows, times and noise: it starts far off and needs many steps for more."""
+def test_the_published_network_memorizes_a_few_noised_rows():
+    """Fixed rows, times and noise: the initial loss is large, and more variable data need many steps."""
     torch.manual_seed(0)
     network = PublishedVectorDenoiser(24, CONDITION, width=100)
     x, t, condition = batch(16, 24)
@@ -222,22 +222,24 @@ def silu(row):
 
 def slow_default(network, x, t, condition):
     time = silu(linear(network.time, time_features(t[None].double(), 64)[0]))
-    said = linear(network.condition, condition)
-    h = linear(network.first, x) + said
+    projected = linear(network.condition, condition)
+    h = linear(network.first, x) + projected
     for number, block in enumerate(network.blocks):
         factors = linear(block.modulate.factors, time)
         scale, shift = factors[: len(h)], factors[len(h) :]
-        h = h + linear(block.outer, silu(linear(block.inner, norm(h) * (1 + scale) + shift + (said if number else 0))))
+        h = h + linear(
+            block.outer, silu(linear(block.inner, norm(h) * (1 + scale) + shift + (projected if number else 0)))
+        )
     return linear(network.last, norm(h)) + linear(network.input_weight, time) * x
 
 
 def slow_published(network, x, t, condition):
-    """Listing 2: encoder blocks 1 to 4, decoder blocks 5 to 8, each fed with what all the earlier ones left."""
+    """Listing 2: encoder blocks 1 to 4 and decoder blocks 5 to 8, with the outputs of earlier blocks added."""
     first, _, second, _, third = network.condition
-    said = network.time.weight[t] + linear(third, leaky(linear(second, leaky(linear(first, condition)))))
+    projected = network.time.weight[t] + linear(third, leaky(linear(second, leaky(linear(first, condition)))))
 
     def block(number, h):
-        h = h + said
+        h = h + projected
         if number > 1:
             h = norm(leaky(h))
         layers = network.blocks[number - 1]
@@ -259,20 +261,20 @@ def test_networks_against_a_slow_restatement(kind, slow, dtype):
     for p in network.parameters():
         torch.nn.init.normal_(p, std=0.5)
     given = batch(4, dtype=torch.float64)
-    wanted = torch.stack([slow(network, *row) for row in zip(*given, strict=True)])
-    gradients = torch.autograd.grad(wanted.square().sum(), list(network.parameters()))
+    target = torch.stack([slow(network, *row) for row in zip(*given, strict=True)])
+    gradients = torch.autograd.grad(target.square().sum(), list(network.parameters()))
     found = network(*given)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(found, target)
     for one, other in zip(torch.autograd.grad(found.square().sum(), network.parameters()), gradients, strict=True):
         torch.testing.assert_close(one, other)
     if dtype == torch.float32:
         x, t, condition = given
         torch.testing.assert_close(
-            network.float()(x.float(), t, condition.float()).double(), wanted, atol=1e-3, rtol=1e-3
+            network.float()(x.float(), t, condition.float()).double(), target, atol=1e-3, rtol=1e-3
         )
 
 
-def test_the_published_network_has_its_size():
+def test_the_number_of_weights_of_the_published_network():
     """About 48 million weights at 1,457 features and 50 condition entries."""
     with torch.device("meta"):
         network = PublishedVectorDenoiser(1457, 50)

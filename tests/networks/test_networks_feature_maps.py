@@ -1,4 +1,4 @@
-"""The feature map inside encoders of images: the layer, its values, and that nothing is left behind."""
+"""Feature maps of image encoders and of separate networks: the layer, values, no side effects."""
 
 import copy
 import re
@@ -27,13 +27,13 @@ def images(n=2, side=32, channels=3):
         (SmallCNN(), 8, "stages.0", (4, 4, 32)),
     ],
 )
-def test_the_layer_that_is_taken(encoder, side, layer, shape):
+def test_the_chosen_layer(encoder, side, layer, shape):
     maps = FeatureMap(encoder, images(side=side))
     assert maps.layer.startswith(layer) and maps.shape == shape
     assert maps(images(3, side)).shape == (3, *shape)
 
 
-def test_values_and_modes():
+def test_values_and_unchanged_modes():
     encoder = SmallCNN().train()
     x = images(4)
     maps = FeatureMap(encoder, x)
@@ -75,13 +75,13 @@ def test_an_encoder_without_maps_is_refused():
 
 
 def strided(channels=3):
-    """A network that gives maps, of a quarter of the side."""
+    """A network that returns maps with a quarter of the height and width."""
     return nn.Sequential(nn.Conv2d(channels, 6, 4, 4), nn.BatchNorm2d(6), nn.Dropout(0.5))
 
 
-def test_maps_of_a_network_of_its_own():
+def test_maps_of_a_separate_network():
     network, x = strided(), images(70)
-    network(x)  # moves the statistics of BatchNorm
+    network(x)  # changes the statistics of BatchNorm
     maps = FrozenMaps(lambda: network.train(), "Sequential", x=x)
     assert maps.shape == (8, 8, 6)
     found = maps.train()(x)
@@ -89,26 +89,26 @@ def test_maps_of_a_network_of_its_own():
         expected = network.eval()(x).movedim(1, 3)
     torch.testing.assert_close(found, expected)
     assert not found.requires_grad and not any(weights.requires_grad for weights in network.parameters())
-    # It is no part of what holds it.
+    # The network is not part of the module that holds the maps.
     holder = nn.ModuleList([maps]).train()
     assert not holder.state_dict() and not list(holder.parameters()) and not network.training
     assert copy.deepcopy(holder)[0] is maps
 
 
-def test_a_network_is_found_when_it_is_needed():
-    asked = []
+def test_a_network_is_loaded_when_it_is_needed():
+    calls = []
 
-    def find():
-        asked.append(1)
+    def load():
+        calls.append(1)
         return strided()
 
-    maps = FrozenMaps(find, "Sequential", shape=(8, 8, 6))
-    assert asked == [] and maps.shape == (8, 8, 6)
-    assert torch.equal(maps(images()), maps(images())) and asked == [1]
+    maps = FrozenMaps(load, "Sequential", shape=(8, 8, 6))
+    assert calls == [] and maps.shape == (8, 8, 6)
+    assert torch.equal(maps(images()), maps(images())) and calls == [1]
 
 
 @pytest.mark.parametrize(
-    ("network", "said"),
+    ("network", "message"),
     [
         (nn.Flatten(), r"returned \(1, 3072\) for images \(1, 3, 32, 32\), expected maps \(1, features, h, w\)"),
         (nn.Conv2d(3, 4, 16, 16), r"returned \(1, 4, 2, 2\)"),
@@ -116,5 +116,5 @@ def test_a_network_is_found_when_it_is_needed():
         (nn.GRU(32, 4), "feature extractor GRU"),
     ],
 )
-def test_networks_that_return_no_maps_are_an_error(network, said):
-    assert re.search(said, refusal(FrozenMaps, lambda: network, type(network).__name__, x=images()))
+def test_networks_that_return_no_maps_are_an_error(network, message):
+    assert re.search(message, refusal(FrozenMaps, lambda: network, type(network).__name__, x=images()))

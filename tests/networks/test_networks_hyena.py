@@ -1,4 +1,4 @@
-"""Hyena: the operator against loops, names and shapes against the published ones, loading, padding."""
+"""Hyena: the network against loops, published names and shapes, loading, padding."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def generator(seed=0):
 def small(dtype=torch.float32):
     torch.manual_seed(0)
     encoder = Hyena(**SMALL).to(dtype)
-    with torch.no_grad():  # as initialized, the blocks add next to nothing
+    with torch.no_grad():  # the initialized blocks hardly change their input
         for parameter in encoder.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.5)
@@ -48,7 +48,7 @@ def direct(u, k):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("length", [1, 2, 7, 16])
-def test_convolution_by_fft_is_the_causal_sum(dtype, tolerance, length):
+def test_convolution_by_fft_equals_the_causal_sum(dtype, tolerance, length):
     u = torch.randn(3, 4, length, generator=generator(), dtype=dtype, requires_grad=True)
     k = torch.randn(4, length, generator=generator(1), dtype=dtype, requires_grad=True)
     weight = torch.randn(3, 4, length, generator=generator(2), dtype=dtype)
@@ -63,7 +63,7 @@ def test_convolution_by_hand():
     torch.testing.assert_close(causal_convolution(u, k), torch.tensor([10.0, 21.0, 32.0]))
 
 
-def test_convolution_keeps_half_precision():
+def test_convolution_returns_half_precision():
     u = torch.randn(2, 5, generator=generator()).to(torch.bfloat16)
     assert causal_convolution(u, u).dtype == torch.bfloat16
 
@@ -87,7 +87,7 @@ def normalized(weights, name, v):
 
 
 def filters(weights, prefix, length, positions=22, width=6):
-    """k[t][c] of the implicit filter, from the formulas of the papers."""
+    """k[t][c] of the implicit filter, by the equations of the papers."""
     frequency = weights[f"{prefix}.implicit_filter.1.freq"][0].tolist()
     rows = []
     for t in range(length):
@@ -129,7 +129,7 @@ def slow_block(weights, layer, h):
     return out
 
 
-def test_the_network_is_the_published_one_position_by_position():
+def test_the_network_equals_slow_loops_over_positions():
     encoder = small(torch.float64)
     weights = {name: tensor.detach() for name, tensor in encoder.state_dict().items()}
     word = "ACGTTGCAN"
@@ -141,7 +141,7 @@ def test_the_network_is_the_published_one_position_by_position():
     for layer in (0, 1):
         h = slow_block(weights, layer, h)
     h = torch.tensor([normalized(weights, "ln_f", v) for v in h], dtype=torch.float64)
-    # The position code is made in float32, as published.
+    # The positional embedding is computed in float32, as published.
     torch.testing.assert_close(encoder.hidden(x)[0], h, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(encoder(x)[0], h.mean(0), rtol=1e-4, atol=1e-5)
 
@@ -160,11 +160,11 @@ def test_shapes_and_defaults():
     encoder = Hyena()
     assert encoder.n_components == 128 and encoder.max_length == 1024
     assert encoder(batch([41, 20])).shape == (2, 128)
-    assert sum(parameter.numel() for parameter in encoder.parameters()) == 436_096  # "0.4 M" where published
+    assert sum(parameter.numel() for parameter in encoder.parameters()) == 436_096  # published as 0.4 M
 
 
 @pytest.mark.parametrize("width", [10, 13, 20])
-def test_padding_and_other_rows_change_nothing(width):
+def test_a_representation_does_not_depend_on_padding_and_other_rows(width):
     encoder = small()
     together = encoder(batch([9, 10, 1], width))
     for row, length in enumerate([9, 10, 1]):
@@ -172,7 +172,7 @@ def test_padding_and_other_rows_change_nothing(width):
         torch.testing.assert_close(together[row : row + 1], alone, rtol=1e-5, atol=1e-6)
 
 
-def test_hidden_states_see_only_what_came_before():
+def test_hidden_states_are_causal():
     encoder = small()
     x, y = batch([12]), batch([12])
     y[..., 7:] = y[..., 7:].flip(1)
@@ -181,7 +181,7 @@ def test_hidden_states_see_only_what_came_before():
     assert (one[7:] - other[7:]).abs().amax(dim=1).min() > 1e-3
 
 
-def test_noise_on_the_code_has_a_gradient():
+def test_noise_on_the_input_has_a_gradient():
     x = batch([12, 5], dtype=torch.float64).requires_grad_()
     gradient = torch.autograd.grad(small(torch.float64)(x).square().sum(), x)[0]
     assert (gradient[0].abs().sum(0) > 0).all()
@@ -194,7 +194,7 @@ def test_too_long_sequences_are_refused():
         encoder(batch([21]))
 
 
-def test_position_codes_have_an_odd_width():
+def test_even_positional_embeddings_are_refused():
     with pytest.raises(InputError, match="emb_dim = 4: expected an odd number"):
         Hyena(emb_dim=4)
 
@@ -203,7 +203,7 @@ def test_position_codes_have_an_odd_width():
 
 
 def published(prefix="hyena.backbone."):
-    """Random tensors under the published names and shapes."""
+    """Random tensors with the published names and shapes."""
     tensors = {}
     for number, (name, shape) in enumerate(PUBLISHED["tensors"].items()):
         tensors[name.replace("hyena.backbone.", prefix)] = torch.randn(shape, generator=generator(number))
@@ -274,9 +274,9 @@ FIRST = "hyena.backbone.layers.0.mixer.filter_fn."
         ),
         (lambda tensors: {**tensors, "ema.backbone.ln_f.bias": torch.zeros(128)}, r"ln_f\.bias is given twice"),
     ],
-    ids=["one missing", "a layer missing", "unexpected", "shape", "another sine", "two copies"],
+    ids=["one missing", "a layer missing", "unexpected", "shape", "different sine", "two copies"],
 )
-def test_other_weights_are_refused_in_one_line(change, message, tmp_path):
+def test_wrong_weights_are_refused_in_one_line(change, message, tmp_path):
     encoder = Hyena()
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
     with pytest.raises(InputError, match=message) as raised:
@@ -285,7 +285,7 @@ def test_other_weights_are_refused_in_one_line(change, message, tmp_path):
     assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())
 
 
-def test_files_of_another_kind_are_refused(tmp_path):
+def test_other_files_are_refused(tmp_path):
     torch.save(published(), tmp_path / "weights.ckpt")
     for name in ("weights.ckpt", "absent.safetensors"):
         with pytest.raises(InputError, match="expected HyenaDNA weights as a safetensors file") as raised:

@@ -37,7 +37,7 @@ def test_one_layer():
     assert layout(MLP(5, [3])) == ["Linear"]
 
 
-def test_no_layers_pass_rows_on():
+def test_without_layers_it_is_the_identity():
     x = torch.randn(2, 5)
     assert torch.equal(MLP(5, [])(x), x)
 
@@ -58,5 +58,5 @@ def test_activations():
     assert layout(MLP(5, [4], last="activated", activation="gelu")) == ["Linear", "GELU"]
 
 
-def test_networks_know_their_output_width():
+def test_output_widths():
     assert MLP(5, [4, 3]).n_components == 3 and MLP(5, []).n_components == 5

@@ -1,4 +1,4 @@
-"""Momentum copies: what they share with their source, and how they move."""
+"""Momentum copies: copying, updates, and the schedule of the momentum."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from viewsmith.networks import MLP
 from viewsmith.networks.momentum import cosine_momentum, momentum_copy, update_copy
 
 
-def test_a_copy_is_equal_frozen_and_apart():
+def test_a_copy_is_equal_and_frozen_and_has_its_own_memory():
     source = MLP(4, [3, 2], norm="batch")
     copy = momentum_copy(source)
     assert type(copy) is MLP and copy.n_components == 2
@@ -32,7 +32,7 @@ def test_update_by_hand():
     assert copy.weight.tolist() == [[1.0, -2.0]] and copy.bias.tolist() == [4.0]
 
 
-def test_buffers_stay_the_copys_own():
+def test_buffers_are_not_updated():
     source = MLP(4, [3, 2], norm="batch")
     copy = momentum_copy(source)
     source(torch.randn(8, 4) + 1)
@@ -43,13 +43,13 @@ def test_buffers_stay_the_copys_own():
     assert int(copy[1].num_batches_tracked) == 1
 
 
-def test_a_module_without_weights_has_nothing_to_move():
+def test_a_module_without_weights_can_be_updated():
     copy = momentum_copy(nn.Identity())
     update_copy(copy, nn.Identity(), 0.5)
     assert torch.equal(copy(torch.ones(2)), torch.ones(2))
 
 
-def test_an_update_leaves_no_trace_in_autograd():
+def test_an_update_has_no_gradient():
     source = nn.Linear(2, 1)
     copy = momentum_copy(source)
     loss = source(torch.ones(1, 2)).sum()

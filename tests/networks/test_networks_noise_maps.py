@@ -1,4 +1,4 @@
-"""Networks from samples to maps of their size."""
+"""Networks of the noise generator: shapes of the maps, and the encoder of a shared trunk."""
 
 import copy
 import itertools
@@ -27,7 +27,7 @@ def shared(encoder, outputs=3, **options):
 
 
 class SharedWithEncoder(nn.Module):
-    """A model that owns the encoder whose stem its generator uses, as methods do."""
+    """A model that contains the generator and its encoder, as methods do."""
 
     def __init__(self, encoder, **options):
         super().__init__()
@@ -50,7 +50,7 @@ IMAGE_MAPS = {
     "shared, cnn": lambda outputs: SharedWithEncoder(SmallCNN(3), outputs=outputs),
     "shared, crops": lambda outputs: SharedWithEncoder(CropCNN(3), outputs=outputs),
 }
-OWN = ("low-resolution", "unet", "resnet18")
+SEPARATE = ("low-resolution", "unet", "resnet18")
 every_map = pytest.mark.parametrize("name", IMAGE_MAPS)
 
 
@@ -73,14 +73,14 @@ def test_maps_have_the_size_of_the_images(name, size):
         assert raw.shape == (2, outputs, *size) and raw.dtype == x.dtype
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_by_default_there_is_a_map_for_each_channel(name):
+@pytest.mark.parametrize("name", SEPARATE)
+def test_the_default_is_one_map_per_channel(name):
     kinds = {"low-resolution": LowResolutionMap, "unet": UNet, "resnet18": ResNetMap}
     assert kinds[name](1)(images(2, 10, 10)[:, :1]).shape == (2, 1, 10, 10)
 
 
 @every_map
-def test_a_map_says_nothing_of_the_other_samples(name):
+def test_maps_do_not_depend_on_the_batch(name):
     network, x = made(name).train(), images(4, 12, 9)
     torch.testing.assert_close(network(x)[1:3], network(x[1:3]), rtol=1e-4, atol=1e-5)
     own = [m for n, m in network.named_modules() if not n.startswith("encoder")]
@@ -98,20 +98,20 @@ def test_a_constant_last_layer_gives_a_constant_map(name):
     torch.testing.assert_close(raw, expected, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", SEPARATE)
 def test_every_weight_learns(name):
     network = made(name)
     with torch.no_grad():
         for module in network.modules():
             if isinstance(module, nn.GroupNorm):
-                module.weight.fill_(1.0)  # residual blocks start as their shortcut
+                module.weight.fill_(1.0)  # residual blocks are initialized as the identity
     network(images(2, 16, 16)).square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().max() > 0 for p in network.parameters())
 
 
 def test_maps_are_enlarged_linearly():
     h = torch.tensor([0.0, 4.0])
-    # The centers of 4 points over 2: at -1/4 (held at the end), 1/4, 3/4 and 5/4.
+    # The centers of 4 points over 2: at -1/4 (clamped to 0), 1/4, 3/4 and 5/4 (clamped to 1).
     expected = torch.tensor([0.0, 1.0, 3.0, 4.0])
     torch.testing.assert_close(_enlarged(h.view(1, 1, 2), (4,)).flatten(), expected)
     grid = _enlarged(h.view(1, 1, 1, 2), (3, 4))
@@ -143,7 +143,7 @@ def one_hot(n, length, seed=0):
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_the_encoders_weights_are_the_encoders_alone(name):
+def test_the_weights_of_the_encoder_are_not_saved_twice(name):
     encoder, network = trunk(name)
     assert set(network.state_dict()) == {"head.0.weight", "head.0.bias", "last.weight", "last.bias"}
     method = nn.ModuleDict({"encoder": encoder, "network": network})
@@ -152,7 +152,7 @@ def test_the_encoders_weights_are_the_encoders_alone(name):
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_the_encoders_statistics_stay_and_its_mode_too(name):
+def test_statistics_and_modes_of_the_encoder_do_not_change(name):
     encoder, network = trunk(name)
     encoder.train()
     frozen = next(m for m in encoder.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
@@ -164,7 +164,7 @@ def test_the_encoders_statistics_stay_and_its_mode_too(name):
     assert torch.equal(network(sample(name)), in_training)
 
 
-def test_the_encoders_mode_comes_back_after_an_error():
+def test_modes_of_the_encoder_are_restored_after_an_error():
     encoder, network = trunk("resnet18")
     with pytest.raises(RuntimeError):
         network(torch.randn(2, 5, 12, 12))
@@ -173,7 +173,7 @@ def test_the_encoders_mode_comes_back_after_an_error():
 
 @pytest.mark.parametrize("name", ENCODERS)
 @pytest.mark.parametrize("detach", [True, False])
-def test_the_gradient_reaches_the_trunk_only_where_asked_for(name, detach):
+def test_the_gradient_reaches_the_encoder_only_without_detach(name, detach):
     encoder, network = trunk(name, detach=detach)
     network(sample(name)).square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().max() > 0 for p in network.parameters())
@@ -182,9 +182,9 @@ def test_the_gradient_reaches_the_trunk_only_where_asked_for(name, detach):
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_a_copy_looks_at_the_copied_encoder(name):
+def test_a_copy_uses_the_copied_encoder(name):
     encoder, network = trunk(name)
-    # Whichever is copied first.
+    # In both orders of copying.
     for order in (("encoder", "network"), ("network", "encoder")):
         method = nn.ModuleDict({key: {"encoder": encoder, "network": network}[key] for key in order}).eval()
         other = copy.deepcopy(method)
@@ -198,7 +198,7 @@ def test_a_copy_looks_at_the_copied_encoder(name):
         assert torch.equal(network(x), before) and not torch.equal(other["network"](x), before)
 
 
-def test_a_function_that_copies_would_not_follow_is_refused():
+def test_stems_that_are_not_methods_of_a_module_are_refused():
     encoder = resnet18()
     for stem in (lambda x: encoder.stem(x), nn.Identity(), "stem".upper):
         with pytest.raises(ValueError, match=r"expected a method of the encoder, as in encoder\.stem"):
@@ -218,9 +218,9 @@ def test_maps_of_sequences(length, outputs):
     assert SequenceMap(outputs)(one_hot(3, length)).shape == (3, outputs, length)
 
 
-@pytest.mark.parametrize("name", ["own", "shared"])
-def test_padding_changes_nothing(name):
-    network = SequenceMap() if name == "own" else trunk("dna")[1]
+@pytest.mark.parametrize("name", ["separate", "shared"])
+def test_maps_do_not_depend_on_padding(name):
+    network = SequenceMap() if name == "separate" else trunk("dna")[1]
     x = one_hot(3, 21)
     torch.testing.assert_close(network(padded(x, 13))[:, :, :21], network(x), rtol=1e-5, atol=1e-6)
 

@@ -1,4 +1,4 @@
-"""DNA to scaled batches and back, and its words."""
+"""DNA to scaled batches and back, and k-mer frequencies."""
 
 import itertools
 
@@ -21,19 +21,19 @@ def test_letters_become_columns_by_hand():
     assert real_positions(x).tolist() == [[True] * 5, [True, True, False, False, False]]
 
 
-def test_the_way_back_is_exact_in_capitals():
+def test_the_inverse_gives_upper_case_letters():
     code = Nucleotides()
     assert torch.equal(code.inverse(code(letters("ACGTNNA", "tgn"))), letters("ACGTNNA", "TGN"))
     noisy = code(letters("ACGT", "GT")) + 0.2 * torch.eye(4).flip(0) * torch.tensor([[[1.0]], [[0.0]]])
     assert torch.equal(code.inverse(noisy), letters("ACGT", "GT"))
 
 
-def test_the_code_is_no_weight():
+def test_the_codes_are_not_saved():
     assert Nucleotides().state_dict() == {}
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_words_against_a_loop(k):
+def test_kmer_frequencies_equal_a_slow_loop(k):
     texts = ["ACGTTGCANACGGT", "GGGGGGG", "ACN", "TTTTACGTAC"]
     found = kmer_frequencies(Nucleotides()(letters(*texts)), k)
     words = ["".join(word) for word in itertools.product("ACGT", repeat=k)]
@@ -44,5 +44,5 @@ def test_words_against_a_loop(k):
         torch.testing.assert_close(row, torch.tensor(expected))
 
 
-def test_a_sequence_shorter_than_a_word_has_none():
+def test_a_sequence_shorter_than_k_has_no_kmers():
     assert kmer_frequencies(Nucleotides()(letters("AC")), 4).tolist() == [[0.0] * 256]

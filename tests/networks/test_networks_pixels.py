@@ -1,4 +1,4 @@
-"""Images to scaled batches and back."""
+"""The input layer of images: scaling and its inverse."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,14 @@ import torch
 from viewsmith.networks.inputs.pixels import Pixels
 
 
-def some(shape, seed=0):
+def random_images(shape, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).integers(0, 200, shape).astype(np.uint8))
 
 
 @pytest.mark.parametrize("shape", [(9, 5, 7), (9, 5, 7, 1), (9, 5, 7, 3)])
 @pytest.mark.parametrize("scaling", ["standard", "global", "none", "auto"])
-def test_statistics_are_those_of_the_pixels_and_the_way_back_is_exact(shape, scaling):
-    x = some(shape)
+def test_scaling_equals_numpy_and_its_inverse_is_exact(shape, scaling):
+    x = random_images(shape)
     pixels = Pixels(shape[1:])
     assert pixels.fit(x, scaling) == ("standard" if scaling == "auto" else scaling)
     planes = x.double().reshape(9, 5, 7, -1).movedim(3, 1) / 255
@@ -29,12 +29,12 @@ def test_statistics_are_those_of_the_pixels_and_the_way_back_is_exact(shape, sca
     assert torch.equal(pixels.inverse(pixels(x)), x)
 
 
-def test_values_beyond_the_range_of_pixels_end_at_its_ends():
+def test_the_inverse_clips_to_the_range_of_pixels():
     pixels = Pixels((1, 2))
     assert pixels.inverse(torch.tensor([[[[-0.3, 1.7]]]])).tolist() == [[[0, 255]]]
 
 
-def test_one_color_divides_by_one():
+def test_constant_channels_are_divided_by_one():
     x = torch.full((4, 3, 3, 3), 51, dtype=torch.uint8)
     pixels = Pixels((3, 3, 3))
     pixels.fit(x, "standard")

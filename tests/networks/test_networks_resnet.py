@@ -1,4 +1,4 @@
-"""Residual networks: the published structure, name by name."""
+"""Residual networks: the published architecture, with the names of all weights."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def norm(name, n):
 
 
 def structure(depths, bottleneck, channels=3, kernel=7):
-    """Names and shapes written out from table 1 of the paper, under the usual names."""
+    """Shapes from table 1 of the paper, with torchvision's names."""
     expected = {"conv1.weight": (64, channels, kernel, kernel)} | norm("bn1", 64)
     n_in = 64
     for stage, depth in enumerate(depths, 1):
@@ -62,7 +62,7 @@ def test_maps_and_representation(name, stem, first, last):
     h = network(x)
     assert h.shape == (2, network.n_components) and h.dtype == torch.float32
     torch.testing.assert_close(h, network.stages(x).sum((2, 3)) / (last[0] * last[1]))
-    # Rows do not see each other, and the memory format changes nothing but rounding.
+    # Rows are independent, and the memory format changes only the rounding.
     torch.testing.assert_close(network(x[:1]), h[:1], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(network(x.to(memory_format=torch.channels_last)), h, rtol=1e-4, atol=1e-5)
 
@@ -81,7 +81,7 @@ def test_an_unknown_stem_is_refused():
 
 
 @pytest.mark.parametrize(("block", "n_in"), [(BasicBlock, 4), (Bottleneck, 16)])
-def test_a_block_starts_as_its_shortcut(block, n_in):
+def test_an_initialized_block_is_its_shortcut(block, n_in):
     torch.manual_seed(0)
     x = torch.randn(3, n_in, 5, 5)
     started = ResNet(block, (2, 1, 1, 1)).layer1[1]
@@ -105,7 +105,7 @@ def test_a_basic_block_by_hand():
     torch.testing.assert_close(block(x).flatten(), torch.tensor([0.5, 0.0, 0.75]), rtol=1e-4, atol=1e-4)
 
 
-def test_convolutions_start_with_the_variance_of_their_outputs():
+def test_convolutions_are_initialized_by_their_fan_out():
     torch.manual_seed(0)
     for name, module in resnet18(stem="standard").named_modules():
         if isinstance(module, nn.Conv2d):

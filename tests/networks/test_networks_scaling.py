@@ -16,7 +16,7 @@ def fitted(x, scaling):
     return scaler, scaler.fit(x, scaling), x
 
 
-def test_standard_is_numpys(wine):
+def test_standard_equals_numpy(wine):
     scaler, used, x = fitted(wine, "standard")
     expected = (wine - wine.mean(0, dtype=np.float64)) / wine.std(0, dtype=np.float64)
     assert used == "standard"
@@ -40,20 +40,20 @@ def test_none_changes_nothing_but_constant_features(digits):
 
 
 @pytest.mark.parametrize(("zeros", "expected"), [(10, "standard"), (11, "global"), (0, "standard"), (19, "global")])
-def test_auto_takes_global_when_more_than_half_are_zero(zeros, expected):
+def test_auto_is_global_if_more_than_half_are_zero(zeros, expected):
     x = torch.arange(1.0, 21.0)
     x[torch.randperm(20, generator=torch.Generator().manual_seed(0))[:zeros]] = 0
     assert fitted(x.view(5, 4), "auto")[1] == expected
 
 
 @pytest.mark.parametrize("scaling", KINDS)
-def test_constant_features_are_ignored_and_come_back(wine, scaling):
+def test_constant_features_are_ignored_and_restored(wine, scaling):
     x = np.column_stack([wine, np.full(len(wine), 0.1, np.float32), np.zeros(len(wine), np.float32)])
     scaler, _, x = fitted(x, scaling)
     scaled = scaler(x)
     assert (scaled[:, -2:] == 0).all()
     assert scaled.isfinite().all()
-    # Also when the feature moves later, for new rows or under noise.
+    # Also if the feature varies later, in new rows or by noise.
     assert (scaler(x + 1)[:, -2:] == 0).all()
     assert torch.equal(scaler.inverse(scaled + 3)[:, -2:], x[:, -2:])
 
@@ -67,7 +67,7 @@ def test_inverse_undoes_scaling(wine, scaling):
     torch.testing.assert_close(scaler.inverse(moved), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_missing_values_take_the_median_of_the_training_rows(wine):
+def test_missing_values_become_the_median_of_the_training_rows(wine):
     x = wine[:177].copy()
     x[::2, 0] = np.nan
     x[3:6, 4] = np.nan
@@ -76,7 +76,7 @@ def test_missing_values_take_the_median_of_the_training_rows(wine):
     filled = scaler(given)
     assert filled.isfinite().all()
     assert filled[0, 0] == np.nanmedian(x[:, 0]) and filled[4, 4] == np.nanmedian(x[:, 4])
-    assert (filled[:, 12] == 0).all()  # nothing known: a constant
+    assert (filled[:, 12] == 0).all()  # without any value, the feature is constant
     seen = ~np.isnan(x)
     assert np.array_equal(filled.numpy()[seen], x[seen])
     new = torch.full((1, 13), torch.nan)
@@ -91,13 +91,13 @@ def test_imputed_values_count_in_the_statistics(wine):
     assert torch.equal(one.center, other.center) and torch.equal(one.scale, other.scale)
 
 
-def test_large_offsets_do_not_eat_the_deviation():
+def test_the_deviation_is_precise_with_a_large_offset():
     x = 1e6 + torch.randn(1000, 1, generator=torch.Generator().manual_seed(0))
     scaler, _, _ = fitted(x, "standard")
     assert float(scaler.scale) == pytest.approx(float(x.double().std(correction=0)), rel=1e-6)
 
 
-def test_scaler_and_axes_are_weights_that_do_not_learn(wine):
+def test_scaler_and_axes_have_buffers_and_no_parameters(wine):
     scaler, _, x = fitted(wine, "standard")
     axes = PrincipalAxes(13, 4)
     axes.fit(scaler(x))
@@ -125,7 +125,7 @@ def weighted(x):
 
 
 @pytest.mark.parametrize("rows", [178, 10], ids=["more rows than features", "more features than rows"])
-def test_axes_are_the_pca_of_the_weighted_rows(wine, rows):
+def test_axes_equal_the_pca_of_the_weighted_rows(wine, rows):
     x, k = wine[:rows], 6
     found = axes_of(x, k)(torch.from_numpy(x)).double().numpy()
     expected = PCA(k, svd_solver="full").fit_transform(weighted(x))
@@ -144,12 +144,12 @@ def test_axes_are_orthogonal_and_their_sign_is_fixed(wine, rows):
     gram = axes.T @ axes
     torch.testing.assert_close(gram / gram[0, 0], torch.eye(5, dtype=torch.float64), rtol=0, atol=1e-5)
     assert (axes.gather(0, axes.abs().argmax(0, keepdim=True)) > 0).all()
-    # The mirrored data have the same axes up to sign, so the rule must give the same ones.
+    # The axes of -x are the same up to their sign, which is fixed.
     torch.testing.assert_close(axes_of(-x, 5).axes, layer.axes, rtol=1e-3, atol=1e-5)
     assert torch.equal(axes_of(x, 5).axes, layer.axes)
 
 
-def test_wide_and_tall_paths_agree():
+def test_the_fits_of_wide_and_tall_data_agree():
     generator = torch.Generator().manual_seed(0)
     tall = torch.randn(30, 30, generator=generator, dtype=torch.float64)
     wide = torch.cat([tall, torch.zeros(30, 5, dtype=torch.float64)], dim=1)  # constant features change nothing
@@ -159,7 +159,7 @@ def test_wide_and_tall_paths_agree():
     torch.testing.assert_close(other(wide), one(tall), rtol=1e-9, atol=1e-9)
 
 
-def test_features_without_variance_have_no_part():
+def test_constant_features_have_weight_zero():
     x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
     x[:, 2] = 7
     layer = axes_of(x, 2)
@@ -168,7 +168,7 @@ def test_features_without_variance_have_no_part():
 
 
 @pytest.mark.parametrize("rows", [3, 5])
-def test_more_axes_than_there_are_directions_stay_finite(rows):
+def test_more_axes_than_the_rank_are_finite(rows):
     x = torch.randn(rows, 8, generator=torch.Generator().manual_seed(0))
     x[-1] = x[0]
     found = axes_of(x, rows)(x)

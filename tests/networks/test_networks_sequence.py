@@ -1,4 +1,4 @@
-"""The convolutional DNA encoder: layers against plain ones, independence of padding and of other rows."""
+"""The convolutional DNA encoder: values against plain layers, independence of padding and of other rows."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def batch(lengths, width=None, seed=0):
 
 @pytest.fixture
 def encoder():
-    """A small encoder whose BatchNorm statistics are those of some data, not zeros and ones."""
+    """A small encoder with BatchNorm statistics of random data."""
     torch.manual_seed(0)
     encoder = SequenceCNN((6, 8, 10), kernel=7, n_components=12)
     for _ in range(3):
@@ -46,7 +46,7 @@ def test_shapes():
     assert SequenceCNN((4,), kernel=3, n_components=5)(x).shape == (3, 5)
 
 
-def test_values_are_those_of_plain_layers(encoder):
+def test_values_equal_those_of_plain_layers(encoder):
     x = batch([64] * 3)
     h = x
     for number, block in enumerate(encoder.blocks):
@@ -63,7 +63,7 @@ def test_values_are_those_of_plain_layers(encoder):
 
 
 @pytest.mark.parametrize("length", [41, 44, 63, 7, 1])
-def test_more_padding_changes_nothing(encoder, length):
+def test_a_representation_does_not_depend_on_padding(encoder, length):
     alone = encoder(batch([length]))
     for width in (length + 1, length + 3, length + 50):
         torch.testing.assert_close(encoder(batch([length], width)), alone, rtol=0, atol=1e-6)
@@ -72,13 +72,13 @@ def test_more_padding_changes_nothing(encoder, length):
         assert (stem[..., length:] == 0).all()
 
 
-def test_rows_do_not_see_each_other(encoder):
+def test_rows_are_independent(encoder):
     together = encoder(batch([41, 70, 12, 55]))
     for row, length in enumerate([41, 70, 12, 55]):
         torch.testing.assert_close(together[row : row + 1], encoder(batch([length], seed=row)), rtol=0, atol=1e-6)
 
 
-def test_padding_changes_nothing_in_training_either(encoder):
+def test_training_does_not_depend_on_padding(encoder):
     encoder.train()
     lengths = [41, 60, 12, 55]
     before = {name: buffer.clone() for name, buffer in encoder.named_buffers()}
@@ -91,14 +91,14 @@ def test_padding_changes_nothing_in_training_either(encoder):
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
-def test_with_and_without_masks_a_full_batch_is_the_same(encoder):
+def test_a_batch_without_padding_does_not_need_masks(encoder):
     encoder.train()
     x, block = batch([64] * 6), encoder.blocks[0]
     masked = block(x, torch.ones(6, 64, dtype=torch.bool))
     torch.testing.assert_close(block(x, None), masked, rtol=1e-5, atol=1e-6)
 
 
-def test_batch_norm_counts_real_positions_alone():
+def test_batch_norm_uses_only_real_positions():
     norm = SequenceBatchNorm(3, momentum=1.0)
     x = torch.randn(4, 3, 9, generator=generator())
     real = torch.arange(9) < torch.tensor([9, 4, 1, 6])[:, None]
@@ -110,7 +110,7 @@ def test_batch_norm_counts_real_positions_alone():
     torch.testing.assert_close(out, expected)
 
 
-def test_batch_norm_without_selecting_positions_is_the_same_in_value_and_gradient():
+def test_batch_norm_without_selection_has_the_same_value_and_gradient():
     real = torch.arange(9) < torch.tensor([9, 4, 1, 6])[:, None]
     found = []
     for selects in (True, False):
@@ -135,14 +135,14 @@ def test_an_empty_sequence_has_a_finite_representation(encoder):
     assert encoder.train()(x).isfinite().all()
 
 
-def test_noise_on_the_code_has_a_gradient(encoder):
+def test_noise_on_the_input_has_a_gradient(encoder):
     x = (batch([41, 30]) * 0.9).requires_grad_()
     gradient = torch.autograd.grad(encoder(x).square().sum(), x)[0]
     assert (gradient[0].abs().sum(0) > 0).all()
 
 
-def test_a_motif_is_found_wherever_it_is(encoder):
-    # Shifted by a whole pooling window in a constant background, mean and maximum over positions stay the same.
+def test_the_position_of_a_motif_has_no_effect(encoder):
+    # A shift by whole pooling windows in a constant background does not change mean and maximum over positions.
     x = torch.zeros(2, 4, 320)
     x[:, 0] = 1
     motif = batch([9], seed=5)[0]
@@ -152,6 +152,6 @@ def test_a_motif_is_found_wherever_it_is(encoder):
 
 
 @pytest.mark.parametrize("options", [{"widths": ()}, {"kernel": 8}])
-def test_bad_layouts_are_refused(options):
+def test_invalid_layouts_are_refused(options):
     with pytest.raises(InputError, match="expected at least one width and an odd kernel"):
         SequenceCNN(**options)
