@@ -171,7 +171,7 @@ def test_a_graph_of_the_cells_file_is_trained_on_and_asked_for_again(tmp_path, c
     fit = ("fit", cells, "--label", "kind", "--out", run, *SMALL)
     good(*fit, "--neighbors", "connectivities")
     said = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-    assert said["neighbor_graph"]["search"] == "given" and said["neighbor_graph"]["edges"] <= 64
+    assert said["neighbor_graph"]["search"] == "precomputed" and said["neighbor_graph"]["edges"] <= 64
     assert call(*fit, "--resume").refused("give it again", "--neighbors")
     good(*fit, "--neighbors", "connectivities", "--resume")
     good("embed", run, cells, "--out", tmp_path / "h.csv")

@@ -97,7 +97,7 @@ def test_the_graph_is_what_is_trained_on():
     other = Contrastive(**TINY).fit(X, neighbors=ring())
     assert not np.array_equal(given.transform(X), other.transform(X))
     assert np.array_equal(given.transform(X), Contrastive(**TINY).fit(X, neighbors=matrix(NEAR)).transform(X))
-    assert given.summary_["neighbor_graph"] == {"search": "given", "edges": 300, "rows_without": 0}
+    assert given.summary_["neighbor_graph"] == {"search": "precomputed", "edges": 300, "isolated_rows": 0}
     assert given.views(X[:4]).shape == (4, 4, 5)
     # scikit-learn's conventions: the graph is an argument of fit, as data are, so a clone does not hold it.
     assert "neighbors" not in clone(given).get_params()
@@ -107,12 +107,12 @@ def test_the_graph_is_what_is_trained_on():
 @pytest.mark.parametrize("options", [{"view_maker": "neighbors+noise"}, {"view_maker": "noise+neighbor-mix"}])
 def test_other_views_beside_the_graph(options):
     model = Contrastive(**TINY, **options).fit(X, neighbors=ring())
-    assert model.summary_["neighbor_graph"]["search"] == "given"
+    assert model.summary_["neighbor_graph"]["search"] == "precomputed"
 
 
 def test_other_methods_take_a_graph():
     model = MetAug(epochs=1, batch_size=32, random_state=0).fit(X, neighbors=ring())
-    assert model.summary_["neighbor_graph"]["search"] == "given"
+    assert model.summary_["neighbor_graph"]["search"] == "precomputed"
 
 
 def test_a_graph_that_nothing_uses_is_refused():
@@ -127,7 +127,7 @@ def test_rows_without_neighbors_are_said():
     graph[[4, 9]] = 0
     with pytest.warns(UserWarning, match="2 rows of 60 without neighbors"):
         model = Contrastive(**TINY).fit(X, neighbors=graph)
-    assert model.summary_["neighbor_graph"] == {"search": "given", "edges": 116, "rows_without": 2}
+    assert model.summary_["neighbor_graph"] == {"search": "precomputed", "edges": 116, "isolated_rows": 2}
     assert np.isfinite(model.transform(X)).all()
 
 

@@ -25,7 +25,7 @@ def test_the_neighbors_of_a_row_are_equally_likely():
 def test_the_graph_is_used_until_release():
     maker = Neighbors(1, graph=GRAPH)
     maker.prepare(POOL)
-    assert maker.describe() == {"neighbor_graph": {"search": "given", "edges": 6, "rows_without": 1}}
+    assert maker.describe() == {"neighbor_graph": {"search": "precomputed", "edges": 6, "isolated_rows": 1}}
     index = torch.tensor([2, 1, 3, 0])
     ends = GRAPH.random_neighbors(index, generator())
     assert torch.equal(maker(POOL[index], index=index, generator=generator()), POOL[ends])

@@ -150,7 +150,8 @@ class NeighborGraph(ViewMaker):
         """``neighbor_graph``: method and recall of the search, or the size of a precomputed graph."""
         if self.graph is not None:
             isolated = int((self.graph.degrees == 0).sum())
-            return {"neighbor_graph": {"search": "given", "edges": len(self.graph.ends), "rows_without": isolated}}
+            size = {"edges": len(self.graph.ends), "isolated_rows": isolated}
+            return {"neighbor_graph": {"search": "precomputed", **size}}
         if self.edges is None or self.found is None:
             return {}
         recall, lists, probes = self.found.tolist()
