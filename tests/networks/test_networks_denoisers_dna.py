@@ -10,14 +10,14 @@ from viewsmith.networks.denoisers.dna import SequenceDenoiser
 CONDITION = 5
 
 
-def made(dtype=torch.float32, **options):
+def network_of(dtype=torch.float32, **options):
     torch.manual_seed(0)
     return SequenceDenoiser(CONDITION, **options).to(dtype)
 
 
 def randomized(dtype=torch.float32, **options):
     """A network with a random last layer, so that its predictions are not 0."""
-    network = made(dtype, **options)
+    network = network_of(dtype, **options)
     torch.nn.init.normal_(network.factors.weight, std=0.3)
     torch.nn.init.normal_(network.factors.bias)
     return network
@@ -62,7 +62,7 @@ def test_predictions_have_the_shape_and_dtype_of_the_codes(length, dtype):
 
 
 def test_it_predicts_zero_before_training():
-    assert not made()(*batch(3, 30)).any()
+    assert not network_of()(*batch(3, 30)).any()
 
 
 @pytest.mark.parametrize("extra", [1, 2, 3, 4, 50])
@@ -95,7 +95,7 @@ def test_a_batch_of_padding_only():
 def test_bayes_rule_for_independent_letters():
     """If logits do not depend on other positions, and the factors are exact, the prediction is the expected noise."""
     a, b = 0.8, 0.6
-    network = made(torch.float64)
+    network = network_of(torch.float64)
     torch.nn.init.zeros_(network.logits.weight)
     frequencies = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
     with torch.no_grad():
@@ -137,7 +137,7 @@ def test_the_incomplete_last_patch_is_used():
 
 
 def test_time_and_condition_change_the_prediction_after_a_few_steps():
-    network = made()
+    network = network_of()
     train(network, 10)
     x, t, condition = batch(8, 30)
     found = network(x, t, condition)
@@ -153,7 +153,7 @@ def test_predictions_do_not_depend_on_the_batch():
 
 
 def test_the_gradient_reaches_every_parameter():
-    network = made()
+    network = network_of()
     train(network, 1)  # the last layer is initialized with 0 and stops other gradients in the first step
     network.zero_grad()
     network(*batch(8, 30)).square().mean().backward()
@@ -179,12 +179,12 @@ def test_autocast():
 
 @pytest.mark.slow
 def test_the_condition_is_learned():
-    losses = train(made(), 120)
+    losses = train(network_of(), 120)
     assert losses[0] > 0.9 and sum(losses[-20:]) / 20 < 0.2
 
 
 def test_sizes_of_the_layers():
-    network = made(width=8, fine=4, dilations=(1, 2, 4))
+    network = network_of(width=8, fine=4, dilations=(1, 2, 4))
     assert len(network.dilated) == 3 and network.dilated[2].dilation == (4,)
     assert network.motifs.out_channels == 4 and network.down.out_channels == 8
     assert network(*batch(2, 11)).shape == (2, 4, 11)

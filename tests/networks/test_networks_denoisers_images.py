@@ -15,7 +15,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 CONDITION = 5
 
 
-def made(kind, channels=3, dtype=torch.float32):
+def network_of(kind, channels=3, dtype=torch.float32):
     torch.manual_seed(0)
     options = {"width": 8} if kind == "default" else {}
     return KINDS[kind](channels, CONDITION, **options).to(dtype)
@@ -45,7 +45,7 @@ def trained(network, steps=5):
 @pytest.mark.parametrize("size", [(8, 8), (9, 13), (28, 28), (32, 32)])
 def test_predictions_have_the_shape_and_dtype_of_the_images(kind, channels, size):
     x, t, condition = batch(2, *size, channels)
-    prediction = made(kind, channels)(x, t, condition)
+    prediction = network_of(kind, channels)(x, t, condition)
     assert prediction.shape == x.shape and prediction.dtype == x.dtype and prediction.isfinite().all()
 
 
@@ -53,7 +53,7 @@ def test_predictions_have_the_shape_and_dtype_of_the_images(kind, channels, size
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_predictions_in_other_precisions(kind, dtype):
     x, t, condition = batch(2, 9, 13)
-    network = trained(made(kind))
+    network = trained(network_of(kind))
     expected = network(x, t, condition)
     prediction = network.to(dtype)(x.to(dtype), t, condition.to(dtype))
     assert prediction.dtype == dtype
@@ -64,7 +64,7 @@ def test_predictions_in_other_precisions(kind, dtype):
 @every_kind
 def test_predictions_under_autocast(kind):
     x, t, condition = batch(2, 9, 13)
-    network = trained(made(kind))
+    network = trained(network_of(kind))
     expected = network(x, t, condition)
     with torch.autocast("cpu", torch.bfloat16):
         prediction = network(x, t, condition).float()
@@ -75,17 +75,17 @@ def test_predictions_under_autocast(kind):
 @pytest.mark.parametrize("size", [(7, 20), (20, 7)])
 def test_small_images_are_refused(kind, size):
     with pytest.raises(InputError, match=f"{size[0]} x {size[1]} pixels, expected at least 8 x 8"):
-        made(kind)(*batch(1, *size))
+        network_of(kind)(*batch(1, *size))
 
 
 def test_an_untrained_network_predicts_zero():
-    assert (made("default")(*batch(3, 12, 12)) == 0).all()
+    assert (network_of("default")(*batch(3, 12, 12)) == 0).all()
 
 
 @every_kind
 def test_the_condition_changes_only_the_prediction_of_its_image(kind):
     x, t, condition = batch(3, 9, 13)
-    network = trained(made(kind))
+    network = trained(network_of(kind))
     changed = condition.clone()
     changed[1] += 1
     difference = (network(x, t, changed) - network(x, t, condition)).abs().amax(dim=(1, 2, 3))
@@ -96,7 +96,7 @@ def test_the_condition_changes_only_the_prediction_of_its_image(kind):
 @every_kind
 def test_the_time_changes_only_the_prediction_of_its_image(kind):
     x, t, condition = batch(3, 9, 13)
-    network = trained(made(kind))
+    network = trained(network_of(kind))
     changed = t.clone()
     changed[1] = 999 - changed[1]
     difference = (network(x, changed, condition) - network(x, t, condition)).abs().amax(dim=(1, 2, 3))
@@ -107,14 +107,14 @@ def test_the_time_changes_only_the_prediction_of_its_image(kind):
 @every_kind
 def test_integer_and_float_times_give_the_same_prediction(kind):
     x, t, condition = batch(3, 8, 8)
-    network = trained(made(kind))
+    network = trained(network_of(kind))
     assert torch.equal(network(x, t.float(), condition), network(x, t, condition))
 
 
 @every_kind
 def test_predictions_do_not_depend_on_the_batch(kind):
     x, t, condition = batch(4, 9, 13, dtype=torch.float64)
-    network = trained(made(kind, dtype=torch.float64))
+    network = trained(network_of(kind, dtype=torch.float64))
     together = network(x, t, condition)
     alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(4)])
     torch.testing.assert_close(together, alone, rtol=1e-10, atol=1e-10)
@@ -122,7 +122,7 @@ def test_predictions_do_not_depend_on_the_batch(kind):
 
 @every_kind
 def test_every_parameter_learns(kind):
-    network = made(kind)
+    network = network_of(kind)
     # The last layer of the default is initialized with 0: the other layers learn from the second step on.
     network = trained(network, steps=2) if kind == "default" else network
     x, t, condition = batch(4, 9, 13)
@@ -135,14 +135,14 @@ def test_every_parameter_learns(kind):
 @pytest.mark.parametrize("size", [(16, 16), (12, 20)])
 def test_the_default_pads_odd_images_with_zeros(size):
     x, t, condition = batch(2, size[0] - 1, size[1] - 1)
-    network = trained(made("default"))
+    network = trained(network_of("default"))
     extended = network(F.pad(x, (0, 1, 0, 1)), t, condition)[:, :, :-1, :-1]
     torch.testing.assert_close(network(x, t, condition), extended)
 
 
 def test_the_receptive_field_of_the_default_covers_a_small_image():
     x, t, condition = batch(1, 16, 16, dtype=torch.float64)
-    network = trained(made("default", dtype=torch.float64))
+    network = trained(network_of("default", dtype=torch.float64))
     x.requires_grad_()
     (corner,) = torch.autograd.grad(network(x, t, condition)[0, :, 0, 0].sum(), x)
     assert corner[0].abs().amax(dim=0).min() > 0
@@ -179,7 +179,7 @@ def test_the_default_memorizes_a_few_images():
 
 def test_published_widths():
     """Listing 1, lines 6 to 19: c 3; inc 16; down 32, 64, 64; up 128 to 32, 64 to 16, 32 to 16; 1x1 at the end."""
-    network = made("published")
+    network = network_of("published")
     seen = []
 
     def note(name):
@@ -233,7 +233,7 @@ def test_published_parameter_count():
         + 16 * 3 + 3
         + CONDITION * 256 + 256
     )  # fmt: skip
-    assert sum(p.numel() for p in made("published").parameters()) == expected
+    assert sum(p.numel() for p in network_of("published").parameters()) == expected
 
 
 def restated(weights, x, t, condition):
@@ -307,7 +307,7 @@ def restated(weights, x, t, condition):
 
 @pytest.mark.parametrize("size", [(8, 8), slow((9, 13))])
 def test_the_published_network_equals_a_slow_restatement(size):
-    network = trained(made("published", dtype=torch.float64))
+    network = trained(network_of("published", dtype=torch.float64))
     x, t, condition = batch(2, *size, dtype=torch.float64)
     expected = restated(network.state_dict(), x, t, condition)
     # The timestep embedding is computed in float32.

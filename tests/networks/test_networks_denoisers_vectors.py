@@ -16,7 +16,7 @@ KINDS = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def made(kind, d=6, dtype=torch.float32):
+def network_of(kind, d=6, dtype=torch.float32):
     torch.manual_seed(0)
     return KINDS[kind](d).to(dtype)
 
@@ -110,7 +110,7 @@ def test_zero_initialization_and_timestep_embedding():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_predictions_have_the_shape_and_dtype_of_the_codes(kind, d, dtype):
     x, t, condition = batch(3, d, dtype)
-    network = made(kind, d, dtype)
+    network = network_of(kind, d, dtype)
     for p in network.parameters():
         torch.nn.init.normal_(p, std=0.3)
     found = network(x, t, condition)
@@ -119,12 +119,12 @@ def test_predictions_have_the_shape_and_dtype_of_the_codes(kind, d, dtype):
 
 
 def test_the_default_predicts_zero_before_training():
-    assert not made("default")(*batch(4)).any()
+    assert not network_of("default")(*batch(4)).any()
 
 
 @every_kind
 def test_autocast(kind):
-    network = made(kind)
+    network = network_of(kind)
     x, t, condition = batch(8)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = network(x, t, condition).float().square().mean() + network(x, t, condition).sum()
@@ -137,7 +137,7 @@ def test_autocast(kind):
 
 @every_kind
 def test_time_and_condition_change_the_prediction_after_a_few_steps(kind):
-    network = made(kind)
+    network = network_of(kind)
     train(network, target_of, 10)
     x, t, condition = batch(8)
     found = network(x, t, condition)
@@ -147,7 +147,7 @@ def test_time_and_condition_change_the_prediction_after_a_few_steps(kind):
 
 @every_kind
 def test_predictions_do_not_depend_on_the_batch(kind):
-    network = made(kind, dtype=torch.float64)
+    network = network_of(kind, dtype=torch.float64)
     train(network, target_of, 2)
     x, t, condition = batch(7, dtype=torch.float64)
     alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(7)])
@@ -156,7 +156,7 @@ def test_predictions_do_not_depend_on_the_batch(kind):
 
 @every_kind
 def test_the_gradient_reaches_every_parameter(kind):
-    network = made(kind)
+    network = network_of(kind)
     train(network, target_of, 1)  # the last layer is initialized with 0 and stops other gradients in the first step
     network.zero_grad()
     (network(*batch(64)) - target_of(*batch(64))).square().mean().backward()
@@ -168,7 +168,7 @@ def test_the_default_memorizes_a_few_samples():
     """Four points, each with its own condition; the target is the velocity."""
     g = torch.Generator().manual_seed(0)
     points, conditions = torch.randn(4, 6, generator=g), torch.randn(4, CONDITION, generator=g)
-    network = made("default")
+    network = network_of("default")
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     losses = []
     for _ in range(200):

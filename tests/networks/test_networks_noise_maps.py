@@ -54,7 +54,7 @@ SEPARATE = ("low-resolution", "unet", "resnet18")
 every_map = pytest.mark.parametrize("name", IMAGE_MAPS)
 
 
-def made(name, outputs=3):
+def network_of(name, outputs=3):
     torch.manual_seed(0)
     return IMAGE_MAPS[name](outputs)
 
@@ -69,7 +69,7 @@ def images(n, height, width, seed=0):
 def test_maps_have_the_size_of_the_images(name, size):
     x = images(2, *size)
     for outputs in (1, 6):
-        raw = made(name, outputs)(x)
+        raw = network_of(name, outputs)(x)
         assert raw.shape == (2, outputs, *size) and raw.dtype == x.dtype
 
 
@@ -81,7 +81,7 @@ def test_the_default_is_one_map_per_channel(name):
 
 @every_map
 def test_maps_do_not_depend_on_the_batch(name):
-    network, x = made(name).train(), images(4, 12, 9)
+    network, x = network_of(name).train(), images(4, 12, 9)
     torch.testing.assert_close(network(x)[1:3], network(x[1:3]), rtol=1e-4, atol=1e-5)
     own = [m for n, m in network.named_modules() if not n.startswith("encoder")]
     assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in own)
@@ -89,7 +89,7 @@ def test_maps_do_not_depend_on_the_batch(name):
 
 @every_map
 def test_a_constant_last_layer_gives_a_constant_map(name):
-    network = made(name, 2)
+    network = network_of(name, 2)
     with torch.no_grad():
         network.last.weight.zero_()
         network.last.bias.copy_(torch.tensor([0.7, -2.0]))
@@ -100,7 +100,7 @@ def test_a_constant_last_layer_gives_a_constant_map(name):
 
 @pytest.mark.parametrize("name", SEPARATE)
 def test_every_weight_learns(name):
-    network = made(name)
+    network = network_of(name)
     with torch.no_grad():
         for module in network.modules():
             if isinstance(module, nn.GroupNorm):

@@ -151,8 +151,8 @@ def test_the_framework_is_not_a_submodule_of_the_views():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_single_view_moves_away_from_a_noisy_copy(dtype):
-    made, x, loss = AdversarialViews(0.2), draw(9, D, dtype=dtype), framework(dtype)
-    one, again, other = (made(x, generator=generator(seed), loss=loss) for seed in (0, 0, 1))
+    maker, x, loss = AdversarialViews(0.2), draw(9, D, dtype=dtype), framework(dtype)
+    one, again, other = (maker(x, generator=generator(seed), loss=loss) for seed in (0, 0, 1))
     assert torch.equal(one, again) and not torch.equal(one, other)
     assert one.shape == x.shape and one.dtype == dtype
     torch.testing.assert_close((one - x).abs(), torch.full_like(x, 0.2))
@@ -163,9 +163,9 @@ def test_padding_of_sequences_stays_zero():
     x[:, :, :8] = torch.softmax(draw(5, 4, 8), 1)
     bound = SimCLR(nn.Sequential(nn.Conv1d(4, 8, 5), nn.Flatten()), nn.Linear(64, 4))
     for step in ("sign", "length"):
-        made = AdversarialViews(0.1, step, both=True)
-        moved = made.pair(Pair(x, x.clone()), loss=bound)
-        for view in (moved.second, made(x, generator=generator(), loss=bound)):
+        maker = AdversarialViews(0.1, step, both=True)
+        moved = maker.pair(Pair(x, x.clone()), loss=bound)
+        for view in (moved.second, maker(x, generator=generator(), loss=bound)):
             assert (view[:, :, 8:] == 0).all()
             assert (view[:, :, :8] != x[:, :, :8]).all()
 
@@ -213,11 +213,11 @@ def test_the_module_acts_only_in_training_and_has_its_own_stream():
 
 
 def test_the_default_seed_is_drawn_from_the_global_generator():
-    made = []
+    outputs = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        made.append(RepresentationNoise()(torch.ones(2, 3)))
-    assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
+        outputs.append(RepresentationNoise()(torch.ones(2, 3)))
+    assert torch.equal(outputs[0], outputs[1]) and not torch.equal(outputs[0], outputs[2])
 
 
 def test_a_momentum_copy_draws_different_noise():

@@ -31,11 +31,11 @@ def channel(p=P):
 def test_the_distribution_and_its_effective_number():
     x = torch.ones(3, 6)
     x[1] = 0
-    made = channel()
-    p = made.log_p(x).exp()
+    maker = channel()
+    p = maker.log_p(x).exp()
     torch.testing.assert_close(p, torch.tensor([P, [0.25] * 4, P]))
     half = 2**0.5 * 4**0.25 * 8**0.25  # exp of the entropy: product of p^-p
-    torch.testing.assert_close(made.effective(x), torch.tensor([half, 4.0, half]))
+    torch.testing.assert_close(maker.effective(x), torch.tensor([half, 4.0, half]))
 
 
 def test_draws_follow_the_distribution_and_can_be_replayed():
@@ -48,22 +48,22 @@ def test_draws_follow_the_distribution_and_can_be_replayed():
 
 
 def test_a_view_is_the_transformation_drawn():
-    made, x = channel([0.0001, 0.0001, 0.9997, 0.0001]), torch.randn(5, 6)
-    view = made(x, generator=stream(0, "view"))
-    torch.testing.assert_close(view, x * made.family.masks[2])
+    maker, x = channel([0.0001, 0.0001, 0.9997, 0.0001]), torch.randn(5, 6)
+    view = maker(x, generator=stream(0, "view"))
+    torch.testing.assert_close(view, x * maker.family.masks[2])
 
 
 def test_without_a_network_the_distribution_is_uniform():
-    made = channel(None)
-    torch.testing.assert_close(made.log_p(torch.randn(2, 6)).exp(), torch.full((2, 4), 0.25))
-    assert not list(made.parameters())
+    maker = channel(None)
+    torch.testing.assert_close(maker.log_p(torch.randn(2, 6)).exp(), torch.full((2, 4), 0.25))
+    assert not list(maker.parameters())
 
 
 def test_gradient_reaches_the_scores_only_through_the_distribution():
-    made, x = channel(), torch.ones(2, 6)
-    made.log_p(x)[:, 0].sum().backward()
-    torch.testing.assert_close(made.scores.scores.grad, 2 * (torch.tensor([1.0, 0, 0, 0]) - torch.tensor(P)))
-    assert not made(x, generator=stream(0, "x")).requires_grad
+    maker, x = channel(), torch.ones(2, 6)
+    maker.log_p(x)[:, 0].sum().backward()
+    torch.testing.assert_close(maker.scores.scores.grad, 2 * (torch.tensor([1.0, 0, 0, 0]) - torch.tensor(P)))
+    assert not maker(x, generator=stream(0, "x")).requires_grad
 
 
 @pytest.mark.parametrize(
@@ -82,41 +82,41 @@ def test_gradient_reaches_the_scores_only_through_the_distribution():
 )
 def test_inference_weights(how, count, expected):
     # With one draw, the quantile 1/2 must not be on the boundary of two transformations.
-    made = channel([0.5001, 0.2499, 0.125, 0.125]) if count == 1 else channel()
+    maker = channel([0.5001, 0.2499, 0.125, 0.125]) if count == 1 else channel()
     torch.testing.assert_close(
-        made.inference_weights(torch.ones(1, 6), how, count)[0], torch.tensor(expected), atol=1e-3, rtol=0
+        maker.inference_weights(torch.ones(1, 6), how, count)[0], torch.tensor(expected), atol=1e-3, rtol=0
     )
 
 
 def test_inference_weights_do_not_depend_on_other_samples():
-    made, x = channel(), torch.rand(7, 6)
+    maker, x = channel(), torch.rand(7, 6)
     x[3] = 0
     for how, count in (("expectation", None), ("expectation", 5), ("top", 2), ("uniform", None)):
-        together = made.inference_weights(x, how, count)
+        together = maker.inference_weights(x, how, count)
         torch.testing.assert_close(together.sum(1), torch.ones(7))
-        assert torch.equal(made.inference_weights(x[3:4], how, count)[0], together[3])
+        assert torch.equal(maker.inference_weights(x[3:4], how, count)[0], together[3])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_probability_of_views_equals_a_slow_sum(dtype, monkeypatch):
-    made = channel().to(dtype)
+    maker = channel().to(dtype)
     x = torch.randn(7, 6, generator=torch.Generator().manual_seed(0)).to(dtype)
     x[2] = 0
 
     def positive(views):
         return views.sum(1) > 0
 
-    probability = made.probability_of(x, positive)
+    probability = maker.probability_of(x, positive)
     for row, value in zip(x, probability, strict=True):
         p = P if row.any() else [0.25] * 4
-        slow = sum(q for q, mask in zip(p, made.family.masks, strict=True) if (row * mask).sum() > 0)
+        slow = sum(q for q, mask in zip(p, maker.family.masks, strict=True) if (row * mask).sum() > 0)
         assert value.item() == pytest.approx(slow)
     assert (
         probability.dtype is dtype and probability[2] == 0 and probability.max() > 0 and len(probability.unique()) > 3
     )
     monkeypatch.setattr("viewsmith.views.learned.augmentation_channel.ROWS", 3)
-    assert torch.equal(made.probability_of(x, positive), probability)
-    assert torch.equal(made.probability_of(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
+    assert torch.equal(maker.probability_of(x, positive), probability)
+    assert torch.equal(maker.probability_of(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
 
 
 def test_nonzero_views():

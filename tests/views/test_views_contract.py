@@ -30,7 +30,7 @@ def rows(n, seed, dtype=torch.float32):
     return torch.randn(n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def made(name, dtype=torch.float32, indexed=True):
+def prepared(name, dtype=torch.float32, indexed=True):
     """A prepared maker, a batch, and its rows in the pool (or None)."""
     torch.manual_seed(0)
     pool = rows(20, 1, dtype)
@@ -48,7 +48,7 @@ def draw(seed):
 @both_dtypes
 @with_and_without_index
 def test_shape_and_dtype_are_preserved(name, dtype, indexed):
-    maker, x, index = made(name, dtype, indexed)
+    maker, x, index = prepared(name, dtype, indexed)
     view = maker(x, index=index, generator=draw(0))
     assert view.shape == x.shape and view.dtype == dtype and view.device == x.device
     assert view.isfinite().all()
@@ -57,7 +57,7 @@ def test_shape_and_dtype_are_preserved(name, dtype, indexed):
 @every_maker
 @with_and_without_index
 def test_a_draw_can_be_replayed(name, indexed):
-    maker, x, index = made(name, indexed=indexed)
+    maker, x, index = prepared(name, indexed=indexed)
     one, again, other = (maker(x, index=index, generator=draw(seed)) for seed in (0, 0, 1))
     assert torch.equal(one, again)
     assert torch.equal(one, other) == (name == "identity")
@@ -66,7 +66,7 @@ def test_a_draw_can_be_replayed(name, indexed):
 @every_maker
 @with_and_without_index
 def test_the_input_and_the_global_generator_do_not_change(name, indexed):
-    maker, x, index = made(name, indexed=indexed)
+    maker, x, index = prepared(name, indexed=indexed)
     pool = None if maker.pool is None else maker.pool.clone()
     before, state = x.clone(), torch.get_rng_state()
     view = maker(x, index=index, generator=draw(0))
@@ -80,7 +80,7 @@ def test_the_input_and_the_global_generator_do_not_change(name, indexed):
 
 @every_maker
 def test_rows_are_drawn_independently(name):
-    maker, x, index = made(name)
+    maker, x, index = prepared(name)
     same = x[:1].expand(64, -1)
     views = maker(same, index=index[:1].expand(64), generator=draw(0))
     distinct = {tuple(view.tolist()) for view in views}
@@ -92,14 +92,14 @@ def test_rows_are_drawn_independently(name):
 @pytest.mark.parametrize("name", NEED_POOL)
 @with_and_without_index
 def test_a_missing_pool_is_an_error(name, indexed):
-    _, x, index = made(name, indexed=indexed)
+    _, x, index = prepared(name, indexed=indexed)
     with pytest.raises(RuntimeError, match=r"needs a pool of rows: call prepare\(rows\) first"):
         MAKERS[name]()(x, index=index, generator=draw(0))
 
 
 @every_maker
 def test_the_pool_is_not_saved(name):
-    maker, _, _ = made(name)
+    maker, _, _ = prepared(name)
     assert (maker.pool is not None) == (name in NEED_POOL)
     assert all(key.startswith("network.") for key in maker.state_dict())
     assert bool(maker.state_dict()) == name.startswith("pi-noise")
@@ -107,5 +107,5 @@ def test_the_pool_is_not_saved(name):
 
 @every_maker
 def test_a_batch_of_one_row(name):
-    maker, x, index = made(name)
+    maker, x, index = prepared(name)
     assert maker(x[:1], index=index[:1], generator=draw(0)).shape == (1, D)

@@ -62,7 +62,7 @@ def samples(domain, n, seed, dtype=torch.float32):
     return Nucleotides()(torch.from_numpy(letters)).to(dtype)
 
 
-def made(domain, name, dtype=torch.float32):
+def prepared(domain, name, dtype=torch.float32):
     torch.manual_seed(0)
     pool = samples(domain, 20, 1, dtype)
     maker = MAKERS[domain, name]().to(dtype)
@@ -91,7 +91,7 @@ def draw(seed):
 @every_maker
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_shape_dtype_and_validity(domain, name, dtype):
-    maker, x = made(domain, name, dtype)
+    maker, x = prepared(domain, name, dtype)
     view = maker(x, generator=draw(0))
     assert view.shape == x.shape and view.dtype == dtype and view.isfinite().all()
     if domain == "dna":
@@ -107,7 +107,7 @@ def test_shape_dtype_and_validity(domain, name, dtype):
 
 @every_maker
 def test_a_draw_can_be_replayed_and_has_no_side_effects(domain, name):
-    maker, x = made(domain, name)
+    maker, x = prepared(domain, name)
     before, state = x.clone(), torch.get_rng_state()
     one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
     assert torch.equal(one, again)
@@ -117,7 +117,7 @@ def test_a_draw_can_be_replayed_and_has_no_side_effects(domain, name):
 
 @every_maker
 def test_pairs_keep_ids_and_local_views(domain, name):
-    maker, x = made(domain, name)
+    maker, x = prepared(domain, name)
     index = torch.arange(5)
     pair = maker.pair(Pair(x, x, (index, index)), generator=draw(0))
     assert pair.first.shape == pair.second.shape == x.shape
@@ -137,13 +137,13 @@ def test_pairs_keep_ids_and_local_views(domain, name):
 
 @every_maker
 def test_a_batch_of_one_sample(domain, name):
-    maker, x = made(domain, name)
+    maker, x = prepared(domain, name)
     assert maker(x[:1], generator=draw(0)).shape == x[:1].shape
 
 
 @every_maker
 def test_released_makers_hold_no_rows(domain, name):
-    maker, _ = made(domain, name)
+    maker, _ = prepared(domain, name)
     weights = {key: value.clone() for key, value in maker.state_dict().items()}
     maker.release()
     assert maker.pool is None

@@ -142,10 +142,10 @@ def test_samples_follow_their_condition(options):
     source = x[torch.randperm(600, generator=draw(1))]  # from pure noise, samples must not depend on the source
     views = model.sample(source, y, draw(2))
     for label in (0.0, 1.0, 2.0):
-        of, made = x[y[:, 0] == label], views[y[:, 0] == label]
-        assert ((of.mean(0) - made.mean(0)).abs() < 0.4).all()  # the means of the conditions differ by 2 and more
+        data, generated = x[y[:, 0] == label], views[y[:, 0] == label]
+        assert ((data.mean(0) - generated.mean(0)).abs() < 0.4).all()  # means of conditions differ by 2 and more
         if model.guidance == 1:  # guidance changes the spread
-            assert 0.3 < made.std(0)[0] < 0.7 and 0.05 < made.std(0)[1] < 0.3
+            assert 0.3 < generated.std(0)[0] < 0.7 and 0.05 < generated.std(0)[1] < 0.3
 
 
 def test_a_loaded_model_draws_the_same_samples():

@@ -23,7 +23,7 @@ every_maker = pytest.mark.parametrize("name", MAKERS)
 NOT_ONE_HOT = ("noise", "mixup", "recipe with noise")
 
 
-def made(name, pool):
+def prepared(name, pool):
     maker = MAKERS[name]()
     maker.prepare(pool)
     return maker
@@ -193,7 +193,7 @@ def test_shape_padding_and_columns_stay_valid(name, dtype):
     words = [*random_words([60, 41, 5, 1, 33] * 8), ""]
     x = encode(words, 64, dtype)
     before, state = x.clone(), torch.get_rng_state()
-    view = made(name, x)(x, generator=draw())
+    view = prepared(name, x)(x, generator=draw())
     assert view.shape == x.shape and view.dtype == dtype
     assert not torch.equal(view, x)
     assert torch.equal((view != 0).any(dim=1), (x != 0).any(dim=1))
@@ -208,7 +208,7 @@ def test_shape_padding_and_columns_stay_valid(name, dtype):
 @every_maker
 def test_a_draw_can_be_replayed(name):
     x = encode(random_words([60, 41] * 10))
-    maker = made(name, x)
+    maker = prepared(name, x)
     one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
     assert torch.equal(one, again) and not torch.equal(one, other)
 
@@ -216,7 +216,7 @@ def test_a_draw_can_be_replayed(name):
 @every_maker
 def test_sequences_are_drawn_independently(name):
     x = encode(random_words([200])).expand(64, -1, -1)
-    views = made(name, encode(random_words([200] * 3, seed=9)))(x, generator=draw())
+    views = prepared(name, encode(random_words([200] * 3, seed=9)))(x, generator=draw())
     fewest = 2 if name == "reverse complement" else 15  # there are 20 translocations in each direction
     assert len({tuple(view.flatten().tolist()) for view in views}) >= fewest
 
@@ -224,12 +224,12 @@ def test_sequences_are_drawn_independently(name):
 @every_maker
 def test_gradients_equal_differences(name):
     x = encode(random_words([60, 41] * 4), dtype=torch.float64).requires_grad_()
-    view = made(name, x.detach())(x, generator=draw())
+    view = prepared(name, x.detach())(x, generator=draw())
     weight = torch.randn(view.shape, generator=draw(2), dtype=torch.float64)
     gradient = torch.autograd.grad((view * weight).sum(), x)[0]
     step = torch.randn(view.shape, generator=draw(4), dtype=torch.float64) * (x != 0).any(dim=1)[:, None]
     # Views are linear in the sample for a given draw.
-    moved = made(name, x.detach())((x + 1e-3 * step).detach(), generator=draw())
+    moved = prepared(name, x.detach())((x + 1e-3 * step).detach(), generator=draw())
     torch.testing.assert_close(((moved - view) * weight).sum() / 1e-3, (gradient * step).sum(), rtol=1e-6, atol=1e-8)
     assert gradient.abs().sum() > 0
 

@@ -174,8 +174,8 @@ def bump(family, size, row, column, weight=1.0):
     """P(T|x) for crops of one size, decreasing with the distance of a crop's corner from (row, column)."""
     boxes = family.boxes(torch.zeros(1, 1, 40, 36))[0]
     far = (boxes[:, 0] - row).square() + (boxes[:, 1] - column).square()
-    made = torch.exp(-far / 6) * (boxes[:, 2] == size)
-    return weight * made / made.sum()
+    p = torch.exp(-far / 6) * (boxes[:, 2] == size)
+    return weight * p / p.sum()
 
 
 def test_two_objects_give_two_boxes_and_one_object_gives_one():
@@ -239,12 +239,12 @@ def test_features_are_those_that_views_keep_more_often():
 def test_crops_of_whole_pixels_are_slices():
     images = torch.randint(0, 256, (3, 20, 18, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     boxes = torch.tensor([[2.2, 3.7, 8, 8], [12.4, 10.4, 8, 8], [0, 0, 8, 8]])
-    made = crop_boxes(images, boxes, 8)
-    assert made[0].equal(images[0, 2:10, 4:12]) and made[1].equal(images[1, 12:20, 10:18])
+    pixels = crop_boxes(images, boxes, 8)
+    assert pixels[0].equal(images[0, 2:10, 4:12]) and pixels[1].equal(images[1, 12:20, 10:18])
 
 
 def test_crops_of_another_size_are_resized():
     images = torch.full((2, 20, 18, 1), 7, dtype=torch.uint8)
     images[0, 4:16, 2:14] = 200
-    made = crop_boxes(images, torch.tensor([[4.0, 2, 12, 12], [0, 0, 20, 18]]), 6)
-    assert made.shape == (2, 6, 6, 1) and made[0].eq(200).all() and made[1].eq(7).all()
+    pixels = crop_boxes(images, torch.tensor([[4.0, 2, 12, 12], [0, 0, 20, 18]]), 6)
+    assert pixels.shape == (2, 6, 6, 1) and pixels[0].eq(200).all() and pixels[1].eq(7).all()

@@ -15,17 +15,17 @@ def projections(dtype=torch.float64, views=3):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_each_view_has_its_generator(residual, dtype):
     torch.manual_seed(0)
-    made = MetaFeatures(3, 6, hidden=(10, 10), residual=residual).to(dtype)
+    generators = MetaFeatures(3, 6, hidden=(10, 10), residual=residual).to(dtype)
     z = projections(dtype)
-    a = made(z)
+    a = generators(z)
     assert a.shape == z.shape and a.dtype == dtype
     torch.testing.assert_close(a.norm(dim=-1), torch.ones(3, 8, dtype=dtype))
-    for j, network in enumerate(made.networks):
+    for j, network in enumerate(generators.networks):
         direction = z[j] / z[j].norm(dim=1, keepdim=True)
         expected = direction + network(direction) / 6**0.5 if residual else network(direction)
         torch.testing.assert_close(a[j], expected / expected.norm(dim=1, keepdim=True))
     # The length of a projection has no effect.
-    torch.testing.assert_close(made(2 * z), a)
+    torch.testing.assert_close(generators(2 * z), a)
 
 
 @pytest.mark.parametrize("width", [32, 128])

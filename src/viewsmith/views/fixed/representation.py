@@ -62,7 +62,7 @@ class RepresentationNoise(nn.Module):
             return h
         seed, draws = self.stream.tolist()
         self.stream[1] += 1
-        # All processes and the momentum copy start from the same stream, but need different noise: processes have
-        # different rows, and the momentum copy has no gradient.
+        # All processes and the momentum copy start from the same stream, but need different noise. The rank identifies
+        # the process, and the missing gradient the momentum copy.
         path = "representation", draws, rank(), int(h.requires_grad)
         return representation_noise(h, self.strength, stream(seed, *path, device=h.device))

@@ -200,9 +200,8 @@ class GeneratedViews(nn.Module):
         -------
         views : Tensor, shape (B, ...)
         used : Tensor of bool, shape (B,)
-            Which of the views to use.
-
-        If the generator is not trained or the probability is 0, None is returned instead.
+            Which of the views to use. Instead of both, None is returned if the generator is not trained or the
+            probability is 0.
         """
         if not self.trained or not probability:
             return None
