@@ -1,4 +1,4 @@
-"""Atomic files: the old one or the new one, and nothing beside it."""
+"""Atomic writing leaves the complete old or the complete new file, and no temporary files."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ import pytest
 from viewsmith.core.files import atomic_folder, atomic_path, write_json_atomic, write_text_atomic
 
 
-def test_replaces_the_file_only_at_the_end(tmp_path):
+def test_the_file_is_replaced_at_the_end(tmp_path):
     path = tmp_path / "a.npz"
     path.write_text("old")
     with atomic_path(path) as temporary:
@@ -23,7 +23,7 @@ def test_replaces_the_file_only_at_the_end(tmp_path):
     assert os.listdir(tmp_path) == ["a.npz"]
 
 
-def test_two_writers_of_one_file_do_not_meet(tmp_path):
+def test_two_writers_use_different_temporary_files(tmp_path):
     with atomic_path(tmp_path / "a.txt") as one, atomic_path(tmp_path / "a.txt") as other:
         assert one != other
         one.write_text("1")
@@ -32,7 +32,7 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_an_exception_leaves_the_old_file_and_no_rest(tmp_path, error):
+def test_an_exception_keeps_the_old_file_and_removes_the_temporary_file(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with pytest.raises(error), atomic_path(path) as temporary:
@@ -42,7 +42,7 @@ def test_an_exception_leaves_the_old_file_and_no_rest(tmp_path, error):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_full_disk_when_flushing_is_raised_as_it_is(tmp_path, monkeypatch):
+def test_the_error_of_a_full_disk_is_raised(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_text("old")
 
@@ -57,7 +57,7 @@ def test_a_full_disk_when_flushing_is_raised_as_it_is(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_write_that_the_system_refuses_leaves_the_old_file(tmp_path):
+def test_a_write_above_the_size_limit_keeps_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -78,7 +78,7 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_link_keeps_pointing_at_the_file(tmp_path):
+def test_a_symbolic_link_is_followed(tmp_path):
     (tmp_path / "real").mkdir()
     link = tmp_path / "a.txt"
     link.symlink_to(tmp_path / "real" / "b.txt")
@@ -86,13 +86,13 @@ def test_a_link_keeps_pointing_at_the_file(tmp_path):
     assert link.is_symlink() and (tmp_path / "real" / "b.txt").read_text() == "new"
 
 
-def test_a_long_name_still_fits(tmp_path):
+def test_a_file_name_can_have_the_maximum_length(tmp_path):
     path = tmp_path / ("n" * 250 + ".txt")
     write_text_atomic(path, "new")
     assert path.read_text() == "new"
 
 
-def test_text_is_utf8_as_given(tmp_path):
+def test_text_is_written_as_utf8_with_its_line_ends(tmp_path):
     write_text_atomic(tmp_path / "a.txt", "µ\nb\r\n")
     assert (tmp_path / "a.txt").read_bytes() == "µ\nb\r\n".encode()
 
@@ -108,26 +108,26 @@ def test_json_keeps_order_and_has_no_nan(tmp_path):
     assert read == {"z": None, "a": [1.5, None, [None, True, None]], "n": None, "array": [[1.0, None]], "count": 3}
 
 
-def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
+def test_invalid_json_keeps_the_old_file(tmp_path):
     write_json_atomic(tmp_path / "a.json", {"a": 1})
     with pytest.raises(TypeError):
         write_json_atomic(tmp_path / "a.json", {"a": object()})
     assert json.loads((tmp_path / "a.json").read_text()) == {"a": 1}
 
 
-def test_a_folder_is_there_at_the_end_or_not_at_all(tmp_path):
+def test_a_folder_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "folder"
-    for there in (False, True):
-        if there:
+    for exists in (False, True):
+        if exists:
             (path / "a").unlink()
         with atomic_folder(path) as temporary:
             (temporary / "a").write_text("content")
             assert not (path / "a").exists()
-        assert [each.name for each in tmp_path.iterdir()] == ["folder"] and (path / "a").read_text() == "content"
+        assert [entry.name for entry in tmp_path.iterdir()] == ["folder"] and (path / "a").read_text() == "content"
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error), atomic_folder(tmp_path / "b") as temporary:
             (temporary / "c").mkdir()
             raise error
     with pytest.raises(OSError, match="not empty"), atomic_folder(path):
         pass
-    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]

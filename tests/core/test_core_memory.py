@@ -1,4 +1,4 @@
-"""What a process holds, and what it gives back to the system."""
+"""Memory that a process uses, and the return of freed memory to the system."""
 
 import os
 import sys
@@ -8,24 +8,24 @@ import pytest
 
 from viewsmith.core.memory import give_back, resident_bytes
 
-LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says it")
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="known on Linux only")
 
 
 @LINUX
-def test_memory_in_use_is_counted():
+def test_resident_bytes_grow_with_an_array():
     before = resident_bytes()
-    held = np.ones(2**23)
-    assert before is not None and resident_bytes() - before > held.nbytes / 2
+    array = np.ones(2**23)
+    assert before is not None and resident_bytes() - before > array.nbytes / 2
 
 
-def test_giving_back_changes_no_value_and_may_be_unknown(monkeypatch):
-    held = np.arange(1000)
+def test_returning_freed_memory_changes_no_value_and_needs_no_glibc(monkeypatch):
+    array = np.arange(1000)
     give_back()
-    assert np.array_equal(held, np.arange(1000))
+    assert np.array_equal(array, np.arange(1000))
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
     give_back()
 
 
-def test_a_system_that_does_not_say_it(monkeypatch):
+def test_resident_bytes_are_none_on_other_systems(monkeypatch):
     monkeypatch.delattr(os, "sysconf")
     assert resident_bytes() is None

@@ -1,4 +1,4 @@
-"""What a method is, errors, and the case of one process."""
+"""The interface of methods, errors, and distributed functions with one process."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from torch import nn
 from viewsmith.core import Batch, InputError, Method, MissingExtra, Phase, Update, distributed
 
 
-def test_one_process_gathers_nothing():
+def test_gather_with_one_process_returns_its_input():
     x = torch.randn(3, 2, requires_grad=True)
     assert not distributed.is_distributed()
     assert (distributed.world_size(), distributed.rank()) == (1, 0)
@@ -15,13 +15,13 @@ def test_one_process_gathers_nothing():
     assert distributed.local_rows(3) == slice(0, 3)
 
 
-def test_a_missing_extra_is_bad_input_that_says_what_to_install():
+def test_missing_extra_is_an_input_error_that_names_the_extra():
     error = MissingExtra("umap-learn", "viz", "the umap row")
     assert isinstance(error, InputError) and isinstance(error, ImportError)
     assert "pip install 'viewsmith[viz]'" in str(error) and "umap-learn" in str(error) and "\n" not in str(error)
 
 
-def test_defaults_of_the_parts_of_a_method():
+def test_defaults_of_batch_update_and_phase():
     batch = Batch(torch.zeros(2, 1), torch.arange(2), torch.Generator())
     assert batch.weight is None and (batch.epoch, batch.step) == (0, 0)
     update = Update("a", lambda given: (given.x, {}), (nn.Linear(1, 1),))
@@ -30,7 +30,7 @@ def test_defaults_of_the_parts_of_a_method():
 
 
 @pytest.mark.parametrize("call", ["phases", "represent", "view"])
-def test_a_bare_method_promises_nothing(call):
+def test_defaults_of_the_base_class(call):
     method = Method()
     with pytest.raises(NotImplementedError):
         getattr(method, call)(*([] if call == "phases" else [torch.zeros(1)]))

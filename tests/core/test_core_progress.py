@@ -1,4 +1,4 @@
-"""The bar that shows how far a long piece of work is."""
+"""The progress bar of long loops."""
 
 import re
 
@@ -18,7 +18,7 @@ def plain(text):
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
-def test_items_pass_and_the_bar_counts_their_sizes(capfd, monkeypatch):
+def test_items_are_yielded_and_the_bar_counts_their_sizes(capfd, monkeypatch):
     on_terminal(monkeypatch)
     items = [3, 4, 5]
     assert list(with_progress(iter(items), "embed", 12, "rows", size=lambda n: n, after=0)) == items
@@ -26,7 +26,7 @@ def test_items_pass_and_the_bar_counts_their_sizes(capfd, monkeypatch):
     assert "embed" in shown and "12/12" in shown and "rows" in shown
 
 
-def test_short_work_shows_nothing(capfd, monkeypatch):
+def test_a_short_loop_shows_no_bar(capfd, monkeypatch):
     on_terminal(monkeypatch)
     assert list(with_progress(range(3), "embed", 3, "rows")) == [0, 1, 2]
     assert capfd.readouterr().err == ""
@@ -40,7 +40,7 @@ def test_no_bar_without_a_terminal_or_in_other_processes(capfd, monkeypatch):
     assert capfd.readouterr().err == ""
 
 
-def test_the_bar_ends_with_an_error(capfd, monkeypatch):
+def test_the_bar_stops_when_an_error_is_raised(capfd, monkeypatch):
     on_terminal(monkeypatch)
 
     def broken():

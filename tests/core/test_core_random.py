@@ -1,4 +1,4 @@
-"""Addressed random streams."""
+"""Random streams that are derived from a seed and a path."""
 
 import itertools
 
@@ -7,21 +7,21 @@ import torch
 from viewsmith.core import derive_seed, stream
 
 
-def test_seeds_are_the_same_on_every_machine():
-    # Written down once: a change here would break the resuming and replaying of every earlier run.
+def test_seeds_have_fixed_values():
+    # Fixed values: if they change, earlier runs cannot be resumed or replayed.
     assert derive_seed(0) == 893442142816765029
     assert derive_seed(0, "order", 0, 1) == 4718213686947116364
     assert derive_seed(7, "step", 2, 100, 1, 0) == 3957289914575470726
 
 
-def test_every_address_has_a_seed_of_its_own():
+def test_different_paths_have_different_seeds():
     paths = [(), ("a",), ("a", "b"), ("ab",), ("a", 1), ("a", "1"), (1, "a"), (1,), ("1",), (11,), (1, 1), (0,), (-1,)]
     seeds = [derive_seed(seed, *path) for seed, path in itertools.product((0, 1, 2**31, 2**63), paths)]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-def test_streams_replay_and_leave_the_global_one_alone():
+def test_streams_are_reproducible_and_do_not_change_the_global_stream():
     before = torch.get_rng_state()
     one, again, other = stream(0, "view", 3), stream(0, "view", 3), stream(0, "view", 4)
     draw = torch.randn(100, generator=one)

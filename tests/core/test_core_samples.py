@@ -1,11 +1,11 @@
-"""Rows that are scaled when they are taken."""
+"""Rows that are scaled when they are read."""
 
 import torch
 
 from viewsmith.core.samples import Samples, apply_in_blocks
 
 
-def test_samples_are_scaled_on_the_way_out():
+def test_samples_are_scaled_when_they_are_read():
     rows = torch.arange(12, dtype=torch.uint8).reshape(6, 2)
     samples = Samples(rows, lambda x: x / 2)
     assert len(samples) == 6 and samples.device == rows.device
@@ -14,7 +14,7 @@ def test_samples_are_scaled_on_the_way_out():
     assert samples.rows is rows and samples.to(torch.device("cpu")).scale is samples.scale
 
 
-def test_blocks_are_the_whole():
+def test_apply_in_blocks_equals_one_call():
     rows = torch.arange(14.0).reshape(7, 2)
     for given in (rows, Samples(rows, lambda x: 3 * x)):
         for size in (1, 3, 7, 100):

@@ -1,27 +1,28 @@
-"""What a training step may read without waiting for the device."""
+"""Values that a training step can read without waiting for a GPU."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-#: Types of devices whose values Python reads without waiting.
+#: Types of devices whose values Python can read without waiting.
 HOST = {"cpu"}
 
 
 def on_host(x: Tensor) -> bool:
-    """Whether Python can read values of a tensor at once.
+    """Whether Python can read the values of a tensor without waiting.
 
-    On a GPU, reading one waits until all of the queued work is done. So a step reads values only where this holds, for
-    instance to leave out work that changes nothing, and otherwise does that work.
+    On a GPU, reading a value waits until all queued work is done. A training step therefore reads values only if this
+    is True, for example to skip work that would change nothing. Otherwise the step does that work.
     """
     return x.device.type in HOST
 
 
 class HostNumbers(nn.Module):
-    """Numbers that are saved with a module and read in its steps: ``numbers["rounds"]``.
+    """Numbers that are saved with a module and can be read in every step: ``numbers["rounds"]``.
 
-    They are buffers, for the state dict, and Python numbers, because reading a buffer would wait for a GPU.
+    Each number is stored twice: as a buffer, which is part of the state dict, and as a Python number, because reading a
+    buffer would wait for a GPU.
 
     Parameters
     ----------

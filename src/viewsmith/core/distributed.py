@@ -1,4 +1,4 @@
-"""Distributed processes: rank, broadcast, and gathering with gradient. With one process every function is a no-op."""
+"""Functions for distributed training: rank, broadcast, and gather with gradient. With one process they do nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rank() -> int:
 
 
 def broadcast_flag(flag: bool, device: torch.device | str = "cpu") -> bool:
-    """The flag of the first process, on all processes."""
+    """Return the flag of the first process on all processes."""
     if not is_distributed():
         return flag
     value = torch.tensor(int(flag), device=device)
@@ -32,7 +32,7 @@ def broadcast_flag(flag: bool, device: torch.device | str = "cpu") -> bool:
 
 
 def max_over_processes(number: int, device: torch.device | str = "cpu") -> int:
-    """The largest of the numbers of all processes, on all processes."""
+    """Return the largest number of all processes on all processes."""
     if not is_distributed():
         return number
     value = torch.tensor(number, device=device)
@@ -50,7 +50,7 @@ def broadcast_tensors(*tensors: Tensor) -> None:
 def broadcast_module(module: nn.Module) -> None:
     """Overwrite weights and buffers of a module, in place, with those of the first process.
 
-    BatchNorm statistics are each process's own, so that a frozen copy of a network in training would differ by process.
+    BatchNorm statistics differ between processes. A frozen copy of a network would therefore differ, too.
     """
     broadcast_tensors(*(value.data for value in module.parameters()), *module.buffers())
 

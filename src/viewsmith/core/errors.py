@@ -1,4 +1,4 @@
-"""Errors a user can act on: each message is one line that says what was given, what was expected, what to do."""
+"""Errors for the user: each message is one line with what was given, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ class TrainingError(RuntimeError):
 
 
 class StoppedEarly(RuntimeError):
-    """A signal or a limit of time ended work that can be resumed; the command line exits with 130."""
+    """A signal or a time limit stopped work that can be resumed. The command line exits with 130."""

@@ -1,4 +1,4 @@
-"""Atomic writing: after an interruption a file has either its old or its new content, never a part of it."""
+"""Atomic writing: after an interruption, a file has either its complete old or its complete new content."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     Yields
     ------
     Path
-        A hidden, unique name that does not exist yet. The block must create the file.
+        A hidden path with a unique name that does not exist yet. The block must create the file.
 
     Raises
     ------
     OSError
-        Raised by the block, the disk or the rename (no space left, for instance); an existing file stays unchanged.
+        Writing or renaming failed, for example because no space is left. An existing file stays unchanged.
     """
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{Path(path).stem[:64]}-{uuid.uuid4().hex[:12]}{Path(path).suffix}")
@@ -52,22 +52,22 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Temporary, empty folder to fill; it becomes `path` when the block ends without an exception, and is else removed.
+    """Temporary, empty folder; it becomes `path` when the block ends without an exception, otherwise it is removed.
 
     Parameters
     ----------
     path : str or Path
-        The folder to create, not there yet or empty; its parent must exist.
+        The folder to create. It must be empty or not exist; its parent must exist.
 
     Yields
     ------
     Path
-        A hidden, unique name beside it.
+        A hidden folder with a unique name, next to `path`.
 
     Raises
     ------
     OSError
-        Raised by the block, the disk or the rename.
+        Writing or renaming failed, for example because `path` is not empty.
     """
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{final.name[:64]}-{uuid.uuid4().hex[:12]}")

@@ -1,4 +1,4 @@
-"""The memory that the rows of a data set may use, and memory that was freed but not given back to the system."""
+"""Memory: the limit for the rows of a data set, the use of this process, and the return of freed memory."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def check_size(n_bytes: int, what: str, advice: str) -> None:
     limit = memory_limit()
     if limit is not None and n_bytes > limit:
         raise InputError(
-            f"{what} would take {n_bytes / 2**30:,.1f} GiB in memory, more than the {limit / 2**30:,.1f} GiB that are "
-            f"half of this machine's; {advice}"
+            f"{what} would take {n_bytes / 2**30:,.1f} GiB, more than half of this machine's memory "
+            f"({limit / 2**30:,.1f} GiB); {advice}"
         )
 
 
 def memory_limit() -> int | None:
-    """Bytes that the rows may use: half of the machine's memory, since training makes a copy; None if unknown."""
+    """Bytes for the rows of a data set: half of the memory, because training makes a copy; None if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):
@@ -43,7 +43,7 @@ def memory_limit() -> int | None:
 
 
 def resident_bytes() -> int | None:
-    """Bytes of this process that are in memory; None where the system does not say (other than Linux)."""
+    """Bytes of memory that this process uses (resident set size); None on systems other than Linux."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -52,7 +52,7 @@ def resident_bytes() -> int | None:
 
 
 def give_back() -> None:
-    """Give freed memory back to the system, where the C library can (glibc); no value changes."""
+    """Return freed memory to the operating system, if the C library can (glibc). No value changes."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, TypeError, AttributeError):

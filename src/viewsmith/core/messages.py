@@ -1,4 +1,4 @@
-"""Text for error messages: names and reasons given by others, made safe for a message of one line."""
+"""Parts of error messages: names, counts and reasons, formatted for a message of one line."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def name_list(names: Sequence[object], limit: int = 5) -> str:
 
 
 def join_names(names: Sequence[str], last: str = "or") -> str:
-    """Names in quotes as a sentence lists them: ``'a', 'b' or 'c'``."""
+    """Names in quotes, joined for a sentence: ``'a', 'b' or 'c'``."""
     quoted = [repr(name) for name in names]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
 def pluralize(count: int, one: str, many: str | None = None) -> str:
-    """A count with its noun: ``1 column``, ``2 columns``. `many` is the plural where it is not `one` with an s."""
+    """A count with its noun: ``1 column``, ``2 columns``. `many` is the plural; by default `one` with an s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 

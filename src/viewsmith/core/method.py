@@ -1,4 +1,4 @@
-"""What a method is: a list of phases, each a list of updates. The engine runs any such list and knows no method."""
+"""The interface of a method: a list of phases, each a list of updates. The training engine runs any such list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from viewsmith.core.samples import Rows
 
 @dataclass
 class Batch:
-    """The samples of one step, as every update gets them.
+    """The samples of one training step.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Batch:
     index : Tensor of int64, shape (B,)
         Row numbers of the samples in the training set.
     generator : torch.Generator
-        Random stream of this step and update, on the device of `x`. All randomness comes from here.
+        Random stream of this step and update, on the device of `x`. Every random draw uses it.
     weight : Tensor, shape (B,), optional
         Weight of each sample in the training scalar ``mean(weight * loss)``; None means ones.
     epoch, step : int
@@ -43,11 +43,11 @@ class Batch:
     progress: float = 0.0
 
 
-#: Parts of a framework that training recipes treat apart: a predictor may keep its learning rate, a last layer (the
-#: prototypes) may be frozen at first. A module names its own in ``training_roles``.
+#: Parts of a framework that an optimizer can treat separately: the learning rate of a predictor can be constant, a last
+#: layer (the prototypes) can be frozen at the start. A module names these parts in ``training_roles``.
 Role = Literal["predictor", "last layer"]
 
-#: What an update calls with each batch: returns the pair losses, (B,), and scalar tensors to log, by name.
+#: Function of an update. From a batch it computes the pair losses, (B,), and scalar tensors to log, by name.
 Step = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
 
@@ -55,24 +55,38 @@ Step = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 class Optimizer:
     """Optimizer, schedules and parameter groups of one update.
 
-    The rate rises linearly during `warmup` (a fraction of the steps) and then follows half a cosine down to
-    ``final * learning_rate``; ``schedule="constant"`` keeps it after the warm-up. `span` is the part of that curve
-    that the phase covers: two phases with the spans (0, 0.5) and (0.5, 1) follow one curve together.
+    The learning rate rises linearly during the warm-up. It then decreases along half a cosine, or stays constant.
 
     Attributes
     ----------
-    final_weight_decay : float or None
-        The weight decay goes there from `weight_decay` by half a cosine over the whole curve (DINO: Caron et al. 2021,
-        section 3.2); None: it is constant.
+    name : {"adamw", "adam", "sgd", "lars"}
+    learning_rate : float
+        The rate after the warm-up.
+    weight_decay : float
+    momentum : float
+        Momentum of "sgd" and "lars".
+    schedule : {"cosine", "constant"}
+    warmup : float
+        Fraction of the steps in which the rate rises, 0 to 1.
+    final : float
+        The last rate of the cosine, as a fraction of `learning_rate`.
+    clip : float, optional
+        Largest norm of the gradient; longer gradients are scaled down. None: no limit.
+    span : (float, float)
+        The part of the learning-rate curve that the phase covers. For example, two phases with the spans (0, 0.5) and
+        (0.5, 1) share one curve.
+    final_weight_decay : float, optional
+        The last weight decay: it changes from `weight_decay` along half a cosine over the whole curve (DINO: Caron et
+        al. 2021, section 3.2). None: the weight decay is constant.
     exclude_norm_and_bias : bool
-        Parameters of one dimension, which are biases and the weights of normalization layers, have no weight decay,
-        and with "lars" the plain learning rate (SimCLR, BYOL, Barlow Twins, DINO).
+        Parameters with one dimension (biases and weights of normalization layers) have no weight decay and, with
+        "lars", the plain learning rate (SimCLR, BYOL, Barlow Twins, DINO).
     trust_coefficient : float
         eta of "lars".
     constant_predictor_rate : bool
-        The predictor's rate is `learning_rate` at every step (SimSiam: Chen and He 2021, section 4.2).
+        The learning rate of the predictor is `learning_rate` at every step (SimSiam: Chen and He 2021, section 4.2).
     freeze_last_layer : float
-        Fraction of the curve at whose start the last layer does not move (DINO, SwAV).
+        Fraction of the curve, from its start, during which the last layer is frozen (DINO, SwAV).
     """
 
     name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
@@ -92,12 +106,12 @@ class Optimizer:
 
     @property
     def roles(self) -> list[Role]:
-        """Parts that are treated apart."""
-        asked: dict[Role, bool | float] = {
+        """Roles whose parameters the optimizer treats separately."""
+        settings: dict[Role, bool | float] = {
             "predictor": self.constant_predictor_rate,
             "last layer": self.freeze_last_layer,
         }
-        return [role for role, wanted in asked.items() if wanted]
+        return [role for role, setting in settings.items() if setting]
 
 
 @dataclass(frozen=True)
@@ -110,19 +124,19 @@ class Update:
         Used in metrics and checkpoints; unique in its phase.
     step : callable
         A bound method of the `Method`: ``step(batch)`` returns the pair losses, shape (B,), and a dict of scalar
-        tensors to log. The whole loss is computed in this call, because the engine wraps it for several processes.
+        tensors to log. It must compute the whole loss, because the engine wraps it for distributed training.
     trains : sequence of nn.Module or nn.Parameter
-        Their parameters move, those that require a gradient. All other parameters of the method are frozen during the
-        step; buffers (BatchNorm statistics, queues) change as the step changes them.
+        Their parameters that require a gradient are trained. All other parameters of the method are frozen during the
+        step. Buffers (BatchNorm statistics, queues) are not frozen.
     optimizer : Optimizer, optional
-        None: ``Optimizer()``.
+        Default: ``Optimizer()``.
     every : int
-        The update runs on steps that are multiples of it.
+        The update runs in every step whose number is a multiple of this.
     after : callable, optional
-        Called after each step of the optimizer: running averages of the weights.
+        Called after each step of the optimizer, for example to update a running average of the weights.
     may_diverge : bool
-        A step whose gradients are not finite does not end the training: its gradients become zero, and its loss counts
-        as zero if it is not finite. For a part that others can do without.
+        If True, training continues when gradients of this update are not finite: they are set to zero, and so is a loss
+        that is not finite. For parts that the rest of the training does not need.
 
     Raises
     ------
@@ -146,12 +160,12 @@ class Update:
             raise InputError(f"every of update {self.name!r} is {self.every}, expected at least 1")
 
     def parameters(self) -> list[nn.Parameter]:
-        """Parameters that the update moves, each once, in the order of `trains`."""
+        """Parameters that the update trains, without duplicates, in the order of `trains`."""
         found = [p for part in self.trains for p in ([part] if isinstance(part, nn.Parameter) else part.parameters())]
         return [p for p in dict.fromkeys(found) if p.requires_grad]
 
     def parameters_of(self, role: Role) -> list[nn.Parameter]:
-        """Parameters of what the modules of `trains` name for a role in their ``training_roles``."""
+        """Parameters of the submodules that modules in `trains` name for a role in their ``training_roles``."""
         found: list[nn.Parameter] = []
         for module in [m for part in self.trains if isinstance(part, nn.Module) for m in part.modules()]:
             roles: Any = getattr(module, "training_roles", {})
@@ -162,10 +176,10 @@ class Update:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of epochs with the same updates.
+    """Consecutive epochs with the same updates.
 
-    `start` runs once when the phase begins (not when it is resumed): what it makes must live in buffers or parameters
-    of the method, so that checkpoints hold it.
+    `start` is called with a seed when the phase begins, but not when it is resumed. It must store its results in
+    buffers or parameters of the method, so that checkpoints contain them.
 
     Raises
     ------
@@ -186,9 +200,9 @@ class Phase:
 
 
 class Method(nn.Module):
-    """Encoder, head, framework, view maker and a training schedule: one paper. Subclasses say what happens when.
+    """Base class of methods: the encoder, head, framework, view maker and training schedule of one paper.
 
-    The steps of its updates are bound methods, so that a method reads like its paper's algorithm::
+    Subclasses define the schedule. The steps of its updates are bound methods, which read like the paper's algorithm::
 
         def phases(self):
             train = [
@@ -199,30 +213,30 @@ class Method(nn.Module):
     """
 
     def phases(self) -> list[Phase]:
-        """The schedule, in order."""
+        """The training schedule: phases in order."""
         raise NotImplementedError
 
     def prepare(self, x: Rows, seed: int) -> None:
-        """Look at the (scaled) training rows before training starts or resumes: pools and neighbor graphs.
+        """Compute pools and neighbor graphs from the scaled training rows, before training starts or resumes.
 
-        What it makes depends on `x` and `seed` alone and is not saved.
+        The results depend only on `x` and `seed` and are not saved.
         """
 
     def finish(self) -> None:
-        """Judge what was learned when training has ended, for whatever reason, while the rows are still there.
+        """Check the trained parts when training ends or is stopped, before `release`.
 
-        It comes after the last checkpoint, so that a resumed training does not see what it changes.
+        It is called after the last checkpoint, so that its changes do not affect a resumed training.
         """
 
     def describe(self) -> dict[str, Any]:
-        """Facts about what `prepare` made, for the run's summary: plain values by name."""
+        """Facts about the results of `prepare`, by name, for the summary of the run."""
         return {}
 
     def release(self) -> None:
-        """Let go of what `prepare` made and of the training rows, after training."""
+        """Delete the results of `prepare` and references to the training rows, after training."""
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        """What a user should know after training: what went wrong and what to do, one line each.
+        """Warnings for the user after training: one line each, with the problem and what to do.
 
         Parameters
         ----------
@@ -232,14 +246,14 @@ class Method(nn.Module):
         return []
 
     def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
-        """What seems to go wrong during training, one line by a short name; asked for after each `diagnose`.
+        """Warnings during training: one line each, by a short name. Called after each `diagnose`.
 
         Parameters
         ----------
         rows : list of dict
             Metrics so far, with what `diagnose` returned.
         progress : float
-            Fraction of the training that is done; 1: what is still wrong at its end.
+            Fraction of the training that is done, 0 to 1. With 1, the problems that remain at the end.
         """
         return {}
 
@@ -257,5 +271,5 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Label-free numbers that only this method has (the noise level, for instance), from scaled samples."""
+        """Label-free diagnostics of this method on scaled samples, such as the noise level, by name."""
         return {}

@@ -1,4 +1,4 @@
-"""A progress bar on the terminal for work that takes a while."""
+"""A progress bar on the terminal for long loops."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def with_progress(
     size: Callable[[T], int] = lambda item: 1,
     after: float = 1.0,
 ) -> Iterator[T]:
-    """The items, with a bar on stderr once that has taken `after` seconds; none if stderr is no terminal.
+    """Yield the items and, after `after` seconds, show a progress bar on stderr if it is a terminal.
 
     Parameters
     ----------
     items : iterable
     what : str
-        Shown before the bar.
+        Text before the bar.
     total : int
         Sum of the sizes of all items, in `unit`.
     unit : str
-        Such as "rows".
+        Unit of the sizes, such as "rows".
     size : callable
-        An item to its size.
+        Returns the size of an item. Default: 1 for each item.
     after : float
-        Seconds.
+        Seconds until the bar appears.
     """
     if not sys.stderr.isatty() or rank() != 0:
         yield from items

@@ -1,10 +1,10 @@
-"""One registry of all parts that have a name: methods, frameworks, view makers, encoders, domains, baselines and so on.
+"""The registry of all parts with a name: methods, frameworks, view makers, encoders, domains, baselines and so on.
 
-A part registers itself where it is defined, with a help line, the domains it serves and where it was published. Its
-options are the keyword-only arguments of what builds it, with their defaults and annotations. Lists, validation, help
-texts and the contract tests are derived from the entries. Other packages register the same way, from a module that
-they name as an entry point of the group ``viewsmith.plugins``; it is imported the first time somebody asks for a list
-or for a name that is not built in.
+A part is registered where it is defined, with a help line, its domains and its publication. Its options are the
+keyword-only arguments of the class or function that builds it, with their defaults and annotations. Lists, validation,
+help texts and the contract tests are derived from the entries. Other packages register their parts in the same way, in
+a module that is an entry point of the group ``viewsmith.plugins``. This module is imported when a list or a name that
+is not built in is first requested.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Entry:
     ----------
     kind, name : str
     build : callable
-        A class or a function that makes the part; its keyword-only arguments are the part's options.
+        The class or function that builds the part; its keyword-only arguments are the part's options.
     help : str
         One line.
     domains : tuple of str
-        Names of the domains that it serves; empty: all.
+        Names of the domains for which the part can be used; empty: all.
     source : str
-        Where it was published.
+        The publication, such as "Chen et al. 2020".
     traits : mapping
-        Facts that other code asks for by name, such as ``local_views``: each kind documents its own.
+        Further properties by name, such as ``local_views``. They depend on the kind.
     origin : str
         The package that registered it.
     """
@@ -67,11 +67,11 @@ class Entry:
 
     @property
     def options(self) -> dict[str, Option]:
-        """Options by name. The trait ``options`` names those of a part that is built by its method alone."""
+        """Options by name. If only a method can build the part, its options are in the trait ``options``."""
         if "options" in self.traits:
             return {name: Option(annotation, None) for name, annotation in self.traits["options"].items()}
-        # A class that depends on other parts, such as a framework on its encoder, has a `build` with options, which
-        # may hand further ones on to the constructor.
+        # A class that needs other parts, as a framework needs an encoder, has a class method `build`. It can have
+        # options and, with **options, pass the others to the constructor.
         build: Any = getattr(self.build, "build", None) if inspect.isclass(self.build) else None
         functions: list[Any] = [] if build is None else [build]
         if build is None or any(p.kind is p.VAR_KEYWORD for p in _parameters(build).values()):
@@ -85,11 +85,11 @@ class Entry:
         return found
 
     def trait(self, name: str, default: Any = None) -> Any:
-        """A fact about the part, or `default`."""
+        """The value of a trait, or `default` if the part does not have it."""
         return self.traits.get(name, default)
 
     def serves(self, domain: str | None) -> bool:
-        """Whether it serves a domain; None: any."""
+        """Whether the part can be used in a domain; None: in any domain."""
         return domain is None or not self.domains or domain in self.domains
 
 
@@ -106,27 +106,27 @@ def register(
     source: str = "",
     **traits: Any,
 ) -> Callable[[T], T]:
-    """Register what the decorator stands above, a class or a function, under a name.
+    """Decorator that registers a class or a function under a name.
 
     Parameters
     ----------
     kind : str
         See `Kind`.
     name : str
-        As users write it. A name that ends in a colon takes an argument after it (``timm:NAME``).
+        The name for users. After a name that ends in a colon, users write an argument (``timm:NAME``).
     help : str
         One line for lists and help texts.
     domains : str or tuple of str
-        The domains that it serves; empty: all. Two parts may share a name if they serve different domains.
+        The domains for which the part can be used; empty: all. Two parts of different domains can have one name.
     source : str
-        Where it was published.
+        The publication.
     **traits
-        Further facts, see `Entry.traits`.
+        Further properties, see `Entry.traits`.
 
     Raises
     ------
     ValueError
-        The name is taken.
+        Another part has this name.
     """
 
     def add(build: T) -> T:
@@ -137,7 +137,7 @@ def register(
             clash = other.name == name and (not other.domains or not served or {*other.domains} & {*served})
             if clash and not _same(other.build, build):
                 raise ValueError(f"the {kind} {name!r} is registered already, by {other.build.__module__}")
-        # A module that is imported again takes the place of its earlier entry.
+        # If a module is imported again, its new entry replaces the old one.
         _entries[kind][:] = [e for e in _entries[kind] if e.name != name or not _same(e.build, build)] + [entry]
         return build
 
@@ -153,28 +153,28 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def registered(kind: Kind, domain: str | None = None, **traits: Any) -> list[str]:
-    """Names of the parts that are registered so far, sorted, without importing plug-ins; those with such traits."""
+    """Sorted names of the parts registered so far that have these traits. Plug-ins are not imported."""
     found = [e for e in _entries[kind] if e.serves(domain) and all(e.trait(n, v) == v for n, v in traits.items())]
-    return sorted({_written(e) for e in found})
+    return sorted({_display_name(e) for e in found})
 
 
 def entries(kind: Kind, domain: str | None = None) -> list[Entry]:
-    """All parts of a kind, of plug-ins too, in the order in which they registered; for one domain, or for any."""
+    """All parts of a kind, including plug-ins, in the order of registration; only those for `domain`, if given."""
     load_plugins()
     return [entry for entry in _entries[kind] if entry.serves(domain)]
 
 
 def names(kind: Kind, domain: str | None = None) -> list[str]:
-    """Names of `entries`, sorted, each once; one that takes an argument as ``name:ARGUMENT``."""
-    return sorted({_written(entry) for entry in entries(kind, domain)})
+    """Sorted names of `entries` without duplicates. A name with an argument is written ``name:ARGUMENT``."""
+    return sorted({_display_name(entry) for entry in entries(kind, domain)})
 
 
-def _written(entry: Entry) -> str:
+def _display_name(entry: Entry) -> str:
     return entry.name + entry.trait("argument", "NAME") if entry.name.endswith(":") else entry.name
 
 
 def get(kind: Kind, name: str, domain: str | None = None) -> Entry | None:
-    """The part of that name, or None."""
+    """The part with this name, or None."""
     for attempt in range(2):
         if attempt:
             load_plugins()
@@ -185,12 +185,12 @@ def get(kind: Kind, name: str, domain: str | None = None) -> Entry | None:
 
 
 def find(kind: Kind, name: str, domain: str | None = None) -> Entry:
-    """The part of that name.
+    """The part with this name.
 
     Raises
     ------
     InputError
-        There is none: which there are, which name is close, whether a plug-in is missing.
+        There is no such part. The message lists the known names and suggests a similar one.
     """
     entry = get(kind, name, domain)
     if entry is not None:
@@ -203,9 +203,9 @@ def find(kind: Kind, name: str, domain: str | None = None) -> Entry:
 
 
 def load_plugins() -> list[str]:
-    """Import the modules that other packages name in the entry point group, once; returns the names of those packages.
+    """Import the plug-ins (entry points of the group ``viewsmith.plugins``) once, and return their names.
 
-    A plug-in that cannot be imported is skipped with a warning, so that it does not keep others from working.
+    A plug-in that cannot be imported is skipped with a warning, so that the others still work.
     """
     global _plugins
     if _plugins is None:

@@ -1,4 +1,4 @@
-"""Training rows stored in their own compact dtype and scaled when a batch is taken."""
+"""Training rows that are stored in a compact dtype and scaled when a batch is read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-BLOCK = 1024
-BLOCK_VALUES = 4_000_000
-IMAGE_BLOCK = 64
-IMAGE_VALUES = 400_000
+#: Largest number of rows, and of values, in a block of vectors.
+BLOCK, BLOCK_VALUES = 1024, 4_000_000
+#: The same for images and sequences, whose activations are large.
+IMAGE_BLOCK, IMAGE_VALUES = 64, 400_000
 
 
 class Samples:
@@ -63,8 +63,8 @@ def apply_in_blocks(
     size : int
         Rows of one block.
     equal : bool
-        Fill up the last block, whose other results are dropped: matrix products of one shape round alike, so that the
-        result of a row does not depend on the number of rows.
+        Pad the last block to `size` rows and drop the results of the padding. Matrix products of equal shape round in
+        the same way, so that the result of a row does not depend on the number of rows.
 
     Returns
     -------
@@ -72,17 +72,17 @@ def apply_in_blocks(
     """
     if equal:
         parts = (rows[start : start + size] for start in range(0, len(rows), size))
-        return torch.cat([function(_filled(part, size))[: len(part)] for part in parts])
+        return torch.cat([function(_padded(part, size))[: len(part)] for part in parts])
     return torch.cat([function(rows[start : start + size]) for start in range(0, len(rows), size)])
 
 
-def _filled(x: Tensor, size: int) -> Tensor:
-    """A block with rows of zeros added up to `size`."""
+def _padded(x: Tensor, size: int) -> Tensor:
+    """A block padded with rows of zeros to `size` rows."""
     return x if len(x) == size else torch.cat([x, x.new_zeros(size - len(x), *x.shape[1:])])
 
 
 def block_size(x: Tensor) -> int:
-    """Rows to handle at once: many vectors, fewer images or sequences, whose activations are large."""
+    """Number of rows in a block: many vectors, or fewer images or sequences."""
     values = max(1, math.prod(x.shape[1:]))
     if x.dtype == torch.uint8 or x.ndim > 2:
         return max(4, min(IMAGE_BLOCK, IMAGE_VALUES // values))
@@ -90,11 +90,12 @@ def block_size(x: Tensor) -> int:
 
 
 def blocks(x: Tensor, views: int = 1) -> Iterator[tuple[Tensor, int]]:
-    """Blocks of one size with their counts of rows, the last filled up: matrix products then round alike.
+    """Yield blocks of equal size, each with its number of rows.
 
-    The more `views` of each row are looked at, the smaller they are.
+    The last block is padded with zeros, because matrix products of equal shape round in the same way. The size is
+    divided by `views`, the number of views of each row that the caller computes.
     """
     size = max(1, block_size(x) // views)
     for start in range(0, len(x), size):
         block = x[start : start + size]
-        yield _filled(block, size), len(block)
+        yield _padded(block, size), len(block)

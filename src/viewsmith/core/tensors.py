@@ -19,7 +19,7 @@ CHECKSUM = "viewsmith.sha256"  # in the file's metadata, so that content and che
 
 
 class DamageError(ValueError):
-    """A file of tensors cannot be used; the message is the reason, to be put after the file's name."""
+    """A tensor file cannot be used. The message is the reason, without the name of the file."""
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -46,7 +46,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         The file is missing or damaged.
     """
     if not path.exists():
-        raise InputError(f"no weights at {path}: expected the file a finished training writes")
+        raise InputError(f"no weights at {path}: expected the file that a finished training writes")
     try:
         return read_tensors(path)
     except DamageError as error:
@@ -92,22 +92,22 @@ def load_weights(
     tensors : mapping from name to Tensor
         Must have the names and shapes of the module's state dict.
     origin, target : str
-        Where the tensors come from and what they must fit, for the message.
+        Names of the tensors and of what they must fit, for the error message.
 
     Raises
     ------
     InputError
-        Names or shapes differ; the message gives the first ones.
+        Names or shapes differ. The message contains the first difference.
     """
-    own = module.state_dict()
-    missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+    expected = module.state_dict()
+    missing, unknown = sorted(expected.keys() - tensors.keys()), sorted(tensors.keys() - expected.keys())
     if missing or unknown:
         parts = [f"missing {missing[0]!r}"] if missing else []
         parts += [f"unknown {unknown[0]!r}"] if unknown else []
         count = len(missing) + len(unknown)
         raise InputError(f"{origin} does not fit {target}: {count} names differ ({', '.join(parts)})")
-    for name, value in own.items():
+    for name, value in expected.items():
         if tensors[name].shape != value.shape:
-            given, expected = tuple(tensors[name].shape), tuple(value.shape)
-            raise InputError(f"{origin} does not fit {target}: {name} has shape {given}, expected {expected}")
+            given, shape = tuple(tensors[name].shape), tuple(value.shape)
+            raise InputError(f"{origin} does not fit {target}: {name} has shape {given}, expected {shape}")
     module.load_state_dict(dict(tensors))
