@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from viewsmith.core.memory import give_back, resident_bytes
+from viewsmith.core.memory import resident_bytes, return_freed_memory
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="known on Linux only")
 
@@ -20,10 +20,10 @@ def test_resident_bytes_grow_with_an_array():
 
 def test_returning_freed_memory_changes_no_value_and_needs_no_glibc(monkeypatch):
     array = np.arange(1000)
-    give_back()
+    return_freed_memory()
     assert np.array_equal(array, np.arange(1000))
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    give_back()
+    return_freed_memory()
 
 
 def test_resident_bytes_are_none_on_other_systems(monkeypatch):

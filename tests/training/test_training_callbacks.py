@@ -180,7 +180,7 @@ def test_a_healthy_training_warns_of_nothing():
 def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
     sizes, given = iter([100, 150, 199, 200, 120, 219, 220, 110]), []
     monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: next(sizes, 0))
-    monkeypatch.setattr("viewsmith.training.callbacks.give_back", lambda: given.append(trainer.steps))
+    monkeypatch.setattr("viewsmith.training.callbacks.return_freed_memory", lambda: given.append(trainer.steps))
     trainer = Trainer(make_contrastive(epochs=1), seed=SEED, batch_size=BATCH)
     callback = GiveBackMemory(growth=100, every=2)
     callback.start(trainer)
@@ -191,5 +191,5 @@ def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
 
 def test_memory_of_an_unknown_system_is_left_alone(monkeypatch):
     monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: None)
-    monkeypatch.setattr("viewsmith.training.callbacks.give_back", lambda: pytest.fail("it is unknown"))
+    monkeypatch.setattr("viewsmith.training.callbacks.return_freed_memory", lambda: pytest.fail("it is unknown"))
     trained(make_contrastive(epochs=2), GiveBackMemory(growth=1, every=1))

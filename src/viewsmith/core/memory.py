@@ -51,7 +51,7 @@ def resident_bytes() -> int | None:
         return None
 
 
-def give_back() -> None:
+def return_freed_memory() -> None:
     """Return freed memory to the operating system, if the C library can (glibc). No value changes."""
     try:
         ctypes.CDLL(None).malloc_trim(0)

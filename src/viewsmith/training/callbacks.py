@@ -15,7 +15,7 @@ from torch import Tensor
 
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import TrainingError
-from viewsmith.core.memory import give_back, resident_bytes
+from viewsmith.core.memory import resident_bytes, return_freed_memory
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.training.engine import Callback, Status, Trainer
@@ -142,7 +142,7 @@ class GiveBackMemory(Callback):
     def step(self, trainer: Trainer) -> None:
         if trainer.steps % self.every or (resident_bytes() or 0) < self._least + self.growth:
             return
-        give_back()
+        return_freed_memory()
         self._least = resident_bytes() or 0
 
 
