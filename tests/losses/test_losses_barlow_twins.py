@@ -1,4 +1,4 @@
-"""Barlow Twins against loops over samples and features, its contributions against raw moments, and by hand."""
+"""Barlow Twins loss against loops over samples and features, contributions from raw moments, and values by hand."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def draw(dtype=torch.float64, seed=0):
 
 
 def slow_barlow_twins(z0, z1, weight):
-    """The batch's loss: features are standardized as BatchNorm does, over B, with 1e-5 under the root."""
+    """The loss of the batch. Features are standardized as in BatchNorm: variance over B, plus 1e-5."""
     n, d = z0.shape
 
     def standardized(z, j):
@@ -39,7 +39,7 @@ def slow_barlow_twins(z0, z1, weight):
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("weight", [0.0051, 0.0, 1.0])
-def test_the_mean_is_the_published_loss_in_value_and_gradient(weight, dtype):
+def test_the_mean_equals_the_published_loss_in_value_and_gradient(weight, dtype):
     z, exact = draw(dtype), draw()
     losses = barlow_twins(z[0], z[1], off_diagonal_weight=weight)
     expected = slow_barlow_twins(exact[0], exact[1], weight)
@@ -50,7 +50,7 @@ def test_the_mean_is_the_published_loss_in_value_and_gradient(weight, dtype):
     assert other.abs().max() > 1e-3
 
 
-def test_each_value_is_the_contribution_by_raw_moments():
+def test_each_value_equals_the_contribution_from_raw_moments():
     """``L + <dL/dm, s_b - m>`` with m the means of z, z', z z'^T, z^2 and z'^2, not centered."""
     z = draw()
     s = [z, z[0][:, :, None] * z[1][:, None], z.square()]
@@ -74,11 +74,11 @@ def test_each_value_is_the_contribution_by_raw_moments():
 
 def test_by_hand():
     z0 = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
-    # Correlations are 1 in the diagonal and 0 elsewhere, whatever scale and mean.
+    # Correlations are 1 on the diagonal and 0 elsewhere, for any scale and mean.
     assert float(barlow_twins(z0, 3 * z0 + 2).mean()) == pytest.approx(0, abs=1e-8)
-    # The second view's features are swapped: 0 in the diagonal and 1 elsewhere.
+    # The second view's features are swapped: 0 on the diagonal and 1 elsewhere.
     assert float(barlow_twins(z0, z0.flip(1), off_diagonal_weight=0.1).mean()) == pytest.approx(2.2, abs=1e-4)
-    # The second view points the other way.
+    # The second view is the negative of the first.
     assert float(barlow_twins(z0, -z0, off_diagonal_weight=0.1).mean()) == pytest.approx(8, abs=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""What samples contribute to an objective of a batch's means, against the definition with every s_b made."""
+"""Contributions of samples to a loss of batch means, against the definition with every s_b computed."""
 
 import pytest
 import torch
@@ -15,12 +15,12 @@ def draw(dtype=torch.float64, seed=0):
 
 
 def moments(z):
-    """Every s_b: a sample, and its products, (B, D) and (B, D, D)."""
+    """Every s_b: the samples, (B, D), and their products, (B, D, D)."""
     return z, z[:, :, None] * z[:, None]
 
 
 def objective(mean, second):
-    """Curved in both means."""
+    """A nonlinear function of both means."""
     return torch.logdet(second - mean[:, None] * mean + torch.eye(D, dtype=mean.dtype)) + mean.sin().prod()
 
 
@@ -46,7 +46,7 @@ def by_definition(z):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_values_and_weighted_gradients_are_those_of_the_definition(dtype):
+def test_values_and_weighted_gradients_equal_the_definition(dtype):
     tolerance = {"rtol": 1e-10, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-5}
     z, exact = draw(dtype), draw()
     found, expected = by_helper(z), by_definition(exact)
@@ -55,10 +55,10 @@ def test_values_and_weighted_gradients_are_those_of_the_definition(dtype):
     (one,) = torch.autograd.grad((WEIGHTS.to(dtype) * found).sum(), z)
     (other,) = torch.autograd.grad((WEIGHTS * expected).sum(), exact)
     torch.testing.assert_close(one.double(), other, **tolerance)
-    assert other[2].abs().max() == 0 and other[0].abs().max() > 1e-3  # a weight of 0 leaves a sample out
+    assert other[2].abs().max() == 0 and other[0].abs().max() > 1e-3  # a weight of 0 excludes a sample
 
 
-def test_their_mean_is_the_objective_in_value_and_gradient():
+def test_the_mean_equals_the_objective_in_value_and_gradient():
     z = draw()
     found, expected = by_helper(z).mean(), objective(*(part.mean(0) for part in moments(z)))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -67,7 +67,7 @@ def test_their_mean_is_the_objective_in_value_and_gradient():
     assert other.abs().max() > 1e-3
 
 
-def test_it_works_without_gradients():
+def test_values_without_gradients():
     z = draw()
     with torch.no_grad():
         found = by_helper(z)
@@ -75,7 +75,7 @@ def test_it_works_without_gradients():
     assert torch.equal(found, by_helper(z).detach())
 
 
-def test_moments_about_the_detached_mean_are_the_covariance_with_its_gradient():
+def test_moments_around_the_detached_mean_give_the_covariance_and_its_gradient():
     z = draw()
     u = centered(z, 0)
     slope = torch.arange(9, dtype=torch.float64).view(3, 3)
@@ -87,7 +87,7 @@ def test_moments_about_the_detached_mean_are_the_covariance_with_its_gradient():
     torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-def test_sums_may_come_from_elsewhere():
+def test_total_adds_the_samples_of_other_processes():
     z = draw().detach()
     others = {(): torch.tensor(4.0), (1, D): z[3:].sum(0, keepdim=True)}
 
@@ -100,5 +100,5 @@ def test_sums_may_come_from_elsewhere():
 
 def test_a_second_differentiation_raises():
     z = draw()
-    with pytest.raises(RuntimeError, match="can be differentiated once: no create_graph"):
+    with pytest.raises(RuntimeError, match="can be differentiated once, create_graph=True was given"):
         torch.autograd.grad(by_helper(z).sum() + z.square().sum(), z, create_graph=True)

@@ -1,4 +1,4 @@
-"""Losses made in parts: equal to the whole, and never a matrix of the batch with itself."""
+"""Chunked losses equal the plain ones and never store the full similarity matrix."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def equal(one, other, inputs):
 
 
 class Largest(TorchDispatchMode):
-    """Elements of the largest tensor made while it is on."""
+    """Records the number of elements of the largest tensor that is created."""
 
     elements = 0
 
@@ -60,13 +60,13 @@ DTYPES = (torch.float64, torch.float32)
 
 
 @pytest.mark.parametrize(
-    ("size", "kernel", "negatives", "ids", "dtype", "kept"),
+    ("size", "kernel", "negatives", "ids", "dtype", "stored"),
     covering(itertools.product(SIZES, KERNELS, ("all", "cross"), ("none", "same", "other"), DTYPES, (0, 10**6))),
 )
-def test_chunked_is_plain(size, kernel, negatives, ids, dtype, kept, monkeypatch):
+def test_chunked_equals_plain(size, kernel, negatives, ids, dtype, stored, monkeypatch):
     (rows, tile), (kernel, temperature) = size, kernel
     monkeypatch.setattr(chunked, "TILE_CPU", tile)
-    monkeypatch.setattr(chunked, "MAX_STORED", kept)
+    monkeypatch.setattr(chunked, "MAX_STORED", stored)
     z = leaves(rows, dtype=dtype)
     options = {"kernel": kernel, "temperature": temperature, "negatives": negatives, "ids": ids_of(ids, rows)}
     equal(nt_xent(*z, form="chunked", **options), nt_xent(*z, form="plain", **options), z)
@@ -76,19 +76,19 @@ def test_chunked_is_plain(size, kernel, negatives, ids, dtype, kept, monkeypatch
 @pytest.mark.parametrize("negatives", ["all", "cross"])
 @pytest.mark.parametrize("kernel", ["cosine", "cauchy"])
 @pytest.mark.parametrize("part", [slice(0, 4), slice(4, 9), slice(2, 3)])
-def test_chunked_is_plain_inside_a_larger_batch(part, kernel, negatives, ids, monkeypatch):
+def test_chunked_equals_plain_for_a_part_of_a_larger_batch(part, kernel, negatives, ids, monkeypatch):
     monkeypatch.setattr(chunked, "TILE_CPU", 3)
     z, shown = leaves(9), ids_of(ids, 9)
-    own = None if shown is None else (shown[0][part], shown[1][part])
-    options = {"kernel": kernel, "negatives": negatives, "ids": own, "gathered": z, "gathered_ids": shown}
+    ids = None if shown is None else (shown[0][part], shown[1][part])
+    options = {"kernel": kernel, "negatives": negatives, "ids": ids, "gathered": z, "gathered_ids": shown}
     one, other = (
         nt_xent(z[0][part], z[1][part], offset=part.start, form=form, **options) for form in ("chunked", "plain")
     )
     equal(one, other, z)
 
 
-def test_auto_takes_tiles_for_large_batches_alone():
-    # Only the plain form can be differentiated twice: that tells them apart.
+def test_auto_uses_the_chunked_form_only_for_large_batches():
+    # Only the plain form can be differentiated twice.
     def twice(rows, **options):
         z = leaves(rows, width=2, dtype=torch.float32)
         gradient = torch.autograd.grad(nt_xent(*z, **options).sum(), z[0], create_graph=True)[0]
@@ -106,7 +106,7 @@ def test_auto_takes_tiles_for_large_batches_alone():
 @pytest.mark.parametrize("ids", ["none", "same", "other"])
 @pytest.mark.parametrize("negatives", ["all", "cross"])
 @pytest.mark.parametrize("kernel", ["cosine", "cauchy"])
-def test_no_tensor_grows_with_the_square_of_the_batch(kernel, negatives, ids, monkeypatch):
+def test_no_tensor_grows_quadratically_with_the_batch(kernel, negatives, ids, monkeypatch):
     monkeypatch.setattr(chunked, "TILE_CPU", 64)
     monkeypatch.setattr(chunked, "MAX_STORED", 0)
     rows, width = 600, 4
@@ -120,7 +120,7 @@ def test_no_tensor_grows_with_the_square_of_the_batch(kernel, negatives, ids, mo
     assert largest.elements >= rows**2
 
 
-def test_the_queue_makes_no_large_tensor_and_gets_no_gradient(monkeypatch):
+def test_a_queue_creates_no_large_tensor_and_gets_no_gradient(monkeypatch):
     monkeypatch.setattr(chunked, "TILE_CPU", 64)
     queries, keys = leaves(100, 4)
     queue = draw(500, 4)
@@ -131,7 +131,7 @@ def test_the_queue_makes_no_large_tensor_and_gets_no_gradient(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_embeddings_are_contrasted_in_float32(dtype):
+def test_the_loss_of_half_precision_projections_is_computed_in_float32(dtype):
     z0, z1 = (z.detach().to(dtype).requires_grad_() for z in leaves(40))
     losses = nt_xent(z0, z1, temperature=0.05, form="chunked")
     expected = nt_xent(z0.float(), z1.float(), temperature=0.05, form="plain")
@@ -141,7 +141,7 @@ def test_half_precision_embeddings_are_contrasted_in_float32(dtype):
     assert gradient.dtype == dtype and gradient.isfinite().all()
 
 
-def test_autocast_does_not_reach_the_products():
+def test_products_are_not_computed_under_autocast():
     z = leaves(40, dtype=torch.float32)
     expected = nt_xent(*z, temperature=0.1, form="plain")
     gradient = gradients(expected, *z)
@@ -150,9 +150,9 @@ def test_autocast_does_not_reach_the_products():
         torch.testing.assert_close((found, *gradients(found, *z)), (expected, *gradient), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("kept", [0, 10**6], ids=["made again", "kept"])
-def test_a_graph_kept_for_a_second_backward_gives_the_same_gradient(kept, monkeypatch):
-    monkeypatch.setattr(chunked, "MAX_STORED", kept)
+@pytest.mark.parametrize("stored", [0, 10**6], ids=["recomputed", "stored"])
+def test_a_second_backward_pass_gives_the_same_gradient(stored, monkeypatch):
+    monkeypatch.setattr(chunked, "MAX_STORED", stored)
     z = leaves(40)
     for kernel in ("cosine", "cauchy"):
         loss = nt_xent(*z, kernel=kernel, form="chunked").sum()
@@ -160,7 +160,7 @@ def test_a_graph_kept_for_a_second_backward_gives_the_same_gradient(kept, monkey
         assert torch.equal(one, other)
 
 
-# --- the parts themselves
+# --- numerical methods
 
 
 @pytest.mark.parametrize("similarity", ["exponential", "cauchy 1", "cauchy 2.5"])
@@ -173,23 +173,23 @@ def test_similarity_sums_by_finite_differences(similarity):
         return similarity_sums(a, c, kernel, excluded, tile=2)
 
     values = kernel.value((a @ c.T).detach())
-    left_out = torch.zeros(5, 7, dtype=torch.bool)
+    zeroed = torch.zeros(5, 7, dtype=torch.bool)
     for i in range(5):
         for j in range(7):
-            left_out[i, j] = j - i in (1, -3) or j - 1 in (i + 1, i + 2)
-    torch.testing.assert_close(sums(a, c), values.masked_fill(left_out, 0).sum(1))
+            zeroed[i, j] = j - i in (1, -3) or j - 1 in (i + 1, i + 2)
+    torch.testing.assert_close(sums(a, c), values.masked_fill(zeroed, 0).sum(1))
     assert torch.autograd.gradcheck(sums, (a, c))
 
 
 def test_similarity_sums_by_hand():
-    # Products 0, 1, 2 and 3; the diagonal is left out.
+    # Products 0, 1, 2 and 3; the diagonal is excluded.
     a, c = torch.tensor([[0.0, 1.0], [2.0, 3.0]]), torch.eye(2)
     found = similarity_sums(a, c, cauchy(1.0), Excluded((0,)))
     torch.testing.assert_close(found, torch.tensor([1 / 2, 1 / 3]))
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 8, 100])
-def test_by_rows_is_the_equation(chunk):
+def test_by_rows_equals_the_equation(chunk):
     a, b = leaves(8, 3)
     c, constant = draw(5, 3, seed=1).requires_grad_(), draw(8, seed=2)
 
@@ -207,32 +207,32 @@ def test_by_rows_is_the_equation(chunk):
 
 
 def part_of_a_batch(rank, meet, out):
-    """Half of a batch in each of two processes: losses and the gradient of its own half."""
+    """One of two processes, with half of the batch: losses, and the gradients of its half."""
     torch.set_num_threads(1)
     chunked.TILE_CPU = 3
     dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=2)
     z0, z1 = (z.detach() for z in leaves(8))
-    own = local_rows(4)
-    z0, z1 = z0[own].requires_grad_(), z1[own].requires_grad_()
-    y0 = draw(8, 4, seed=5)[own]
+    rows = local_rows(4)
+    z0, z1 = z0[rows].requires_grad_(), z1[rows].requires_grad_()
+    y0 = draw(8, 4, seed=5)[rows]
     shown = ids_of("other", 8)
-    ids = shown[0][own], shown[1][own]
+    ids = shown[0][rows], shown[1][rows]
     losses = nt_xent(
         z0,
         z1,
         ids=ids,
         gathered=(gather(z0), gather(z1)),
         gathered_ids=(gather(ids[0]), gather(ids[1])),
-        offset=own.start,
+        offset=rows.start,
         form="chunked",
     )
-    losses = losses + soft_contrastive(z0, z1, y0, gathered=(gather(z1), gather(y0)), offset=own.start)
+    losses = losses + soft_contrastive(z0, z1, y0, gathered=(gather(z1), gather(y0)), offset=rows.start)
     losses.sum().backward()
     torch.save([losses.detach(), z0.grad, z1.grad], f"{out}/{rank}.pt")
     dist.destroy_process_group()
 
 
-def test_two_processes_are_one(tensors_of_pair):
+def test_two_processes_equal_one(tensors_of_pair):
     parts = tensors_of_pair(part_of_a_batch)
     z0, z1 = leaves(8)
     losses = nt_xent(z0, z1, ids=ids_of("other", 8), form="plain") + soft_contrastive(z0, z1, draw(8, 4, seed=5))

@@ -1,4 +1,4 @@
-"""Label-free numbers against numpy loops, hand-computed cases and collapses."""
+"""Label-free diagnostics against numpy loops, by hand, and on collapsed representations."""
 
 import math
 
@@ -29,11 +29,11 @@ def slow_feature_std(h):
 
 
 def slow_effective_rank(h):
-    # Singular values by way of the eigenvalues of the Gram matrix.
+    # Singular values from the eigenvalues of the Gram matrix.
     centered = h - h.mean(0)
     values = np.sqrt(np.clip(np.linalg.eigvalsh(centered.T @ centered), 0, None))
-    shares = values / values.sum()
-    return math.exp(-sum(p * math.log(p) for p in shares if p > 1e-9))
+    fractions = values / values.sum()
+    return math.exp(-sum(p * math.log(p) for p in fractions if p > 1e-9))
 
 
 def slow_uniformity(h, t=2.0):
@@ -47,7 +47,7 @@ def slow_uniformity(h, t=2.0):
     ("fast", "slow"),
     [(feature_std, slow_feature_std), (effective_rank, slow_effective_rank), (uniformity, slow_uniformity)],
 )
-def test_numbers_are_the_loops(fast, slow, dtype):
+def test_diagnostics_equal_the_loops(fast, slow, dtype):
     h = rows()
     found = fast(torch.from_numpy(h).to(dtype))
     assert found.shape == () and found.dtype == dtype
@@ -55,12 +55,12 @@ def test_numbers_are_the_loops(fast, slow, dtype):
     assert float(found) == pytest.approx(slow(h), rel=tolerance, abs=tolerance)
 
 
-def test_uniformity_takes_other_temperatures():
+def test_uniformity_with_another_t():
     h = rows()
     assert float(uniformity(torch.from_numpy(h), t=0.5)) == pytest.approx(slow_uniformity(h, 0.5), rel=1e-10)
 
 
-def test_alignment_is_the_loop():
+def test_alignment_equals_the_loop():
     h0, h1 = rows(seed=1), rows(seed=2)
     u0, u1 = at_length_one(h0), at_length_one(h1)
     expected = sum(sum((a - b) ** 2) for a, b in zip(u0, u1, strict=True)) / len(u0)
@@ -79,7 +79,7 @@ def test_by_hand():
 
 
 def test_effective_rank_by_hand():
-    # Centered orthogonal columns of lengths 2 : 1 : 1 have shares 1/2, 1/4, 1/4 and entropy 1.5 log 2.
+    # Centered orthogonal columns of lengths 2 : 1 : 1 have the fractions 1/2, 1/4, 1/4 and entropy 1.5 log 2.
     columns = torch.tensor([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=torch.float64)
     lengths = torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64)
     assert float(effective_rank(columns * lengths + 5)) == pytest.approx(2**1.5)
@@ -89,22 +89,22 @@ def test_effective_rank_by_hand():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [7, 10, 100])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e3])
-def test_a_constant_representation_reads_as_collapsed(n, value, dtype):
-    # The mean of equal numbers is not always that number: what rounding leaves must not count as a direction.
+def test_values_of_a_constant_representation(n, value, dtype):
+    # The mean of equal numbers is rounded. The remaining differences must not count as a direction.
     h = torch.full((n, 5), value, dtype=dtype) * torch.arange(1, 6, dtype=dtype)
     assert float(effective_rank(h)) == 0
     assert float(feature_std(h)) == pytest.approx(0, abs=1e-6)
     assert float(uniformity(h)) == pytest.approx(0, abs=1e-5)
 
 
-def test_rows_along_one_line_have_effective_rank_one_however_short():
+def test_rows_on_a_line_have_effective_rank_one_at_any_scale():
     direction = torch.randn(6, generator=torch.Generator().manual_seed(0))
     for scale in (1.0, 1e-8):
         h = scale * torch.linspace(-1, 1, 20)[:, None] * direction
         assert float(effective_rank(h)) == pytest.approx(1, abs=1e-3)
 
 
-def test_rows_of_all_directions_read_as_spread():
+def test_values_of_a_normal_sample():
     h = torch.randn(2000, 32, generator=torch.Generator().manual_seed(0))
     assert float(feature_std(h)) == pytest.approx(1, abs=0.01)
     assert 31 < float(effective_rank(h)) <= 32

@@ -1,4 +1,4 @@
-"""CRL-TAC's objectives against slow sums, and each other."""
+"""Objectives of CRL-TAC against slow sums and against each other."""
 
 import importlib
 import math
@@ -24,7 +24,7 @@ module = importlib.import_module("viewsmith.losses.info_max")
 DTYPES = (torch.float64, torch.float32)
 
 
-def embeddings(n, m, d=4, seed=0, dtype=torch.float64):
+def projections(n, m, d=4, seed=0, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     z = F.normalize(torch.randn(n, m, d, generator=generator, dtype=torch.float64), dim=-1)
     p = torch.softmax(2 * torch.randn(n, m, generator=generator, dtype=torch.float64), dim=1)
@@ -43,8 +43,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_objectives_equal_the_slow_sums_in_value_and_gradient(name, dtype):
     fast, slow = CASES[name]
-    z, p = embeddings(5, 3, dtype=dtype)
-    z_slow, p_slow = embeddings(5, 3)
+    z, p = projections(5, 3, dtype=dtype)
+    z_slow, p_slow = projections(5, 3)
     value, expected = fast(z, p), slow(z_slow, p_slow)
     tolerance = 1e-10 if dtype is torch.float64 else 1e-5
     assert value.dtype is dtype and value.shape == (5,)
@@ -52,26 +52,26 @@ def test_objectives_equal_the_slow_sums_in_value_and_gradient(name, dtype):
     weight = torch.arange(1.0, 6)
     (weight.to(dtype) * value).sum().backward()
     (weight * expected).sum().backward()
-    for found, due in ((z, z_slow), (p, p_slow)):
-        assert due.grad.abs().max() > 1e-3
-        torch.testing.assert_close(found.grad.double(), due.grad, atol=tolerance, rtol=tolerance)
+    for found, slow_input in ((z, z_slow), (p, p_slow)):
+        assert slow_input.grad.abs().max() > 1e-3
+        torch.testing.assert_close(found.grad.double(), slow_input.grad, atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_objectives_are_in_float32_under_autocast(name):
-    z, p = embeddings(5, 3, dtype=torch.float32)
-    due = CASES[name][0](z, p)
+    z, p = projections(5, 3, dtype=torch.float32)
+    expected = CASES[name][0](z, p)
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(CASES[name][0](z, p), due)
+        assert torch.equal(CASES[name][0](z, p), expected)
 
 
-def test_one_sample_of_two_opposite_embeddings_by_hand():
+def test_one_sample_with_two_opposite_projections_by_hand():
     z = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
     p = torch.tensor([[0.75, 0.25]], dtype=torch.float64)
     up, down = math.exp(0.5), math.exp(-0.5)
     first, second = math.log(0.75 * up + 0.25 * down), math.log(0.75 * down + 0.25 * up)
     torch.testing.assert_close(log_marginal(z, p, BETA), torch.tensor([[first, second]], dtype=torch.float64))
-    # With one sample there is nothing to tell: own and marginal are the same.
+    # With one sample, the conditional and the marginal distribution are equal.
     assert info_max(z, p, BETA).abs().item() < 1e-12
     bound = 0.5 * 0.25 - (0.75 * first + 0.25 * second)  # ||.75 - .25||^2 = .25
     assert info_max_bound(z, p, BETA).item() == pytest.approx(bound, abs=1e-12)
@@ -80,16 +80,16 @@ def test_one_sample_of_two_opposite_embeddings_by_hand():
 
 
 def test_the_bound_is_below_equation_2_and_equal_for_a_channel_with_one_transformation():
-    z, p = embeddings(20, 6, seed=1)
+    z, p = projections(20, 6, seed=1)
     assert (info_max_bound(z, p, BETA) < info_max(z, p, BETA)).all()
     one = torch.zeros_like(p)
     one[:, 2] = 1
     torch.testing.assert_close(info_max_bound(z, one, BETA), info_max(z, one, BETA))
-    assert info_max(z, one, BETA).mean() <= BETA * 2  # and the most there is to gain
+    assert info_max(z, one, BETA).mean() <= BETA * 2  # the upper bound
 
 
-def test_a_vanished_probability_leaves_values_and_gradients_finite():
-    z, _ = embeddings(3, 4)
+def test_values_and_gradients_are_finite_at_probability_zero():
+    z, _ = projections(3, 4)
     p = torch.tensor([[1.0, 0, 0, 0]] * 3, dtype=torch.float64, requires_grad=True)
     for distinct in (False, True):
         for objective in (info_max(z, p, BETA), info_max_bound(z, p, BETA, distinct=distinct)):
@@ -99,16 +99,16 @@ def test_a_vanished_probability_leaves_values_and_gradients_finite():
     assert pairs.abs().max() == 0  # there is no pair of different transformations
 
 
-def test_zero_embeddings_are_neutral():
-    """An empty view has an embedding of zeros: similarity 0 with everything, itself included."""
+def test_zero_projections_have_no_information():
+    """The projection of an empty view is zero: it has similarity 0 with every projection, including itself."""
     z = torch.zeros(4, 3, 5, dtype=torch.float64)
     p = torch.full((4, 3), 1 / 3, dtype=torch.float64)
     assert info_max(z, p, BETA).abs().max() < 1e-15 and info_max_bound(z, p, BETA).abs().max() < 1e-15
 
 
 @pytest.mark.parametrize(("order", "error"), [(1, 0.15), (2, 0.025)])
-def test_the_series_is_as_close_as_the_truncated_exponential(order, error):
-    z, p = embeddings(16, 5, d=3, seed=2)
+def test_the_error_of_the_series_is_that_of_the_truncated_exponential(order, error):
+    z, p = projections(16, 5, d=3, seed=2)
     exact, series = log_marginal(z, p, BETA), log_marginal(z, p, BETA, order=order)
     # exp(s) on [-.5, .5] against 1 + s (+ s^2 / 2); the mean of exponentials is at least exp(-.5).
     assert 0 < (exact.exp() - series.exp()).abs().max() < error
@@ -119,26 +119,26 @@ def test_the_series_is_as_close_as_the_truncated_exponential(order, error):
     assert series[0, 0].item() == pytest.approx(math.log(total.item()), abs=1e-12)
 
 
-def test_the_series_steers_the_channel_as_the_exponential_does():
-    z, p = embeddings(16, 5, d=3, seed=2)
+def test_the_gradient_of_the_series_is_close_to_that_of_the_exponential():
+    z, p = projections(16, 5, d=3, seed=2)
     exact = torch.autograd.grad(info_max_bound(z, p, BETA).sum(), p)[0]
     series = torch.autograd.grad(info_max_bound(z, p, BETA, order=2).sum(), p)[0]
     assert F.cosine_similarity(exact.flatten(), series.flatten(), dim=0) > 0.999
 
 
 def test_blocks_change_neither_value_nor_gradient(monkeypatch):
-    z, p = embeddings(6, 4)
+    z, p = projections(6, 4)
     whole = info_max_bound(z, p, BETA)
-    due = torch.autograd.grad(whole.sum(), (z, p))
+    gradients = torch.autograd.grad(whole.sum(), (z, p))
     monkeypatch.setattr(module, "MAX_SIMILARITIES", 5 * 24)
     parts = info_max_bound(z, p, BETA)
     torch.testing.assert_close(parts, whole, atol=1e-14, rtol=0)
-    for found, expected in zip(torch.autograd.grad(parts.sum(), (z, p)), due, strict=True):
+    for found, expected in zip(torch.autograd.grad(parts.sum(), (z, p)), gradients, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-14, rtol=0)
 
 
-def test_keys_of_other_processes_count_like_own_ones():
-    z, p = embeddings(6, 3)
+def test_keys_of_all_processes_give_rows_of_the_full_result():
+    z, p = projections(6, 3)
     whole = info_max_bound(z, p, BETA)
     half = info_max_bound(z[:3], p[:3], BETA, (z, p))
     torch.testing.assert_close(half, whole[:3])
@@ -149,16 +149,16 @@ def test_keys_of_other_processes_count_like_own_ones():
 # ---- the sampled form ---------------------------------------------------------------------------------------------
 
 
-def test_two_uniform_draws_are_the_cross_view_info_nce_of_equation_20():
+def test_two_uniform_draws_equal_info_nce_of_equation_20():
     """beta z1.z2 - (1/2) sum over both views of log (1/2N) sum over all 2N of exp(beta z.z')."""
-    z, _ = embeddings(7, 2, seed=3)
+    z, _ = projections(7, 2, seed=3)
     first, second = z[:, 0], z[:, 1]
     every = torch.cat([first, second])
     value = BETA * (first * second).sum(1)
     for view in (first, second):
         value = value - 0.5 * torch.log(torch.exp(BETA * view @ every.T).sum(1) / len(every))
     torch.testing.assert_close(sampled_info_max(z, BETA), value, atol=1e-12, rtol=0)
-    # NT-Xent at temperature 1 / beta leaves each embedding's product with itself, beta, out of its 2N - 1 terms.
+    # NT-Xent at temperature 1 / beta has 2N - 1 terms: it excludes the product of each projection with itself, beta.
     logits = BETA * every @ every.T
     logits.fill_diagonal_(-math.inf)
     pairs = torch.log(torch.exp(logits).sum(1)) - BETA * (first * second).sum(1).repeat(2)
@@ -178,9 +178,9 @@ def test_importance_weights(normalized):
     torch.testing.assert_close(weights, 3 * p / p.sum(1, keepdim=True) if normalized else 9 * p)
 
 
-def test_what_is_linear_in_plain_weights_is_unbiased():
+def test_terms_that_are_linear_in_plain_weights_are_unbiased():
     """Over all uniform draws of m = 2 of M = 3: the pair term, and the mean inside the logarithm."""
-    z, p = embeddings(2, 3, seed=4)
+    z, p = projections(2, 3, seed=4)
     z, p = z.detach(), p.detach()
     pairs, inside = torch.zeros(2, dtype=torch.float64), 0.0
     draws = torch.cartesian_prod(torch.arange(3), torch.arange(3))
@@ -196,8 +196,8 @@ def test_what_is_linear_in_plain_weights_is_unbiased():
     torch.testing.assert_close(inside, log_marginal(z, p, BETA).exp(), atol=1e-12, rtol=0)
 
 
-def test_drawn_from_p_the_pair_term_is_unbiased():
-    z, p = embeddings(1, 3, seed=5)
+def test_the_pair_term_is_unbiased_for_draws_from_p():
+    z, p = projections(1, 3, seed=5)
     z, p = z.detach(), p.detach()
     mean = 0.0
     for a in range(3):
@@ -209,19 +209,19 @@ def test_drawn_from_p_the_pair_term_is_unbiased():
 
 
 def test_pairs_need_two_draws():
-    with pytest.raises(InputError, match="expected at least 2: pairs"):
+    with pytest.raises(InputError, match="expected at least 2: the loss compares pairs"):
         sampled_info_max(torch.ones(3, 1, 2), BETA)
 
 
 # ---- entropy ------------------------------------------------------------------------------------------------------
 
 
-def test_entropy_of_a_uniform_a_certain_and_a_mixed_channel():
+def test_entropy_of_uniform_deterministic_and_mixed_channels():
     p = torch.tensor([[0.25] * 4, [1.0, 0, 0, 0], [0.5, 0.5, 0, 0]], dtype=torch.float64)
     torch.testing.assert_close(entropy(p.log()).exp(), torch.tensor([4.0, 1.0, 2.0], dtype=torch.float64))
 
 
-def test_entropy_has_a_gradient_at_a_certain_channel():
+def test_entropy_of_a_deterministic_channel_has_a_finite_gradient():
     logits = torch.tensor([[800.0, 0.0, 0.0]], requires_grad=True)
     value = entropy(F.log_softmax(logits, 1))
     value.sum().backward()

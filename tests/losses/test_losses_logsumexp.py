@@ -8,10 +8,10 @@ from viewsmith.losses.logsumexp import logsumexp_of_products
 V, B, K, D = 2, 5, 7, 3
 
 
-def given(each, masked, dtype=torch.float64):
+def given(per_sample, masked, dtype=torch.float64):
     generator = torch.Generator().manual_seed(0)
     queries = torch.randn(V, B, D, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
-    keys = torch.randn(*((B, K, D) if each else (K, D)), generator=generator, dtype=torch.float64).to(dtype)
+    keys = torch.randn(*((B, K, D) if per_sample else (K, D)), generator=generator, dtype=torch.float64).to(dtype)
     excluded = torch.rand(B, K, generator=generator) < 0.4
     excluded[:, 0] = False
     return queries, keys, excluded if masked else None
@@ -21,18 +21,18 @@ def slow(queries, keys, excluded):
     rows = []
     for v in range(V):
         for i in range(B):
-            own = keys[i] if keys.ndim == 3 else keys
-            counted = own if excluded is None else own[~excluded[i]]
+            of_sample = keys[i] if keys.ndim == 3 else keys
+            counted = of_sample if excluded is None else of_sample[~excluded[i]]
             rows.append(torch.log(torch.exp((queries[v, i] * counted).sum(1)).sum()))
     return torch.stack(rows).view(V, B)
 
 
-CASES = pytest.mark.parametrize(("each", "masked"), [(False, False), (False, True), (True, False), (True, True)])
+CASES = pytest.mark.parametrize(("per_sample", "masked"), [(False, False), (False, True), (True, False), (True, True)])
 
 
 @CASES
-def test_value_and_both_derivatives(each, masked):
-    queries, keys, excluded = given(each, masked)
+def test_value_and_both_derivatives(per_sample, masked):
+    queries, keys, excluded = given(per_sample, masked)
     weights = torch.randn(V, B, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     found = []
     for loss in (logsumexp_of_products, slow):
@@ -47,8 +47,8 @@ def test_value_and_both_derivatives(each, masked):
 
 
 @CASES
-def test_float32_and_large_products(each, masked):
-    queries, keys, excluded = given(each, masked, torch.float32)
+def test_float32_and_large_products(per_sample, masked):
+    queries, keys, excluded = given(per_sample, masked, torch.float32)
     found = logsumexp_of_products(100 * queries, keys, excluded)
     expected = slow(100 * queries.double(), keys.double(), excluded)
     assert found.dtype == torch.float32 and torch.isfinite(found).all()

@@ -17,7 +17,7 @@ def slow_negative_cosine(p, z):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_negative_cosine_is_the_loop(dtype):
+def test_negative_cosine_equals_the_loop(dtype):
     generator = torch.Generator().manual_seed(0)
     p, z = (torch.randn(5, 3, generator=generator, dtype=dtype).requires_grad_() for _ in range(2))
     fast, slow = negative_cosine(p, z), slow_negative_cosine(p, z)

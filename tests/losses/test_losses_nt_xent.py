@@ -1,4 +1,4 @@
-"""InfoNCE and NT-Xent, in both forms, against slow, obvious double loops: value and gradient."""
+"""InfoNCE and NT-Xent in both forms against slow double loops, in value and gradient."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ IDS = (torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 2, 2, 7, 1]))
 
 @pytest.fixture(params=["plain", "chunked"], autouse=True)
 def form(request, monkeypatch):
-    """Every test of nt_xent is run in both forms; tiles of three rows, so that even small batches have several."""
+    """Run every test of nt_xent in both forms. Tiles have three rows, so that small batches need several tiles."""
     monkeypatch.setattr(sys.modules[__name__], "nt_xent", partial(nt_xent, form=request.param))
     monkeypatch.setattr(chunked, "TILE_CPU", 3)
     return request.param
@@ -33,7 +33,7 @@ def close(one, other):
     torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
 
 
-def embeddings(dtype, rows=5, width=3, seed=0):
+def projections(dtype, rows=5, width=3, seed=0):
     generator = torch.Generator().manual_seed(seed)
     z = torch.randn(2, rows, width, generator=generator, dtype=torch.float64).to(dtype)
     return z[0].requires_grad_(), z[1].requires_grad_()
@@ -57,35 +57,35 @@ def slow_info_nce(anchors, candidates, positive, temperature, kernel, excluded=N
         for j in range(len(candidates)):
             if excluded is None or not excluded[i, j]:
                 total = total + similarity(anchors[i], candidates[j], kernel, temperature)
-        mine = similarity(anchors[i], candidates[positive[i]], kernel, temperature)
-        losses.append(-torch.log(mine / total))
+        attraction = similarity(anchors[i], candidates[positive[i]], kernel, temperature)
+        losses.append(-torch.log(attraction / total))
     return torch.stack(losses)
 
 
 def slow_nt_xent(z0, z1, temperature, kernel, negatives, ids=None):
-    """Every view by its number and side; a view is left out for being the anchor or for showing a row of the pair."""
+    """Loops over samples and views. The anchor, and views that show a row of the pair, are not negatives."""
     z, losses = (z0, z1), []
     for i in range(len(z0)):
         directions = []
-        for side in (0, 1) if negatives == "all" else (0,):
-            other, total = 1 - side, 0
-            mine = similarity(z[side][i], z[other][i], kernel, temperature)
-            for candidate_side in (0, 1) if negatives == "all" else (1,):
+        for view in (0, 1) if negatives == "all" else (0,):
+            other, total = 1 - view, 0
+            attraction = similarity(z[view][i], z[other][i], kernel, temperature)
+            for candidate_view in (0, 1) if negatives == "all" else (1,):
                 for j in range(len(z0)):
-                    is_positive = (candidate_side, j) == (other, i)
-                    if (candidate_side, j) == (side, i):
+                    is_positive = (candidate_view, j) == (other, i)
+                    if (candidate_view, j) == (view, i):
                         continue
-                    shown = None if ids is None or is_positive else int(ids[candidate_side][j])
+                    shown = None if ids is None or is_positive else int(ids[candidate_view][j])
                     if shown is not None and shown in (int(ids[0][i]), int(ids[1][i])):
                         continue
-                    total = total + similarity(z[side][i], z[candidate_side][j], kernel, temperature)
-            directions.append(-torch.log(mine / total))
+                    total = total + similarity(z[view][i], z[candidate_view][j], kernel, temperature)
+            directions.append(-torch.log(attraction / total))
         losses.append(sum(directions) / len(directions))
     return torch.stack(losses)
 
 
 def gradients(losses, *inputs):
-    # Unequal weights, so that a loss in the wrong place shows.
+    # With different weights, losses in a wrong order change the gradient.
     weights = torch.arange(1, len(losses) + 1, dtype=losses.dtype)
     return torch.autograd.grad((weights * losses).sum(), inputs)
 
@@ -96,8 +96,8 @@ def gradients(losses, *inputs):
         itertools.product(("cosine", "cauchy"), (1.0, 0.4, 0.1), NEGATIVES, (None, IDS), DTYPES),
     ),
 )
-def test_nt_xent_is_the_double_loop(kernel, temperature, negatives, ids, dtype):
-    z0, z1 = embeddings(dtype)
+def test_nt_xent_equals_the_double_loop(kernel, temperature, negatives, ids, dtype):
+    z0, z1 = projections(dtype)
     fast = nt_xent(z0, z1, temperature=temperature, kernel=kernel, negatives=negatives, ids=ids)
     slow = slow_nt_xent(z0, z1, temperature, kernel, negatives, ids)
     assert fast.shape == (5,) and fast.dtype == dtype
@@ -108,8 +108,8 @@ def test_nt_xent_is_the_double_loop(kernel, temperature, negatives, ids, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_info_nce_is_the_double_loop_for_any_columns(kernel, dtype):
-    anchors, candidates = embeddings(dtype, rows=7)
+def test_info_nce_equals_the_double_loop_for_any_columns(kernel, dtype):
+    anchors, candidates = projections(dtype, rows=7)
     anchors = anchors[:4].detach().requires_grad_()
     positive = torch.tensor([6, 0, 3, 3])
     excluded = torch.rand(4, 7, generator=torch.Generator().manual_seed(1)) < 0.4
@@ -129,11 +129,11 @@ def test_gradient_by_finite_differences(kernel, negatives):
     def loss(z0, z1):
         return nt_xent(z0, z1, temperature=0.5, kernel=kernel, negatives=negatives, ids=IDS)
 
-    assert torch.autograd.gradcheck(loss, embeddings(torch.float64))
+    assert torch.autograd.gradcheck(loss, projections(torch.float64))
 
 
 # Two pairs of equal views at right angles: the positive has cosine 1 and distance 0, every negative cosine 0 and
-# squared distance 2. An anchor meets two negatives under "all" and one under "cross".
+# squared distance 2. An anchor has two negatives with "all" and one with "cross".
 @pytest.mark.parametrize(
     ("kernel", "temperature", "negatives", "expected"),
     [
@@ -152,7 +152,7 @@ def test_by_hand(kernel, temperature, negatives, expected):
 
 
 def test_ids_by_hand():
-    # Sample 0 is paired with row 1, so sample 1, which shows row 1, is none of its negatives; sample 2 is one.
+    # The views of sample 0 show rows 0 and 1. Sample 1 shows row 1, so it is not a negative of sample 0; sample 2 is.
     z = torch.eye(3, dtype=torch.float64)
     ids = (torch.tensor([0, 1, 2]), torch.tensor([1, 5, 6]))
     found = nt_xent(z, z, temperature=1.0, negatives="cross", ids=ids)
@@ -162,9 +162,9 @@ def test_ids_by_hand():
 
 @pytest.mark.parametrize("negatives", NEGATIVES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_positive_is_never_masked(kernel, negatives):
-    # All views show one row: no negative is left, so the loss is -log(k / k) = 0; a masked positive would be infinite.
-    z0, z1 = embeddings(torch.float64)
+def test_the_positive_is_never_excluded(kernel, negatives):
+    # All views show one row, so no negative is left and the loss is -log(k / k) = 0.
+    z0, z1 = projections(torch.float64)
     same = torch.zeros(5, dtype=torch.int64)
     losses = nt_xent(z0, z1, kernel=kernel, negatives=negatives, ids=(same, same))
     close(losses, torch.zeros(5, dtype=torch.float64))
@@ -175,15 +175,15 @@ def test_the_positive_is_never_masked(kernel, negatives):
 @pytest.mark.parametrize("ids", [None, IDS], ids=["no ids", "ids"])
 @pytest.mark.parametrize("negatives", NEGATIVES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_gathered_parts_are_rows_of_the_whole(kernel, negatives, ids):
-    z0, z1 = embeddings(torch.float64)
+def test_gathered_parts_equal_rows_of_the_whole(kernel, negatives, ids):
+    z0, z1 = projections(torch.float64)
     options = {"temperature": 0.5, "kernel": kernel, "negatives": negatives}
     whole = nt_xent(z0, z1, ids=ids, **options)
     parts = []
     for part in (slice(0, 2), slice(2, 5)):
-        own = None if ids is None else (ids[0][part], ids[1][part])
+        part_ids = None if ids is None else (ids[0][part], ids[1][part])
         parts.append(
-            nt_xent(z0[part], z1[part], ids=own, gathered=(z0, z1), gathered_ids=ids, offset=part.start, **options)
+            nt_xent(z0[part], z1[part], ids=part_ids, gathered=(z0, z1), gathered_ids=ids, offset=part.start, **options)
         )
     joined = torch.cat(parts)
     close(joined, whole)
@@ -195,7 +195,7 @@ def test_gathered_parts_are_rows_of_the_whole(kernel, negatives, ids):
 @pytest.mark.parametrize("negatives", NEGATIVES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_rows_of_zeros_are_legal(kernel, negatives, dtype):
-    z0, z1 = (z.detach() for z in embeddings(dtype))
+    z0, z1 = (z.detach() for z in projections(dtype))
     z0[1], z1[1], z1[3] = 0, 0, 0
     z0.requires_grad_()
     z1.requires_grad_()
@@ -206,22 +206,22 @@ def test_rows_of_zeros_are_legal(kernel, negatives, dtype):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_embeddings_that_are_all_zero_cannot_be_told_apart(kernel):
+def test_the_loss_of_zero_projections(kernel):
     z = torch.zeros(4, 3, requires_grad=True)
     losses = nt_xent(z, z, kernel=kernel)
     torch.testing.assert_close(losses, torch.full((4,), math.log(7)))
     assert torch.autograd.grad(losses.sum(), z)[0].isfinite().all()
 
 
-def test_cosine_does_not_see_lengths_and_cauchy_does():
-    z0, z1 = embeddings(torch.float64)
+def test_the_cauchy_kernel_depends_on_lengths_and_the_cosine_kernel_does_not():
+    z0, z1 = projections(torch.float64)
     scale = torch.tensor([[1e-6], [1.0], [3.0], [1e3], [1e6]], dtype=torch.float64)
     close(nt_xent(scale * z0, z1), nt_xent(z0, z1))
     assert (nt_xent(scale * z0, z1, kernel="cauchy") - nt_xent(z0, z1, kernel="cauchy")).abs().max() > 1
 
 
 @pytest.mark.parametrize("norm", [3, 30])
-def test_cauchy_keeps_the_digits_of_close_views(norm):
+def test_cauchy_kernel_is_precise_for_close_views(norm):
     # At length 30 a squared distance of 1e-4 is lost in the product form of float32, 900 + 900 - 2 * 900.
     generator = torch.Generator().manual_seed(0)
     z0 = norm * unit(torch.randn(32, 16, generator=generator))
@@ -235,8 +235,8 @@ def test_cauchy_keeps_the_digits_of_close_views(norm):
     assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
-def test_cauchy_survives_far_away_embeddings():
-    z0, z1 = (1e6 * z.detach() for z in embeddings(torch.float32))
+def test_cauchy_kernel_is_finite_for_distant_projections():
+    z0, z1 = (1e6 * z.detach() for z in projections(torch.float32))
     z0.requires_grad_()
     losses = nt_xent(z0, z1, kernel="cauchy")
     assert losses.isfinite().all()
@@ -252,8 +252,8 @@ def test_unit(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_squared_distances_are_the_double_loop(dtype):
-    a, b = embeddings(dtype, rows=4)
+def test_squared_distances_equal_the_double_loop(dtype):
+    a, b = projections(dtype, rows=4)
     fast = squared_distances(a, b)
     slow = torch.stack([torch.stack([((x - y) ** 2).sum() for y in b]) for x in a])
     close(fast, slow)
@@ -270,7 +270,7 @@ def test_squared_distances_are_the_double_loop(dtype):
 @pytest.mark.parametrize("negatives", NEGATIVES)
 def test_low_temperatures(negatives):
     # exp(1 / 0.01) is beyond float32.
-    z0, z1 = embeddings(torch.float32)
+    z0, z1 = projections(torch.float32)
     losses = nt_xent(z0, z1, temperature=0.01, negatives=negatives)
     exact = [z.detach().double().requires_grad_() for z in (z0, z1)]
     expected = nt_xent(*exact, temperature=0.01, negatives=negatives)
@@ -279,8 +279,8 @@ def test_low_temperatures(negatives):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-4)
 
 
-def test_a_temperature_that_no_number_format_holds():
-    z0, z1 = embeddings(torch.float64)
+def test_a_temperature_below_the_limit_is_rejected():
+    z0, z1 = projections(torch.float64)
     with pytest.raises(InputError, match=r"temperature is 0.0001, expected at least 0.0015"):
         nt_xent(z0, z1, temperature=0.0001, form="chunked")
 
@@ -288,19 +288,19 @@ def test_a_temperature_that_no_number_format_holds():
 def slow_moco(queries, keys, queue, temperature, ids=None, queue_ids=None):
     losses = []
     for i in range(len(queries)):
-        mine = total = similarity(queries[i], keys[i], "cosine", temperature)
+        attraction = total = similarity(queries[i], keys[i], "cosine", temperature)
         for j in range(len(queue)):
             if ids is None or queue_ids[j] not in (ids[0][i], ids[1][i]):
                 total = total + similarity(queries[i], queue[j], "cosine", temperature)
-        losses.append(-torch.log(mine / total))
+        losses.append(-torch.log(attraction / total))
     return torch.stack(losses)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("with_ids", [True, False])
-def test_moco_is_the_double_loop(with_ids, dtype):
-    queries, keys = embeddings(dtype, rows=4)
-    queue = embeddings(dtype, rows=8, seed=1)[0]
+def test_moco_equals_the_double_loop(with_ids, dtype):
+    queries, keys = projections(dtype, rows=4)
+    queue = projections(dtype, rows=8, seed=1)[0]
     ids = (torch.tensor([1, 2, 3, 4]), torch.tensor([9, 2, 3, 5])) if with_ids else None
     queue_ids = torch.tensor([2, 2, -1, 9, 4, 5, -1, 2]) if with_ids else None
     fast = moco_info_nce(queries, keys, queue, temperature=0.2, ids=ids, queue_ids=queue_ids)
@@ -310,12 +310,12 @@ def test_moco_is_the_double_loop(with_ids, dtype):
         close(one, other)
 
 
-def test_moco_is_info_nce_with_the_key_and_the_queue_as_candidates():
-    queries, keys = embeddings(torch.float64)
-    queue = embeddings(torch.float64, rows=6, seed=1)[0].detach()
-    own = torch.arange(5)
-    excluded = torch.cat([own[:, None] != own, torch.zeros(5, 6, dtype=torch.bool)], 1)
-    expected = info_nce(queries, torch.cat([keys, queue]), own, temperature=0.2, excluded=excluded)
+def test_moco_equals_info_nce_with_key_and_queue_as_candidates():
+    queries, keys = projections(torch.float64)
+    queue = projections(torch.float64, rows=6, seed=1)[0].detach()
+    positive = torch.arange(5)
+    excluded = torch.cat([positive[:, None] != positive, torch.zeros(5, 6, dtype=torch.bool)], 1)
+    expected = info_nce(queries, torch.cat([keys, queue]), positive, temperature=0.2, excluded=excluded)
     found = moco_info_nce(queries, keys, queue, temperature=0.2)
     close(found, expected)
     for one, other in zip(gradients(found, queries, keys), gradients(expected, queries, keys), strict=True):
@@ -323,7 +323,7 @@ def test_moco_is_info_nce_with_the_key_and_the_queue_as_candidates():
 
 
 def test_moco_by_hand():
-    # The key at cosine 1, two keys of the queue at cosine 0 and one at -1.
+    # Cosines: 1 for the key, 0 for two keys of the queue, -1 for the third.
     e = torch.eye(3, dtype=torch.float64)
     found = moco_info_nce(e[:1], 2 * e[:1], torch.stack([e[1], e[2], -3 * e[0]]), temperature=1.0)
     assert float(found) == pytest.approx(math.log(1 + 2 / math.e + 1 / math.e**2), rel=1e-12)

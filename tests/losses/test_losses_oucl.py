@@ -1,4 +1,4 @@
-"""The unified loss against its double sum, its margins against their definitions."""
+"""The unified loss against its double sum, and margins against their definitions."""
 
 import math
 
@@ -37,7 +37,7 @@ def similarities(dtype=torch.float64, batch=5, positives=3, negatives=7):
 
 
 def exponent(form, low, high):
-    """beta times what stands in the exponent of one pair of a negative and a positive, as the paper prints it."""
+    """beta times the exponent for one negative and one positive, as printed in the paper."""
     if form.form == "linear":
         return form.beta * (low - high + form.margin)
     if form.form == "squared":
@@ -61,7 +61,7 @@ def double_sum(positives, negatives, form, excluded=None):
 
 @every_form
 @pytest.mark.parametrize("masked", [False, True])
-def test_value_and_gradient_are_those_of_the_double_sum(logits, masked):
+def test_value_and_gradient_equal_the_double_sum(logits, masked):
     positives, negatives = similarities()
     excluded = torch.rand(5, 7, generator=torch.Generator().manual_seed(1)) < 0.3 if masked else None
     found = oucl(positives, negatives, logits, excluded=excluded)
@@ -74,7 +74,7 @@ def test_value_and_gradient_are_those_of_the_double_sum(logits, masked):
 
 
 @every_form
-def test_float32_follows_float64(logits):
+def test_float32_is_close_to_float64(logits):
     expected = oucl(*similarities(), logits)
     found = oucl(*similarities(torch.float32), logits)
     assert found.dtype == torch.float32
@@ -90,7 +90,7 @@ def test_a_case_by_hand():
     assert found.item() == pytest.approx(math.log(1 + math.exp(-0.25)), rel=1e-6)
 
 
-def test_the_squared_form_is_the_circle_and_its_gradient_where_nothing_is_detached():
+def test_the_squared_form_equals_the_circle_form_without_detached_weights():
     positives, negatives = similarities()
 
     def gradient(logits):
@@ -108,7 +108,7 @@ def test_the_squared_form_is_the_circle_and_its_gradient_where_nothing_is_detach
     assert not torch.allclose(gradient(detached), gradient(squared), rtol=0.01)
 
 
-def test_one_positive_makes_info_nce():
+def test_one_positive_gives_info_nce():
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(6, 4, generator=generator, dtype=torch.float64) for _ in range(2))
     d = similarity(a[:, None], b)
@@ -117,14 +117,14 @@ def test_one_positive_makes_info_nce():
     torch.testing.assert_close(10 * found, nt_xent(a, b, temperature=0.2, negatives="cross"))
 
 
-def test_a_large_beta_finds_the_hardest_pair():
+def test_a_large_beta_gives_the_loss_of_the_hardest_pair():
     positives, negatives = similarities()
     found = oucl(positives, negatives, Logits(beta=1e5, margin=0.1))
     hardest = (negatives.amax(1) - positives.amin(1) + 0.1).clamp_min(0)
     torch.testing.assert_close(found, hardest, rtol=0, atol=1e-3)
 
 
-def test_log_sums_of_groups_make_the_loss_of_all():
+def test_log_sums_of_groups_combine_to_the_loss():
     positives, negatives = similarities()
     logits = Logits("squared")
     negative = torch.stack([masked_logsumexp(logits.negative(part)) for part in negatives.split(3, 1)], -1).logsumexp(
@@ -165,12 +165,12 @@ def test_a_row_of_zeros_has_cosine_zero():
         ({"gamma": -0.1}, "gamma is -0.1"),
     ],
 )
-def test_settings_out_of_range_are_refused(options, expected):
+def test_settings_out_of_range_are_rejected(options, expected):
     assert expected in refusal(Logits, **options)
 
 
 @pytest.mark.parametrize(("p", "k", "expected"), [(0, 3, "0 positives and 3"), (2, 0, "2 positives and 0")])
-def test_a_side_without_pairs_is_refused(p, k, expected):
+def test_no_positives_or_no_negatives_are_rejected(p, k, expected):
     assert expected in refusal(oucl, torch.rand(4, p), torch.rand(4, k))
     assert "(4, 2) and (3, 2)" in refusal(oucl, torch.rand(4, 2), torch.rand(3, 2))
 
@@ -187,27 +187,27 @@ def test_margins_by_hand(kind, sigma, swapped):
 
 
 @pytest.mark.parametrize("kind", ["large", "medium", "small"])
-@pytest.mark.parametrize("each", [False, True])
-def test_the_regularization_is_equation_5(kind, each):
+@pytest.mark.parametrize("per_sample", [False, True])
+def test_the_regularization_equals_equation_5(kind, per_sample):
     original, augmented = similarities(), [1 - d for d in similarities()]
     excluded = torch.zeros(5, 7, dtype=torch.bool)
     excluded[1, :3] = True
-    extremes = (original[0].amin(1), original[1].amax(1)) if each else (original[0].min(), original[1].max())
+    extremes = (original[0].amin(1), original[1].amax(1)) if per_sample else (original[0].min(), original[1].max())
     sigma = margins(*extremes, kind)
     found = margin_regularization(*augmented, sigma, excluded=excluded)
     for i in range(5):
-        near, far = (float(s[i] if each else s) for s in sigma)
-        close = [max(d.item() - near, 0) for d in augmented[0][i]]
-        apart = [max(far - d.item(), 0) for d, out in zip(augmented[1][i], excluded[i], strict=True) if not out]
-        assert found[i].item() == pytest.approx(sum(close) / len(close) + sum(apart) / len(apart), rel=1e-9)
-    if not each:
-        # Over whole batches the mean of the samples is the paper's mean over pairs.
+        high, low = (float(s[i] if per_sample else s) for s in sigma)
+        close = [max(d.item() - high, 0) for d in augmented[0][i]]
+        far = [max(low - d.item(), 0) for d, out in zip(augmented[1][i], excluded[i], strict=True) if not out]
+        assert found[i].item() == pytest.approx(sum(close) / len(close) + sum(far) / len(far), rel=1e-9)
+    if not per_sample:
+        # Without exclusions, the mean over samples equals the paper's mean over pairs.
         whole = margin_regularization(*augmented, sigma).mean()
         plain = (augmented[0] - sigma[0]).clamp_min(0).mean() + (sigma[1] - augmented[1]).clamp_min(0).mean()
         torch.testing.assert_close(whole, plain)
 
 
-def test_only_augmented_pairs_have_a_gradient():
+def test_only_augmented_pairs_get_a_gradient():
     original, augmented = similarities(), similarities(batch=5)
     sigma = margins(original[0].min(), original[1].max(), "large")
     loss = margin_regularization(*augmented, sigma).sum()

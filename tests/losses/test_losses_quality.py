@@ -1,4 +1,4 @@
-"""GenView's quality of pairs against slow loops, by hand, and its weights over several batches."""
+"""GenView's quality and weights of pairs against slow loops and by hand."""
 
 import math
 
@@ -29,7 +29,7 @@ def slow_quality(features, others, axis):
         pools = []
         for image in (one, other):
             m = slow_map(image[None], axis)[0]
-            # Both maps divided by their sums, as published, and the background by itself.
+            # Both maps are divided by their sums, as in the paper. The background is computed directly.
             z_f = sum(m[p] / m.sum() * image[p] for p in range(len(m)))
             z_b = sum((1 - m[p]) / (1 - m).sum() * image[p] for p in range(len(m)))
             pools.append((z_f, z_b))
@@ -49,7 +49,7 @@ def draws(dtype, batch=4, patches=5, width=3):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_map_is_the_loop(dtype):
+def test_the_foreground_map_equals_the_loop(dtype):
     features, _, axis = draws(dtype)
     fast = foreground_map(features, axis)
     assert fast.shape == (4, 5) and fast.dtype == dtype
@@ -59,7 +59,7 @@ def test_the_map_is_the_loop(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_quality_is_the_loop_in_value_and_gradient(dtype):
+def test_quality_equals_the_loop_in_value_and_gradient(dtype):
     features, others, axis = draws(dtype)
     fast, slow = quality(features, others, axis), slow_quality(features, others, axis)
     assert fast.shape == (4,) and fast.dtype == dtype
@@ -82,7 +82,7 @@ def test_quality_by_hand():
     torch.testing.assert_close(quality(first, second, axis), torch.tensor([1.0, 0.0]))
 
 
-def test_patches_that_are_all_alike_have_no_foreground():
+def test_equal_patches_have_no_foreground():
     features = torch.ones(1, 4, 3, requires_grad=True)
     axis = torch.tensor([1.0, 2.0, 3.0])
     assert foreground_map(features, axis).tolist() == [[0.5] * 4]
@@ -92,7 +92,7 @@ def test_patches_that_are_all_alike_have_no_foreground():
     assert quality(features, features, axis).tolist() == [0.0]
 
 
-def test_a_sample_without_patches_is_all_foreground():
+def test_a_sample_without_patches_counts_as_foreground():
     h, other = torch.tensor([[3.0, 4.0], [1.0, 0.0]]), torch.tensor([[4.0, 3.0], [0.0, 2.0]])
     pools = [attention_pools(rows[:, None], torch.ones(2, 1)) for rows in (h, other)]
     torch.testing.assert_close(pair_quality(*pools), torch.tensor([24 / 25, 0.0]))
@@ -100,7 +100,7 @@ def test_a_sample_without_patches_is_all_foreground():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("gamma", [0.0, 1.0, 7.0])
-def test_weights_are_the_loop(dtype, gamma):
+def test_weights_equal_the_loop(dtype, gamma):
     q = torch.tensor([0.3, -0.2, 1.1], dtype=dtype)
     total = sum(math.exp(gamma * float(value)) for value in q)
     slow = torch.tensor([3 * math.exp(gamma * float(value)) / total for value in q], dtype=dtype)
@@ -113,11 +113,11 @@ def test_weights_are_the_loop(dtype, gamma):
 def test_weights_by_hand():
     torch.testing.assert_close(quality_weights(torch.tensor([0.0, math.log(3)])), torch.tensor([0.5, 1.5]))
     assert quality_weights(torch.tensor([0.3, -4.0]), 0.0).tolist() == [1.0, 1.0]
-    # No overflow, whatever the scale.
+    # No overflow for large values.
     assert quality_weights(torch.tensor([1e4, 0.0])).tolist() == [2.0, 0.0]
 
 
-def test_weights_have_no_gradient():
+def test_weights_get_no_gradient():
     q = torch.tensor([0.3, -0.2], requires_grad=True)
     losses = torch.tensor([1.0, 2.0], requires_grad=True)
     (quality_weights(q) * losses).mean().backward()
@@ -125,7 +125,7 @@ def test_weights_have_no_gradient():
     torch.testing.assert_close(losses.grad, quality_weights(q) / 2)
 
 
-def test_weights_of_two_halves_are_those_of_the_whole():
+def test_weights_of_two_halves_equal_those_of_the_whole():
     q = torch.randn(6, generator=torch.Generator().manual_seed(1))
-    halves = [quality_weights(part, everywhere=q) for part in q.split(3)]
+    halves = [quality_weights(part, gathered=q) for part in q.split(3)]
     torch.testing.assert_close(torch.cat(halves), quality_weights(q))

@@ -1,4 +1,4 @@
-"""DINO's equation against a loop, and by hand."""
+"""DINO's loss against a loop, and by hand."""
 
 import math
 
@@ -27,7 +27,7 @@ def slow_self_distillation(student, teacher, center, tau_s, tau_t):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("views", [2, 5])
-def test_self_distillation_is_the_loop(views, dtype):
+def test_self_distillation_equals_the_loop(views, dtype):
     generator = torch.Generator().manual_seed(0)
     shapes = ((views, 5, 4), (2, 5, 4), (4,))
     given = [torch.randn(*s, generator=generator, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
@@ -45,7 +45,7 @@ def test_self_distillation_is_the_loop(views, dtype):
 
 
 def test_by_hand():
-    # Scores equal to the center leave a teacher without opinion; the student says 1 : 3.
+    # Scores equal to the center give uniform targets. The student predicts 1 : 3.
     student = torch.tensor([0.0, math.log(3)]).expand(2, 1, 2)
     center = torch.tensor([5.0, -2.0])
     teacher = center.expand(2, 1, 2)

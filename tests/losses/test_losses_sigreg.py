@@ -1,4 +1,4 @@
-"""SIGReg against loops over directions, knots and samples, against the exact integral, and on known distributions."""
+"""SIGReg against loops over directions, knots and samples, an exact integral, and on known distributions."""
 
 import importlib
 import math
@@ -26,8 +26,8 @@ def directions(dtype=torch.float64, width=D, n_slices=M, seed=1):
     return random_directions(width, n_slices, like, torch.Generator().manual_seed(seed))
 
 
-def slow_waves(z, a, n_knots, limit):
-    """For every view, direction and point on [-limit, limit]: the point, its weight, and cos and sin of all samples."""
+def slow_terms(z, a, n_knots, limit):
+    """Yield each point on [-limit, limit] with its weight, cosines and sines of the samples, per view and direction."""
     step = limit / (n_knots - 1)
     for view in z:
         for m in range(a.shape[1]):
@@ -39,9 +39,9 @@ def slow_waves(z, a, n_knots, limit):
 
 
 def slow_sigreg(z, a, n_knots, limit):
-    """The batch's statistic; both halves of the integral."""
+    """The statistic of the batch, with both halves of the integral."""
     n, value = z.shape[1], 0
-    for t, weight, cosines, sines in slow_waves(z, a, n_knots, limit):
+    for t, weight, cosines, sines in slow_terms(z, a, n_knots, limit):
         normal = math.exp(-(t**2) / 2)
         error = (sum(cosines) / n - normal) ** 2 + (sum(sines) / n) ** 2
         value = value + n * weight * normal * error
@@ -49,22 +49,22 @@ def slow_sigreg(z, a, n_knots, limit):
 
 
 def slow_contributions(z, a, n_knots, limit):
-    """``L + <dL/dm, s_b - m>`` with the derivative of the squares written out."""
+    """``L + <dL/dm, s_b - m>`` with explicit derivatives."""
     n = z.shape[1]
     values = [slow_sigreg(z, a, n_knots, limit).detach() for _ in range(n)]
-    for t, weight, cosines, sines in slow_waves(z, a, n_knots, limit):
+    for t, weight, cosines, sines in slow_terms(z, a, n_knots, limit):
         normal = math.exp(-(t**2) / 2)
         mean_cosine, mean_sine = (sum(cosines) / n).detach(), (sum(sines) / n).detach()
         scale = 2 * n * weight * normal / (len(z) * a.shape[1])
         for b in range(n):
-            pull = (mean_cosine - normal) * (cosines[b] - mean_cosine) + mean_sine * (sines[b] - mean_sine)
-            values[b] = values[b] + scale * pull
+            change = (mean_cosine - normal) * (cosines[b] - mean_cosine) + mean_sine * (sines[b] - mean_sine)
+            values[b] = values[b] + scale * change
     return torch.stack(values)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize(("n_knots", "limit"), [(2, 1.0), (5, 3.0), (17, 3.0)])
-def test_the_mean_is_the_published_statistic_in_value_and_gradient(n_knots, limit, dtype):
+def test_the_mean_equals_the_published_statistic_in_value_and_gradient(n_knots, limit, dtype):
     z, exact = draw(dtype), draw()
     losses = sigreg(z, directions(dtype), n_knots=n_knots, limit=limit)
     expected = slow_sigreg(exact, directions(), n_knots, limit)
@@ -75,7 +75,7 @@ def test_the_mean_is_the_published_statistic_in_value_and_gradient(n_knots, limi
     assert other.abs().max() > 1e-3
 
 
-def test_each_value_is_the_contribution_of_its_sample():
+def test_each_value_equals_the_contribution_of_its_sample():
     z, a = draw(), directions()
     losses, expected = sigreg(z, a, n_knots=5), slow_contributions(z, a, 5, 3.0)
     torch.testing.assert_close(losses, expected, rtol=1e-10, atol=1e-11)
@@ -88,7 +88,7 @@ def test_each_value_is_the_contribution_of_its_sample():
 def test_blocks_change_neither_value_nor_gradient(monkeypatch):
     z, a = draw(), directions()
     whole = sigreg(z, a)
-    (due,) = torch.autograd.grad((WEIGHTS * whole).sum(), z)
+    (expected,) = torch.autograd.grad((WEIGHTS * whole).sum(), z)
     seen = []
     real = torch.cos
     monkeypatch.setattr(torch, "cos", lambda x: seen.append(x.shape[1]) or real(x))
@@ -99,11 +99,11 @@ def test_blocks_change_neither_value_nor_gradient(monkeypatch):
         assert seen == 2 * rows
         torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-13)
         (found,) = torch.autograd.grad((WEIGHTS * parts).sum(), z)
-        torch.testing.assert_close(found, due, rtol=1e-12, atol=1e-13)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
 
 
-def test_the_knots_integrate_epps_and_pulleys_statistic():
-    """Of a sample at 0: integral of (1 - exp(-t^2/2))^2 exp(-t^2/2) over the line, three Gaussian integrals."""
+def test_the_knots_approximate_the_integral():
+    """For a sample at 0, the integral of (1 - exp(-t^2/2))^2 exp(-t^2/2) is a sum of three Gaussian integrals."""
     z = torch.zeros(1, 1, D, dtype=torch.float64)
     exact = math.sqrt(2 * math.pi) * (1 - 2 / math.sqrt(2) + 1 / math.sqrt(3))
     assert float(sigreg(z, directions(), n_knots=400, limit=12.0)) == pytest.approx(exact, rel=1e-6)
@@ -115,7 +115,7 @@ def test_the_knots_integrate_epps_and_pulleys_statistic():
     assert float((weights / normal).sum()) == pytest.approx(6)
 
 
-def test_a_normal_sample_of_any_size_has_about_one_and_others_grow_with_their_size():
+def test_the_statistic_is_about_one_for_normal_samples_and_grows_with_the_size_of_others():
     a = directions(width=8, n_slices=64)
     generator = torch.Generator().manual_seed(0)
     for n in (100, 400):
@@ -128,8 +128,8 @@ def test_a_normal_sample_of_any_size_has_about_one_and_others_grow_with_their_si
         assert float(sigreg(flat, a).mean()) > 0.01 * n
 
 
-def test_gradient_steps_make_a_normal_sample():
-    """From a thin, shifted line to spread in all directions."""
+def test_gradient_descent_leads_to_a_normal_sample():
+    """From samples near a shifted line to a standard normal distribution."""
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(1, 120, 3, generator=generator, dtype=torch.float64) * torch.tensor([0.9, 0.2, 0.05]) + 1
     z.requires_grad_()
@@ -145,11 +145,11 @@ def test_gradient_steps_make_a_normal_sample():
     assert z.detach().mean((0, 1)).abs().max() < 0.2 and spread.min() > 0.8 and spread.max() < 1.5
 
 
-def test_directions_have_length_one_and_are_the_same_in_every_precision():
+def test_directions_have_length_one_and_are_equal_in_every_dtype():
     a = directions(width=6, n_slices=50)
     torch.testing.assert_close(a.norm(dim=0), torch.ones(50, dtype=torch.float64), rtol=1e-6, atol=0)
     assert torch.equal(directions(torch.float32, 6, 50), a.float())
     assert not torch.equal(directions(width=6, n_slices=50, seed=2), a)
-    # No direction is preferred.
+    # The directions are uniform.
     many = directions(width=3, n_slices=20000)
     torch.testing.assert_close(many @ many.T / 20000, torch.eye(3, dtype=torch.float64) / 3, rtol=0, atol=0.01)

@@ -1,4 +1,4 @@
-"""The soft contrastive loss against the batch: a slow double loop, by hand, in parts, and beside InfoNCE."""
+"""The normalized soft contrastive loss: against a slow double loop, by hand, in chunks, and against InfoNCE."""
 
 import importlib
 import math
@@ -33,13 +33,13 @@ def slow(z0, z1, y0, y1=None, nu=1.0, nu_target=100.0, kernel="paper", beta=0.0,
     y1 = y0 if y1 is None else y1
     losses = []
     for i in range(len(z0)):
-        met = [
+        counted = [
             j for j in range(len(z1)) if j == i or ids is None or int(ids[1][j]) not in (int(ids[0][i]), int(ids[1][i]))
         ]
-        k = {j: (1 + ((z0[i] - z1[j]) ** 2).sum() / nu) ** -EXPONENT[kernel](nu) for j in met}
+        k = {j: (1 + ((z0[i] - z1[j]) ** 2).sum() / nu) ** -EXPONENT[kernel](nu) for j in counted}
         whole = sum(k.values())
         total = 0
-        for j in met:
+        for j in counted:
             p = (1 + ((y0[i] - y1[j]) ** 2).sum() / nu_target) ** -EXPONENT[kernel](nu_target)
             p = (p * math.exp(beta) if i == j else p).clamp(max=1)
             p = p.detach() if detach else p
@@ -56,18 +56,18 @@ def gradients(values, given):
 
 
 @every_setting
-@pytest.mark.parametrize("paper", [True, False], ids=["views", "samples"])
+@pytest.mark.parametrize("paired", [True, False], ids=["views", "samples"])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-def test_value_and_gradient_equal_the_slow_loop(setting, paper, dtype):
+def test_value_and_gradient_equal_the_slow_loop(setting, paired, dtype):
     z0, z1, y0, y1 = inputs(dtype=dtype)
-    given = [z0, z1, y0, y1] if paper else [z0, z1, y0]
+    given = [z0, z1, y0, y1] if paired else [z0, z1, y0]
     found, expected = soft_normalized(*given, **setting), slow(*given, **setting)
     torch.testing.assert_close(found, expected, **TOLERANCE[dtype])
     for a, b in zip(gradients(found, given), gradients(expected, given), strict=True):
         torch.testing.assert_close(a, b, **TOLERANCE[dtype])
 
 
-def test_rows_shown_twice_are_left_out():
+def test_views_of_the_same_row_are_excluded():
     z0, z1, y0, _ = inputs()
     ids = torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([5, 1, 1, 7, 0, 9])
     found, expected = soft_normalized(z0, z1, y0, ids=ids), slow(z0, z1, y0, ids=ids)
@@ -86,10 +86,10 @@ def test_by_hand():
     assert float(soft_normalized(z0, z1, y)[0]) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("paper", [True, False])
-def test_in_parts_equal_to_the_whole(monkeypatch, paper):
+@pytest.mark.parametrize("paired", [True, False])
+def test_chunks_equal_the_whole(monkeypatch, paired):
     z0, z1, y0, y1 = inputs(rows=9)
-    given = [z0, z1, y0, y1] if paper else [z0, z1, y0]
+    given = [z0, z1, y0, y1] if paired else [z0, z1, y0]
     ids = torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 0]), torch.tensor([5, 1, 1, 7, 0, 9, 9, 3, 2])
     whole = soft_normalized(*given, ids=ids, detach=False)
     expected = gradients(whole, given)
@@ -109,15 +109,15 @@ def test_a_part_of_a_larger_batch():
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-def test_finite_where_points_coincide_and_far_away(dtype):
+def test_values_are_finite_for_equal_and_distant_points(dtype):
     z = torch.tensor([[0.0, 0.0], [0.0, 0.0], [1e6, 0.0]], dtype=dtype, requires_grad=True)
     losses = soft_normalized(z, z.detach().clone(), torch.zeros(3, 4, dtype=dtype))
     assert torch.isfinite(losses).all()
     assert torch.isfinite(torch.autograd.grad(losses.sum(), z)[0]).all()
 
 
-def test_with_hard_labels_the_attraction_is_that_of_info_nce():
-    """Near the optimum, where pairs are close, the two losses pull alike: the same direction for every embedding."""
+def test_with_hard_labels_the_gradient_is_close_to_that_of_info_nce():
+    """When pairs are close, near the optimum, the gradients of the two losses have similar directions."""
     z0, z1, y0, _ = inputs(rows=32)
     far = 1e4 * y0
     soft = torch.autograd.grad(soft_normalized(z0, z1, far).sum(), z0)[0]

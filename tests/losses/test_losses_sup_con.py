@@ -1,4 +1,4 @@
-"""The supervised contrast against a loop over anchors, and by hand."""
+"""The supervised contrastive loss against a loop over anchors, and by hand."""
 
 import math
 
@@ -13,13 +13,13 @@ TAU = 0.2
 
 def slow_sup_con(z0, z1, labels):
     z = [row / (row * row).sum() ** 0.5 for row in [*z0, *z1]]
-    kinds = [int(k) for k in [*labels[0], *labels[1]]]
+    classes = [int(k) for k in [*labels[0], *labels[1]]]
     found = []
     for i in range(len(z)):
         others = [j for j in range(len(z)) if j != i]
-        alike = [j for j in others if kinds[j] == kinds[i]]
+        positives = [j for j in others if classes[j] == classes[i]]
         total = sum(torch.exp((z[i] * z[j]).sum() / TAU) for j in others)
-        terms = [-torch.log(torch.exp((z[i] * z[j]).sum() / TAU) / total) for j in alike]
+        terms = [-torch.log(torch.exp((z[i] * z[j]).sum() / TAU) / total) for j in positives]
         found.append(sum(terms) / len(terms) if terms else z[i].sum() * 0)
     half = len(z0)
     return torch.stack([(found[i] + found[half + i]) / 2 for i in range(half)])
@@ -34,7 +34,7 @@ def slow_sup_con(z0, z1, labels):
         ([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]),
     ],
 )
-def test_sup_con_is_the_loop(labels, dtype):
+def test_sup_con_equals_the_loop(labels, dtype):
     generator = torch.Generator().manual_seed(0)
     z0, z1 = (torch.randn(5, 3, generator=generator, dtype=dtype).requires_grad_() for _ in range(2))
     labels = tuple(torch.tensor(part) for part in labels)
@@ -50,22 +50,24 @@ def test_sup_con_is_the_loop(labels, dtype):
         torch.testing.assert_close(one, other, **TOLERANCE[dtype])
 
 
-def test_with_a_class_for_each_sample_it_is_simclr():
+def test_with_one_class_per_sample_it_equals_nt_xent():
     z0, z1 = torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    own = torch.arange(7)
-    torch.testing.assert_close(sup_con(z0, z1, (own, own), temperature=0.5), nt_xent(z0, z1, temperature=0.5))
+    labels = torch.arange(7)
+    torch.testing.assert_close(sup_con(z0, z1, (labels, labels), temperature=0.5), nt_xent(z0, z1, temperature=0.5))
 
 
 def test_by_hand():
     east, north = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])
     z0, z1 = torch.cat([east, north]), torch.cat([3 * east, north])
-    same, own = torch.tensor([0, 0]), torch.tensor([0, 1])
+    same, different = torch.tensor([0, 0]), torch.tensor([0, 1])
     total = math.e + 2
-    assert sup_con(z0, z1, (own, own), temperature=1.0).tolist() == pytest.approx([-math.log(math.e / total)] * 2)
+    assert sup_con(z0, z1, (different, different), temperature=1.0).tolist() == pytest.approx(
+        [-math.log(math.e / total)] * 2
+    )
     mixed = -(math.log(math.e / total) + 2 * math.log(1 / total)) / 3
     assert sup_con(z0, z1, (same, same), temperature=1.0).tolist() == pytest.approx([mixed] * 2)
-    apart = torch.tensor([5, 6])
-    assert sup_con(z0, z1, (own, apart), temperature=1.0).tolist() == [0.0, 0.0]
+    others = torch.tensor([5, 6])
+    assert sup_con(z0, z1, (different, others), temperature=1.0).tolist() == [0.0, 0.0]
 
 
 def test_a_part_of_a_larger_batch():

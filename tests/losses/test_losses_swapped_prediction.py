@@ -32,7 +32,7 @@ def slow_sinkhorn(scores, epsilon, iterations):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("epsilon", "iterations"), [(0.5, 1), (0.5, 3), (0.2, 7)])
-def test_sinkhorn_is_the_loop(epsilon, iterations, dtype):
+def test_sinkhorn_equals_the_loop(epsilon, iterations, dtype):
     scores = draw(7, 4, dtype=dtype)
     q = sinkhorn(scores, epsilon, iterations)
     assert q.dtype == dtype
@@ -66,22 +66,22 @@ def test_marginals():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sharp_assignments_do_not_overflow(dtype):
-    # Logarithms of masses 1000 999 / 998 998, whose exponentials are no numbers: q00 q11 / (q01 q10) stays e.
+    # Logarithms of masses 1000 999 / 998 998, whose exponentials overflow. The ratio q00 q11 / (q01 q10) is e.
     scores = torch.tensor([[1.0, 0.999], [0.998, 0.998]], dtype=dtype)
-    share = math.exp(0.5) / (1 + math.exp(0.5))
-    limit = torch.tensor([[share, 1 - share], [1 - share, share]], dtype=dtype)
+    q = math.exp(0.5) / (1 + math.exp(0.5))
+    limit = torch.tensor([[q, 1 - q], [1 - q, q]], dtype=dtype)
     torch.testing.assert_close(sinkhorn(scores, 1e-3, 50), limit, rtol=0, atol=1e-4)
 
 
-def test_masses_may_be_summed_elsewhere():
-    # Half of the samples, when the other half's total is added, gets the same as in the whole.
+def test_total_adds_the_masses_of_other_processes():
+    # With the total of the other half added, half of the samples gets the same assignments as in the whole batch.
     scores = draw(8, 3)
     whole = sinkhorn(scores, 0.3, 1)
 
-    def everywhere(log_mass, others):
+    def total(log_mass, others):
         return torch.logaddexp(log_prototype_mass(log_mass), log_prototype_mass(others))
 
-    half = sinkhorn(scores[:4], 0.3, 1, total=partial(everywhere, others=scores[4:] / 0.3))
+    half = sinkhorn(scores[:4], 0.3, 1, total=partial(total, others=scores[4:] / 0.3))
     torch.testing.assert_close(half, whole[:4])
 
 
@@ -102,7 +102,7 @@ def slow_swapped_prediction(scores, targets, temperature):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("views", [2, 3, 6])
-def test_swapped_prediction_is_the_loop(views, dtype):
+def test_swapped_prediction_equals_the_loop(views, dtype):
     scores = draw(views, 5, 4, dtype=dtype).requires_grad_()
     targets = draw(2, 5, 4, dtype=dtype, seed=1).softmax(-1).requires_grad_()
     fast, slow = swapped_prediction(scores, targets, 0.3), slow_swapped_prediction(scores, targets, 0.3)

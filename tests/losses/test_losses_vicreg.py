@@ -1,4 +1,4 @@
-"""VICReg against loops over samples and features, its contributions against raw moments, and by hand."""
+"""VICReg loss against loops over samples and features, contributions from raw moments, and values by hand."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ WEIGHTS = torch.tensor([0.5, 2.0, 0.0, 1.0, 3.0, 1.5], dtype=torch.float64)
 
 
 def draw(dtype=torch.float64, seed=0):
-    """Two views, correlated; some features are narrower than the variance term asks for, some wider."""
+    """Two correlated views; the variance of some features is below the target, that of others above."""
     generator = torch.Generator().manual_seed(seed)
     base = torch.randn(B, D, generator=generator, dtype=torch.float64)
     noise = 0.3 * torch.randn(2, B, D, generator=generator, dtype=torch.float64)
@@ -21,7 +21,7 @@ def draw(dtype=torch.float64, seed=0):
 
 
 def slow_vicreg(z0, z1, invariance, variance, covariance):
-    """The batch's loss, as the authors' program scales it."""
+    """The loss of the batch, scaled as in the authors' program."""
     n, d = z0.shape
     attraction = sum((z0[i, j] - z1[i, j]) ** 2 for i in range(n) for j in range(d)) / (n * d)
     hinge, repeated = 0, 0
@@ -44,7 +44,7 @@ def fast(z, weights):
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("weights", SETTINGS)
-def test_the_mean_is_the_published_loss_in_value_and_gradient(weights, dtype):
+def test_the_mean_equals_the_published_loss_in_value_and_gradient(weights, dtype):
     z, exact = draw(dtype), draw()
     losses, expected = fast(z, weights), slow_vicreg(*exact, *weights)
     assert losses.shape == (B,) and losses.dtype == dtype
@@ -55,8 +55,8 @@ def test_the_mean_is_the_published_loss_in_value_and_gradient(weights, dtype):
 
 
 @pytest.mark.parametrize("weights", SETTINGS)
-def test_each_value_is_the_contribution_by_raw_moments(weights):
-    """``L + <dL/dm, s_b - m>`` with m the means of z and of z z^T, not centered: another way to the same values."""
+def test_each_value_equals_the_contribution_from_raw_moments(weights):
+    """``L + <dL/dm, s_b - m>`` with m the means of z and of z z^T, not centered."""
     invariance, variance, covariance = weights
     z = draw()
     s = [z, z[..., :, None] * z[..., None, :]]

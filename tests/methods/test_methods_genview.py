@@ -222,7 +222,7 @@ def test_weights_are_taken_among_all_processes(monkeypatch):
     pair, _ = method.pair(batch())
     q = method.quality(pair.first, pair.second)
     weights, _ = method.weights(batch(), pair, None)
-    torch.testing.assert_close(weights, quality_weights(q, everywhere=torch.cat([others, q])))
+    torch.testing.assert_close(weights, quality_weights(q, gathered=torch.cat([others, q])))
 
 
 def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):

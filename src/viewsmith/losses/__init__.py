@@ -1,4 +1,4 @@
-"""Pair losses and diagnostics: pure functions of projections and representations; losses have one value per pair."""
+"""Pair losses and diagnostics: pure functions of projections and representations. Losses have one value per pair."""
 
 from viewsmith.losses.barlow_twins import barlow_twins
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity

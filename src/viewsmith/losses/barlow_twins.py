@@ -1,13 +1,13 @@
-"""Barlow Twins' equation: the cross-correlation of the two views' features becomes the identity."""
+"""Barlow Twins loss: the cross-correlation matrix of the features of two views is trained to be the identity."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from viewsmith.losses.numerics.batch_means import Total, alone, centered, count, per_sample
+from viewsmith.losses.numerics.batch_means import Total, centered, count, per_sample, single_process
 
-#: Added to variances under their root, as BatchNorm does.
+#: Added to variances before the square root, as in BatchNorm.
 EPSILON = 1e-5
 
 
@@ -19,7 +19,7 @@ def redundancy(products: Tensor, squares: Tensor, off_diagonal_weight: float) ->
     products : Tensor, shape (d, d)
         Means over samples of the products of the centered features of one view with those of the other.
     squares : Tensor, shape (2, d)
-        Means of their squares.
+        Means over samples of the squared centered features of each view.
     off_diagonal_weight : float
         lambda.
     """
@@ -30,26 +30,28 @@ def redundancy(products: Tensor, squares: Tensor, off_diagonal_weight: float) ->
     return (1 - diagonal).square().sum() + off_diagonal_weight * off_diagonal.square().sum()
 
 
-def barlow_twins(z0: Tensor, z1: Tensor, *, off_diagonal_weight: float = 0.0051, total: Total = alone) -> Tensor:
-    """Barlow Twins (Zbontar et al. 2021, equations 1 and 2), as each sample's contribution.
+def barlow_twins(
+    z0: Tensor, z1: Tensor, *, off_diagonal_weight: float = 0.0051, total: Total = single_process
+) -> Tensor:
+    """Barlow Twins (Zbontar et al. 2021, equations 1 and 2), one value per sample.
 
-    What sample i contributes (`viewsmith.losses.numerics.batch_means.per_sample`) to
-    ``sum_j (1 - C_jj)^2 + lambda sum_{j != k} C_jk^2``, with C the correlations over the batch of the features of the
-    first views with those of the second. Standardization belongs to what is differentiated.
+    Value i is the contribution of sample i (see `viewsmith.losses.numerics.batch_means.per_sample`) to
+    ``sum_j (1 - C_jj)^2 + lambda sum_{j != k} C_jk^2``. C_jk is the correlation over the batch of feature j of the
+    first views with feature k of the second views. The gradient includes the standardization of the features.
 
     Parameters
     ----------
     z0, z1 : Tensor, shape (B, d)
         Projections of the two views, not standardized.
     off_diagonal_weight : float
-        lambda; the value of the authors' program, .005 in the paper.
+        lambda, at least 0. The default is the value of the authors' program; the paper has 0.005.
     total : callable
-        Sums over processes, where samples are spread over several.
+        Sums a tensor over all processes. Default: there is one process.
 
     Returns
     -------
     Tensor, shape (B,)
-        Their mean over all processes is the published loss; single values may be negative.
+        The mean over the samples of all processes is the published loss. Single values can be negative.
     """
     u = centered(torch.stack([z0, z1]), 1, total)
     with torch.no_grad():

@@ -42,7 +42,7 @@ def effective_rank(h: Tensor) -> Tensor:
     """
     values = torch.linalg.svdvals(h - h.mean(dim=0))
     total = values.sum()
-    # The mean of constant rows is rounded, which leaves tiny differences: they do not count.
+    # Rounding of the mean leaves tiny differences between constant rows. They do not count.
     if total <= 10 * torch.finfo(h.dtype).eps * torch.linalg.vector_norm(h):
         return torch.zeros((), dtype=h.dtype, device=h.device)
     p = values / total

@@ -35,7 +35,7 @@ def on_sphere(v: Tensor) -> Tensor:
 
 def expectation(z: Tensor, p: Tensor) -> Tensor:
     """Expectation E_T z of projections, (N, M, d), under P(T|x), (N, M); shape (N, d)."""
-    # A matrix product, which does not store the terms of the sum; under autocast it would be one of bfloat16.
+    # A matrix product does not store the terms of the sum. Autocast would compute it in bfloat16.
     with torch.autocast(z.device.type, enabled=False):
         return (p[:, None] @ z)[:, 0]
 
@@ -102,8 +102,8 @@ def info_max(
     Parameters
     ----------
     z, p, beta, keys, order
-        As in `log_marginal`. From sampled transformations, p are their weights divided by their number; the logarithms
-        of both estimated means are then biased.
+        As in `log_marginal`. For sampled transformations, p is their weights divided by their number; the logarithms of
+        both estimated means are then biased.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def sampled_info_max(z: Tensor, beta: float, weights: Tensor | None = None, keys
     """
     n, m, _ = z.shape
     if m < 2:
-        raise InputError(f"{m} transformation of each sample was drawn, expected at least 2: pairs are made of them")
+        raise InputError(f"z has {m} transformation per sample, expected at least 2: the loss compares pairs of them")
     p = z.new_full((n, m), 1 / m) if weights is None else weights / m
     total = expectation(z, p).square().sum(dim=1)
     same = (p.square() * z.square().sum(dim=2)).sum(dim=1)
@@ -190,14 +190,14 @@ def sampled_info_max(z: Tensor, beta: float, weights: Tensor | None = None, keys
     return beta * (total - same) / (1 - 1 / m) - (p * log_marginal(z, p, beta, others)).sum(dim=1)
 
 
-def importance_weights(log_p: Tensor, family: int, *, normalized: bool = False) -> Tensor:
+def importance_weights(log_p: Tensor, size: int, *, normalized: bool = False) -> Tensor:
     """Importance weights of transformations sampled uniformly, for the channel's update (section 5.2).
 
     Parameters
     ----------
     log_p : Tensor, shape (N, m)
         log P(T|x) of the sampled transformations.
-    family : int
+    size : int
         M, the number of transformations.
     normalized : bool
         Normalize the weights of each sample to mean 1 (less variance, some bias). Default: M P, whose mean is 1 in
@@ -210,7 +210,7 @@ def importance_weights(log_p: Tensor, family: int, *, normalized: bool = False) 
     """
     if normalized:
         return torch.softmax(log_p, dim=1) * log_p.shape[1]
-    return family * torch.exp(log_p)
+    return size * torch.exp(log_p)
 
 
 def entropy(log_p: Tensor) -> Tensor:

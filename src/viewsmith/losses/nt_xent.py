@@ -263,7 +263,7 @@ def _chunked(
 
 
 def _precision(given: torch.dtype, kernel: Kernel, temperature: float) -> torch.dtype:
-    """The dtype in which exp(cos / tau) neither overflows nor underflows, so that no maximum need be subtracted."""
+    """The dtype in which exp(cos / tau) neither overflows nor underflows, so no maximum has to be subtracted."""
     if kernel == "cosine" and 1 / temperature > MAX_INVERSE_TEMPERATURE_FLOAT64:
         raise InputError(
             f"temperature is {temperature:g}, expected at least {1 / MAX_INVERSE_TEMPERATURE_FLOAT64:.5f}; raise it"

@@ -42,7 +42,7 @@ class Logits:
     gamma : float
         Margin of the circle and squared forms, at least 0. The paper uses 0.4 for its other ablations.
     detach : bool
-        No gradient through the weights of the circle form, as in the circle loss (Sun et al. 2020).
+        Treat the weights of the circle form as constants, as in the circle loss (Sun et al. 2020).
     attenuation : float
         phi_dec of the circle form, above 0; 1 means none. The paper's best value is 6.
 

@@ -80,7 +80,7 @@ def pair_quality(first: Pools, second: Pools) -> Tensor:
     return foreground - background
 
 
-def quality_weights(q: Tensor, gamma: float = 1.0, *, everywhere: Tensor | None = None) -> Tensor:
+def quality_weights(q: Tensor, gamma: float = 1.0, *, gathered: Tensor | None = None) -> Tensor:
     """Weights of pairs ``w_i = n softmax_i(gamma q)``, without gradient; 1 on average (equations 13 and 14).
 
     The printed equations lack the factor n, which the authors' program has; without it the learning rate would be
@@ -92,8 +92,8 @@ def quality_weights(q: Tensor, gamma: float = 1.0, *, everywhere: Tensor | None 
         Quality of the pairs.
     gamma : float
         Inverse temperature of the softmax. 0 makes all weights 1; the authors use 1.
-    everywhere : Tensor, shape (n,), optional
-        Quality of the pairs of all processes, over which the softmax is taken. Default: `q`.
+    gathered : Tensor, shape (n,), optional
+        Quality of the pairs of all processes. The softmax is over these pairs. Default: `q`.
 
     Returns
     -------
@@ -101,5 +101,5 @@ def quality_weights(q: Tensor, gamma: float = 1.0, *, everywhere: Tensor | None 
         Factors of the pair losses.
     """
     logits = gamma * q.detach()
-    total = logits if everywhere is None else gamma * everywhere.detach()
+    total = logits if gathered is None else gamma * gathered.detach()
     return len(total) * (logits - total.logsumexp(0)).exp()

@@ -28,7 +28,7 @@ def self_distillation(
     teacher : Tensor, shape (2, B, K)
         Scores of the two full views. The caller detaches them.
     center : Tensor, shape (K,)
-        Running mean of the teacher's scores; subtracting it prevents that all samples get the same prototype.
+        Running mean of the teacher's scores; subtracting it prevents all samples from getting the same prototype.
     student_temperature, teacher_temperature : float
         tau_s and tau_t, above 0; tau_t below tau_s makes the targets sharper than the predictions.
 

@@ -1,4 +1,4 @@
-"""SIGReg: the projections of a batch are pushed towards a standard normal distribution, seen from random directions."""
+"""SIGReg loss: along random directions, it pushes the projections of a batch towards a standard normal distribution."""
 
 from __future__ import annotations
 
@@ -7,25 +7,42 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewsmith.losses.numerics.batch_means import Total, alone, count, per_sample
+from viewsmith.losses.numerics.batch_means import Total, count, per_sample, single_process
 
-#: Cosines that are held at a time: what fits a core's cache, and more on a GPU, where blocks cost a launch each.
+#: Cosines in memory at a time. On a CPU they fit into a core's cache; a GPU needs larger blocks to be fully used.
 BLOCK, GPU_BLOCK = 2**17, 2**25
 
 
 def random_directions(width: int, n_slices: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Directions drawn evenly, (width, n_slices), of length 1, with the dtype and device of `like`.
+    """Random directions, uniform on the sphere.
 
-    They are drawn in float32 and equal, up to rounding, for every dtype.
+    They are drawn in float32, so that they are equal, up to rounding, for every dtype.
+
+    Parameters
+    ----------
+    width : int
+        d, width of the projections.
+    n_slices : int
+        M, number of directions.
+    like : Tensor
+        Its dtype and device are used.
+    generator : torch.Generator, optional
+        On the device of `like`.
+
+    Returns
+    -------
+    Tensor, shape (d, M)
+        Columns have length 1.
     """
     drawn = torch.randn(width, n_slices, device=like.device, generator=generator)
     return torch.nn.functional.normalize(drawn, dim=0).to(like.dtype)
 
 
 def knots(n_knots: int, limit: float, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Points t from 0 to `limit`, the normal's characteristic function there, and the weights of the integral, (T,).
+    """Points t from 0 to `limit`, the normal's characteristic function at t, and the integral's weights, each (T,).
 
-    Trapezoids over [-limit, limit], of which the integrand's symmetry leaves one half, times the window exp(-t^2 / 2).
+    The weights are those of the trapezoidal rule on [-limit, limit] times the window exp(-t^2 / 2). The integrand is
+    symmetric, so points below 0 are not needed.
     """
     t = torch.linspace(0, limit, n_knots, dtype=like.dtype, device=like.device)
     normal = torch.exp(-t.square() / 2)
@@ -34,34 +51,36 @@ def knots(n_knots: int, limit: float, like: Tensor) -> tuple[Tensor, Tensor, Ten
     return t, normal, weights * normal
 
 
-def sigreg(z: Tensor, directions: Tensor, *, n_knots: int = 17, limit: float = 3.0, total: Total = alone) -> Tensor:
+def sigreg(
+    z: Tensor, directions: Tensor, *, n_knots: int = 17, limit: float = 3.0, total: Total = single_process
+) -> Tensor:
     """Sketched Isotropic Gaussian Regularization (LeJEPA: Balestriero and LeCun 2025, section 4 and algorithm 1).
 
-    What sample i contributes (`viewsmith.losses.numerics.batch_means.per_sample`) to the mean over views and directions
-    a of Epps and Pulley's statistic ``N integral |phi(t) - exp(-t^2 / 2)|^2 exp(-t^2 / 2) dt``, where
-    ``phi(t) = mean_n exp(i t a.z_n)`` is the characteristic function of the N samples' projections on a. It is about
+    Value i is the contribution of sample i (see `viewsmith.losses.numerics.batch_means.per_sample`) to the mean of Epps
+    and Pulley's statistic ``N integral |phi(t) - exp(-t^2 / 2)|^2 exp(-t^2 / 2) dt`` over views and directions a. Here
+    ``phi(t) = mean_n exp(i t a.z_n)`` is the characteristic function of the N samples along a. The statistic is about
     1.05 for a normal sample of any size, and grows with N for any other distribution.
 
-    The knots are those of the authors' program, on [-3, 3]; the paper's listing has [-5, 5]. Memory is that of the
-    (V, B, M) projections and not of their (V, B, M, T) cosines, which are made in blocks, twice.
+    The knots are on [-3, 3], as in the authors' program; the paper's listing has [-5, 5]. The (V, B, M, T) cosines are
+    computed in blocks, and again for the gradient, so that memory grows with V B M only.
 
     Parameters
     ----------
     z : Tensor, shape (V, B, d)
         Projections of V views of the batch.
     directions : Tensor, shape (d, M)
-        Of length 1; see `random_directions`. The same on all processes.
+        Columns of length 1, see `random_directions`; the same on all processes.
     n_knots : int
-        T, points of the integral from 0 to `limit`, at least 2.
+        T, number of points of the integral from 0 to `limit`, at least 2.
     limit : float
-        End of the integral, above 0.
+        Upper end of the integral, above 0.
     total : callable
-        Sums over processes, where samples are spread over several.
+        Sums a tensor over all processes. Default: there is one process.
 
     Returns
     -------
     Tensor, shape (B,)
-        Their mean over all processes is the published statistic; single values may be negative.
+        The mean over the samples of all processes is the published statistic. Single values can be negative.
     """
     t, normal, weights = knots(n_knots, limit, z)
     x = z @ directions
@@ -76,7 +95,7 @@ def sigreg(z: Tensor, directions: Tensor, *, n_knots: int = 17, limit: float = 3
 
 
 def _rows(x: Tensor, t: Tensor) -> int:
-    """How many samples make a block."""
+    """Number of samples in a block."""
     block = GPU_BLOCK if x.is_cuda else BLOCK
     return max(1, block // (x.shape[0] * x.shape[2] * len(t)))
 
@@ -94,7 +113,7 @@ def _sums(x: Tensor, t: Tensor) -> Tensor:
 class _Products(torch.autograd.Function):
     """Sums over directions and knots of ``g cos(t x) + h sin(t x)``, (V, B), with g and h the two slopes (2, V, M, T).
 
-    The forward pass makes the derivative beside the value, so that no cosine is kept.
+    The forward pass also computes the derivative, so that no cosines are stored.
     """
 
     @staticmethod

@@ -226,7 +226,7 @@ def _plain(
 
 
 def _positives(z: Tensor, excluded: Excluded) -> slice:
-    """Position of the samples' own second views among those of the larger batch."""
+    """Position of the samples' second views in the larger batch."""
     (offset,) = excluded.diagonals
     return slice(offset, offset + len(z))
 
@@ -234,8 +234,8 @@ def _positives(z: Tensor, excluded: Excluded) -> slice:
 def distance_precision(x: Tensor) -> Tensor:
     """Convert maps, (n, at most 8), to float64 before distances are computed by products; return others unchanged.
 
-    The product form of distances loses digits when points are close to each other but far from the origin. Points of a
-    map spread so far that the gradient would be wrong. Maps are narrow, so float64 costs almost no time.
+    The product form of distances loses digits when points are close to each other but far from the origin. The points
+    of a map lie so far apart that the gradient would be wrong. Maps are narrow, so float64 takes almost no extra time.
     """
     return x.double() if x.shape[1] <= MAX_MAP_WIDTH else x
 
@@ -246,10 +246,10 @@ def _squared(a: Tensor, c: Tensor) -> Tensor:
 
 
 class _Chunked(torch.autograd.Function):
-    """The loss by blocks of rows.
+    """The loss, computed in blocks of rows.
 
-    It includes the positive pairs and the derivatives of distances by points: with autograd these would take a fifth
-    of the time at a batch of 256.
+    It includes the positive pairs and the derivatives of distances with respect to points. With autograd, these would
+    take a fifth of the time at a batch size of 256.
     """
 
     @staticmethod

@@ -42,7 +42,7 @@ def soft_normalized(
 
     Each of the B - 1 repulsions of a sample counts in proportion to ``k_ij / K_i``, so no weight of negatives is
     needed. Q is at most 1/2, so the loss is finite at distance 0. With hard labels the loss is close to InfoNCE with
-    the same kernel. The normalization is viewsmith's own; it follows the relation between negative sampling and
+    the same kernel. The normalization is not in the paper. It is based on the relation between negative sampling and
     normalized similarities (Damrich et al. 2023, From t-SNE to UMAP with contrastive learning).
 
     Parameters

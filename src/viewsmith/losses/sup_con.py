@@ -24,19 +24,20 @@ def sup_con(
 
         l_i = -1 / |P(i)| sum_{p in P(i)} log( exp(cos(i, p) / tau) / sum_{a in A(i)} exp(cos(i, a) / tau) )
 
-    The value of a sample is the mean over its two anchors. An anchor without positives counts 0.
+    The value of a sample is the mean over its two anchors. An anchor without positives has the value 0.
 
     Parameters
     ----------
     z0, z1 : Tensor, shape (B, d)
         Projections of the two views; not normalized by the caller.
     labels : pair of int64 Tensor, each (B,)
-        Classes of what the first and the second views show.
+        Classes of the samples that the first and the second views show.
     temperature : float
-        tau.
+        tau, above 0.
     gathered, gathered_labels : pairs like (z0, z1) and `labels`, optional
         First and second views of a larger batch that contains this batch in its rows ``offset : offset + B``.
     offset : int
+        See `gathered`.
 
     Returns
     -------

@@ -190,7 +190,7 @@ class GenViewMethod(Method):
             q = self.quality.from_cached_maps(batch.index, sources or (nowhere, nowhere), pair.crops)
         else:
             q = self.quality(pair.first, pair.second)
-        weights = quality_weights(q, self.gamma, everywhere=gather(q))
+        weights = quality_weights(q, self.gamma, gathered=gather(q))
         return weights, {"quality": q.mean(), "largest_weight": weights.max()}
 
     # ---- Method ---------------------------------------------------------------------------------------------------

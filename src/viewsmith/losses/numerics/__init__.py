@@ -1,1 +1,1 @@
-"""How losses of many pairs are computed: in chunks, as products, from batch means; no loss of their own."""
+"""Numerical methods that several losses use: computation in chunks, and values per sample from batch means."""

@@ -1,4 +1,4 @@
-"""One value per sample for objectives of a batch's means, such as a covariance or a characteristic function."""
+"""One value per sample for losses that depend on batch means, such as a covariance or a characteristic function."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: Sums over all processes that hold a part of the batch, without gradient.
+#: Function that sums a tensor over all processes, without gradient.
 Total = Callable[[Tensor], Tensor]
 
 
-def alone(x: Tensor) -> Tensor:
+def single_process(x: Tensor) -> Tensor:
     """The `Total` of one process that holds the whole batch: `x` itself."""
     return x
 
 
-def count(x: Tensor, dim: int, total: Total = alone) -> Tensor:
+def count(x: Tensor, dim: int, total: Total = single_process) -> Tensor:
     """Number of samples of the whole batch, a scalar of the dtype of `x`, whose samples lie along `dim`."""
     return total(torch.tensor(float(x.shape[dim]), dtype=x.dtype, device=x.device))
 
 
-def centered(z: Tensor, dim: int, total: Total = alone) -> Tensor:
+def centered(z: Tensor, dim: int, total: Total = single_process) -> Tensor:
     """`z` minus its mean over the samples of the whole batch, taken as a constant.
 
-    Second moments of it are the covariance, with the exact gradient: a covariance does not change, to first order,
-    with the center it is taken about, so that the gradient through the mean is zero.
+    The second moments of the result are the covariance, with the exact gradient: at the mean, the derivative of the
+    second moments with respect to the center is zero.
     """
     with torch.no_grad():
         mean = total(z.sum(dim, keepdim=True)) / count(z, dim, total)
@@ -34,29 +34,31 @@ def centered(z: Tensor, dim: int, total: Total = alone) -> Tensor:
 
 
 def per_sample(objective: Callable[..., Tensor], means: Sequence[Tensor], products: Callable[..., Tensor]) -> Tensor:
-    """What each sample contributes to an objective L(m) of means ``m = mean_b s_b`` over the samples of a batch.
+    """Contribution of each sample to a loss L(m) of batch means ``m = mean_b s_b``.
 
     Sample b gets ``L + <dL/dm, s_b - m>``, where L, m and dL/dm are constants. The mean of these values is L, the
-    gradient of their mean is exactly that of L, and a weight on a sample scales what this sample adds to the gradient.
-    Single values may be negative.
+    gradient of their mean is exactly that of L, and a weight on a sample scales the part of the gradient that comes
+    from this sample. Single values can be negative.
 
-    With several processes the means are those of the whole batch. Over all processes, the mean of the values is L and
-    the mean of their gradients is its gradient: no gradient has to travel between them.
+    With several processes, the means must be those of the whole batch. Over all processes, the mean of the values is
+    then L, and the mean of their gradients is the gradient of L. No gradient has to be sent between processes.
 
     Parameters
     ----------
     objective : callable
-        From the means to L, a scalar, differentiable.
+        Differentiable function from the means to the scalar L.
     means : sequence of Tensor
-        m; no gradient reaches them.
+        m; they get no gradient.
     products : callable
-        From dL/dm, tensors like `means`, to ``<dL/dm, s_b>`` of every sample of this process, (B,), with the graph of
-        s_b. The s_b themselves need not be made: the product of a matrix G with ``u u^T`` is ``u^T G u``.
+        Function from dL/dm (tensors with the shapes of `means`) to ``<dL/dm, s_b>`` of every sample of this process,
+        (B,), differentiable. It does not have to compute the s_b: for example, the product of a matrix G with
+        ``s_b = u u^T`` is ``u^T G u``.
 
     Returns
     -------
     Tensor, shape (B,)
-        They can be differentiated once: a second derivative would lack that of dL/dm, and raises.
+        The values can be differentiated once. A second differentiation raises RuntimeError, because the derivative of
+        dL/dm would be missing.
     """
     with torch.enable_grad():
         leaves = [mean.detach().requires_grad_() for mean in means]
@@ -68,7 +70,7 @@ def per_sample(objective: Callable[..., Tensor], means: Sequence[Tensor], produc
 
 
 class _Once(torch.autograd.Function):
-    """The identity, whose gradient cannot be differentiated."""
+    """The identity; its gradient cannot be differentiated."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -77,5 +79,5 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Any) -> Any:
         if torch.is_grad_enabled():
-            raise RuntimeError("an objective of batch means can be differentiated once: no create_graph")
+            raise RuntimeError("the loss can be differentiated once, create_graph=True was given; leave it out")
         return slopes[0]
