@@ -73,7 +73,7 @@ def method(network: str, *, meta: str) -> tuple[MetAugMethod, Tensor]:
         inner_rate=0.1,
         margin="large",
         margin_weight=1.0,
-        margin_each=False,
+        margin_per_sample=False,
         epochs=1,
         optimizer=Optimizer(),
         feature_optimizer=Optimizer(),
@@ -108,7 +108,7 @@ def update_work(network: str, *, meta: str, number: int) -> Work:
 
 def terms_work(kind: str) -> Work:
     """The five losses of three views, forward."""
-    contrast = FeatureContrast(FeatureMemory(3, 10_000, 128, negatives=1024, each=True), Logits())
+    contrast = FeatureContrast(FeatureMemory(3, 10_000, 128, negatives=1024, per_sample=True), Logits())
     generator = torch.Generator().manual_seed(0)
     z, a = (torch.nn.functional.normalize(torch.randn(3, 64, 128, generator=generator), dim=-1) for _ in range(2))
     ids = torch.arange(64).expand(3, -1)

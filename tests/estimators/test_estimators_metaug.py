@@ -130,7 +130,7 @@ def test_the_published_form_on_images():
     method = model.method_
     assert [type(net) for net in method.framework.encoder.networks] == [SplitAlexNet] * 3
     memory = method.framework.contrast.memory
-    assert (memory.kind, memory.each, method.framework.contrast.recalled) == ("bank", True, True)
+    assert (memory.kind, memory.per_sample, method.framework.contrast.stored_positives) == ("bank", True, True)
     assert memory.keys.shape == (3, 4, 128) and method.framework.contrast.logits.form == "squared"
     assert model.transform(x).shape == (4, 48) and np.isfinite(model.metrics_[-1]["loss"])
 

@@ -1,4 +1,4 @@
-"""Small frameworks, all that are registered, and pairs of views; importable in other processes, too."""
+"""Small frameworks and pairs of views for tests, also in other processes."""
 
 import inspect
 
@@ -23,7 +23,7 @@ def predictor(norm="none"):
     return MLP(WIDTH, [7, WIDTH], norm=norm, activation="gelu")
 
 
-#: Small settings; a framework without any is tested with its defaults.
+#: Settings for small tests. Other frameworks are tested with their defaults.
 SETTINGS = {
     "moco": {"queue": 14, "momentum": 0.7},
     "moco-v3": {"temperature": 0.3, "momentum": 0.7},
@@ -34,9 +34,9 @@ SETTINGS = {
     "barlow-twins": {"off_diagonal_weight": 0.3},
     "lejepa": {"sigreg_weight": 0.2, "n_slices": 7, "seed": 5},
 }
-#: What constructors ask for by name beside encoder and head.
+#: Further arguments of constructors, by name.
 PARTS = {"predictor": predictor, "map_head": lambda norm: MLP(5, [2]), "labels": lambda norm: LABELS}
-# All that are registered, but those which are parts of one method and do not take a pair of views.
+# All registered frameworks except those of a single method, which do not take a pair of views.
 FRAMEWORKS = [name for name in registered("framework") if name not in ("info-max", "oucl")]
 MULTICROP = [name for name in FRAMEWORKS if find("framework", name).trait("local_views")]
 
@@ -50,7 +50,7 @@ def make(name, norm="none", **options):
 
 
 def build(name, dtype=torch.float64, norm="none", **options):
-    """A framework of fixed weights; its copies differ from their sources, as after some training."""
+    """A framework with fixed weights. Its momentum copies differ from their sources, as after some training."""
     torch.manual_seed(0)
     framework = make(name, norm, **options).double()
     for weight in framework.parameters():
@@ -67,7 +67,7 @@ def pair(dtype=torch.float64, ids=True, crops=0, seed=1, batch=B):
 
 
 def part(whole, rows):
-    """Some samples of a pair."""
+    """A part of the samples of a pair."""
     ids = None if whole.ids is None else (whole.ids[0][rows], whole.ids[1][rows])
     return Pair(whole.first[rows], whole.second[rows], ids, None if whole.local is None else whole.local[rows])
 
@@ -81,16 +81,16 @@ def trainable(framework):
 
 
 def length_one(a):
-    """Loops divide by the length on their own, not by the library's function."""
+    """Normalize without the library's function."""
     return a / (a * a).sum() ** 0.5
 
 
 def assert_value_and_gradient(framework, losses, slow, rtol=1e-9):
-    """Losses of a framework against those of a loop over its networks, in value and in every trainable weight."""
+    """Compare losses of a framework with those of a loop, in value and in the gradient of every trainable weight."""
     slow = torch.stack(slow)
     assert losses.shape == slow.shape
     torch.testing.assert_close(losses, slow, rtol=rtol, atol=1e-12)
-    # Unequal weights, so that a loss in the wrong place shows.
+    # With different weights, losses in a wrong order change the gradient.
     weights = torch.arange(1, len(slow) + 1, dtype=slow.dtype)
     parameters = trainable(framework)
     fast_gradients = torch.autograd.grad((weights * losses).sum(), parameters)

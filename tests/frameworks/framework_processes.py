@@ -1,4 +1,4 @@
-"""What tests let other processes do; importable from there."""
+"""Functions that tests run in other processes."""
 
 import datetime
 
@@ -10,9 +10,9 @@ OPTIONS = {"moco": {"queue": 20}, "nnclr": {"queue": 20}, "swav": {"queue": 15, 
 
 
 def steps(name, rows=None):
-    """Train on whole batches, or on the rows of one process: gradients of every step, and the state left.
+    """Train on whole batches, or on the rows of one process. Return the gradients of every step and the final state.
 
-    Eight samples and a queue of 20: the third step passes the queue's end. SwAV's queue is full in the third.
+    With 8 samples and a queue of 20 keys, the third step passes the end of the queue. SwAV's queue is full then.
     """
     module = framework = build(name, **OPTIONS.get(name, {}))
     if rows is not None:

@@ -1,4 +1,4 @@
-"""Barlow Twins against the plain loss of the two views' projections; its published settings."""
+"""Barlow Twins against the loss of the whole batch, and its published settings."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from viewsmith.frameworks import BarlowTwins, FrameworkContext, barlow_twins
 
 
 def slow_barlow_twins(framework, batch, weight):
-    """The batch's loss with BatchNorm without scale and shift, as the authors write it."""
+    """The loss of the batch with BatchNorm without scale and shift, as in the authors' program."""
     z = [framework.head(framework.encoder(x)) for x in (batch.first, batch.second)]
     standardized = [nn.functional.batch_norm(view, None, None, training=True, eps=1e-5) for view in z]
     c = standardized[0].T @ standardized[1] / B
@@ -21,7 +21,7 @@ def slow_barlow_twins(framework, batch, weight):
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.0, 2.0])
-def test_the_mean_is_the_authors_loss(weight):
+def test_the_mean_equals_the_published_loss(weight):
     framework, batch = build("barlow-twins", off_diagonal_weight=weight), pair()
     found, expected = framework(batch).mean(), slow_barlow_twins(framework, batch, weight)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
@@ -44,26 +44,26 @@ def test_published_settings():
     assert BarlowTwins(nn.Identity(), head).off_diagonal_weight == 0.0051
 
 
-def test_scale_and_shift_of_the_projections_change_nothing():
+def test_the_loss_does_not_depend_on_scale_and_shift_of_projections():
     framework, batch = build("barlow-twins"), pair()
     before = framework(batch)
     last = framework.head[0]
     with torch.no_grad():
         last.weight *= 50
         last.bias += 7
-        # At a spread of 50 the 1e-5 beside the variance is nothing; at the spread of before it is little.
+        # The 1e-5 that is added to the variance is negligible after scaling and small before.
         torch.testing.assert_close(framework(batch), before, rtol=0.02, atol=1e-3)
 
 
 @pytest.mark.parametrize(
     ("published", "widths", "expected"), [(True, [8192, 8192, 8192], 0.0051), (False, [512, 512, 128], 0.08)]
 )
-def test_heads_and_off_diagonal_weight_suit_the_encoder(published, widths, expected):
+def test_head_and_off_diagonal_weight_depend_on_the_encoder(published, widths, expected):
     with torch.device("meta"):
         built = BarlowTwins.build(FrameworkContext(nn.Identity(), 16, published))
-        own = BarlowTwins.build(
+        custom = BarlowTwins.build(
             FrameworkContext(nn.Identity(), 16, published), off_diagonal_weight=2, projector_dims=(8, 4)
         )
     assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
-    assert [m.out_features for m in own.head if isinstance(m, nn.Linear)] == [8, 8, 4]
-    assert (built.off_diagonal_weight, own.off_diagonal_weight) == (expected, 2)
+    assert [m.out_features for m in custom.head if isinstance(m, nn.Linear)] == [8, 8, 4]
+    assert (built.off_diagonal_weight, custom.off_diagonal_weight) == (expected, 2)

@@ -12,10 +12,10 @@ def slow_byol(framework, batch):
     losses = []
     for first, second in zip(batch.first, batch.second, strict=True):
         directions = []
-        for here, there in ((first, second), (second, first)):
-            p = framework.predictor(framework.head(framework.encoder(here[None])))[0]
+        for source, target in ((first, second), (second, first)):
+            p = framework.predictor(framework.head(framework.encoder(source[None])))[0]
             with torch.no_grad():
-                z = framework.head_copy(framework.encoder_copy(there[None]))[0]
+                z = framework.head_copy(framework.encoder_copy(target[None]))[0]
             distance = length_one(p) - length_one(z)
             directions.append((distance * distance).sum())
         losses.append((directions[0] + directions[1]) / 2)
@@ -34,14 +34,14 @@ def slow_simsiam(framework, batch):
 
 
 @pytest.mark.parametrize(("name", "slow"), [("byol", slow_byol), ("simsiam", slow_simsiam)])
-def test_byol_and_simsiam_are_the_loops(name, slow):
+def test_byol_and_simsiam_equal_the_loops(name, slow):
     framework, batch = build(name), pair()
     losses = framework(batch)
     assert_value_and_gradient(framework, losses, slow(framework, batch))
 
 
 @pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
-def test_the_copies_follow_more_slowly_as_training_goes_on(progress, momentum):
+def test_the_momentum_of_the_copies_rises_to_one(progress, momentum):
     framework = build("byol")
     before = state(framework)
     framework(pair(), progress=progress)
@@ -52,7 +52,7 @@ def test_the_copies_follow_more_slowly_as_training_goes_on(progress, momentum):
 
 
 def test_by_hand():
-    # Predictions at right angles to the target and along it: 2 - 2 cos is 2 and 0.
+    # One prediction is orthogonal to the target, one is parallel: 2 - 2 cos is 2 and 0.
     class Fixed(nn.Module):
         def forward(self, z):
             return torch.tensor([[0.0, 3.0], [5.0, 0.0]], dtype=z.dtype)

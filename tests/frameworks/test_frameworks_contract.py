@@ -1,4 +1,4 @@
-"""What every framework promises: a value per sample, state that moves in training alone and survives, refusals."""
+"""Tests of every framework: one value per sample, state that changes only in training and is saved, and errors."""
 
 import pytest
 import torch
@@ -13,12 +13,12 @@ from viewsmith.views import Pair
 
 every_framework = pytest.mark.parametrize("name", FRAMEWORKS)
 COPYING = ("moco", "moco-v3", "byol", "dino")
-# Here a sample's loss is made of its own views alone (and of state, or of a batch's statistics, which are constants).
+# The loss of a sample depends on its own views only (and on state or batch statistics, which are constants).
 SEPARATE = ("moco", "byol", "simsiam", "dino", "vicreg", "barlow-twins", "lejepa")
 
 
 BUILT_IN = [name for name in FRAMEWORKS if find("framework", name).origin == "viewsmith"]
-# What a step moves besides copies.
+# State that a training step changes, besides momentum copies.
 STATE = {
     "moco": {"keys", "key_ids", "pointer"},
     "nnclr": {"keys", "pointer"},
@@ -32,7 +32,7 @@ def views(name, **options):
 
 
 def train(framework, batches, rate=0.1):
-    """A user's own loop: nothing else to call."""
+    """A plain training loop."""
     optimizer = torch.optim.SGD(trainable(framework), lr=rate)
     losses = []
     for number, batch in enumerate(batches):
@@ -68,7 +68,7 @@ def test_a_loss_belongs_to_its_sample(name):
 
 
 @every_framework
-def test_weights_act_on_samples(name):
+def test_sample_weights_scale_the_gradients_of_samples(name):
     framework = build(name).eval()
     parameters, losses = trainable(framework), framework(views(name))
     ones = torch.ones_like(losses)
@@ -78,14 +78,14 @@ def test_weights_act_on_samples(name):
     weighted = torch.autograd.grad((ones * losses).mean(), parameters, retain_graph=True)
     assert all(torch.equal(one, other) for one, other in zip(plain, weighted, strict=True))
     more = torch.autograd.grad((doubled * losses).mean(), parameters, retain_graph=True)
-    share = torch.autograd.grad(losses[2] / B, parameters)
-    for a, b, c in zip(more, plain, share, strict=True):
+    added = torch.autograd.grad(losses[2] / B, parameters)
+    for a, b, c in zip(more, plain, added, strict=True):
         torch.testing.assert_close(a, b + c, rtol=1e-9, atol=1e-13)
         assert c.abs().max() > 0
 
 
 @every_framework
-def test_only_training_moves_state(name):
+def test_only_training_changes_state(name):
     framework = build(name, norm="batch")
     before = state(framework)
     framework.eval()(views(name)).mean().backward()
@@ -104,7 +104,7 @@ def test_only_training_moves_state(name):
 
 
 @every_framework
-def test_training_goes_on_from_a_saved_state(name):
+def test_training_resumes_from_a_saved_state(name):
     batches = [views(name, seed=seed) for seed in range(5)]
     framework = build(name, norm="batch")
     train(framework, batches[:3])
@@ -126,7 +126,7 @@ def test_no_gradient_reaches_copies(name):
 
 
 @every_framework
-def test_copies_have_their_own_batch_norm(name):
+def test_copies_have_separate_batch_norm_statistics(name):
     framework = build(name, norm="batch")
     framework(views(name))
     own = {key: value for key, value in framework.state_dict().items() if key.startswith("encoder.1.")}
@@ -149,26 +149,26 @@ def test_views_share_their_batch_norm_statistics(name):
 
 
 @every_framework
-def test_the_contrast_is_taken_in_float32_under_autocast(name):
+def test_the_loss_is_computed_in_float32_under_autocast(name):
     def without_networks(dtype):
-        """The samples are the embeddings."""
+        """A framework whose projections are the samples."""
         framework = build(name, dtype)
-        for part_of_it in ("encoder", "head", "map_head", "predictor", "encoder_copy", "head_copy"):
-            if hasattr(framework, part_of_it):
-                setattr(framework, part_of_it, nn.Identity())
+        for module in ("encoder", "head", "map_head", "predictor", "encoder_copy", "head_copy"):
+            if hasattr(framework, module):
+                setattr(framework, module, nn.Identity())
         return framework
 
-    def embeddings(dtype):
-        """What networks give under autocast, (B, WIDTH), in a dtype that holds it exactly."""
+    def projections(dtype):
+        """Values that networks return under autocast, (B, WIDTH), in a dtype that represents them exactly."""
         batch = views(name, dtype=torch.bfloat16)
         local = None if batch.local is None else batch.local[..., :WIDTH].to(dtype)
         return Pair(batch.first[:, :WIDTH].to(dtype), batch.second[:, :WIDTH].to(dtype), batch.ids, local)
 
     with torch.autocast("cpu", torch.bfloat16):
-        losses = without_networks(torch.float32)(embeddings(torch.bfloat16))
-    exact = without_networks(torch.float64)(embeddings(torch.float64))
+        losses = without_networks(torch.float32)(projections(torch.bfloat16))
+    exact = without_networks(torch.float64)(projections(torch.float64))
     assert losses.dtype == torch.float32 and exact.dtype == torch.float64
-    # In bfloat16 it would be off by 1e-3 and more.
+    # In bfloat16 the error would be at least 1e-3.
     torch.testing.assert_close(losses.double(), exact, rtol=1e-4, atol=1e-5)
 
 
@@ -221,28 +221,28 @@ def test_samples_of_zeros_are_legal(name):
         ("dino", {"warmup": 2}, "warmup is 2, expected a fraction from 0 to 1"),
         ("dino", {"momentum": 2}, "momentum is 2, expected a number from 0 to 1"),
         ("dino", {"center_momentum": 2}, "center_momentum is 2, expected a number from 0 to 1"),
-        ("vicreg", {"invariance_weight": -1}, "invariance_weight is -1, expected a number from 0 on"),
-        ("vicreg", {"variance_weight": float("inf")}, "variance_weight is inf, expected a number from 0 on"),
-        ("vicreg", {"covariance_weight": float("nan")}, "covariance_weight is nan, expected a number from 0 on"),
-        ("barlow-twins", {"off_diagonal_weight": -1}, "off_diagonal_weight is -1, expected a number from 0 on"),
+        ("vicreg", {"invariance_weight": -1}, "invariance_weight is -1, expected a number of at least 0"),
+        ("vicreg", {"variance_weight": float("inf")}, "variance_weight is inf, expected a number of at least 0"),
+        ("vicreg", {"covariance_weight": float("nan")}, "covariance_weight is nan, expected a number of at least 0"),
+        ("barlow-twins", {"off_diagonal_weight": -1}, "off_diagonal_weight is -1, expected a number of at least 0"),
         ("lejepa", {"sigreg_weight": 1.1}, "sigreg_weight is 1.1, expected a number from 0 to 1"),
         ("lejepa", {"n_slices": 0}, "n_slices is 0, expected at least 1"),
         ("lejepa", {"n_knots": 1}, "n_knots is 1, expected at least 2"),
     ],
 )
-def test_settings_out_of_range_are_refused(name, options, said):
+def test_settings_out_of_range_are_rejected(name, options, said):
     assert refusal(build, name, **options) == said
 
 
 @pytest.mark.parametrize("name", ["moco-v3", "byol", "simsiam"])
-def test_a_predictor_of_another_width_is_refused(name):
+def test_a_predictor_of_another_width_is_rejected(name):
     framework = build(name)
     framework.predictor = MLP(3, [1]).double()
     assert refusal(framework, pair()) == "the predictor's output width is 1, expected that of the projections, 3"
 
 
 @pytest.mark.parametrize("name", ["moco", "swav", "dino"])
-def test_the_width_of_any_head_can_be_given(name):
+def test_the_output_width_of_a_head_can_be_given(name):
     cls = type(build(name))
     encoder, head = MLP(D, [5]), nn.Linear(5, 3)
     assert "no attribute n_components" in refusal(cls, encoder, head)
@@ -251,13 +251,13 @@ def test_the_width_of_any_head_can_be_given(name):
 
 
 @pytest.mark.parametrize("name", ["moco-v3", "byol", "dino"])
-def test_progress_beyond_its_range_is_refused(name):
+def test_progress_out_of_range_is_rejected(name):
     assert "expected the fraction of the training that is done, 0 to 1" in refusal(build(name), pair(), progress=1.5)
 
 
 @every_framework
 def test_training_lowers_the_loss(name):
-    """Views jitter 32 samples: a network learns to tell the samples apart, or to predict one view from the other."""
+    """The views are 32 samples with jitter."""
     generator = torch.Generator().manual_seed(3)
     samples = 2 * torch.randn(32, D, generator=generator, dtype=torch.float64)
 
@@ -266,8 +266,8 @@ def test_training_lowers_the_loss(name):
         jitter = 0.1 * torch.randn(2, 32, D, generator=generator, dtype=torch.float64)
         return Pair(samples[ids] + jitter[0], samples[ids] + jitter[1], (ids, ids))
 
-    # Of DINO a teacher at rest, and labels that are hard: the entropy of moving targets is part of a loss, and wanders.
-    # VICReg's published weights make steps of plain gradient descent 25 times as long.
+    # DINO has a fixed teacher, and soft has hard labels, because the loss includes the entropy of its targets. With the
+    # published weights of VICReg, the steps of gradient descent would be 25 times larger.
     options = {
         "moco": {"queue": 64},
         "nnclr": {"queue": 64},

@@ -1,4 +1,4 @@
-"""DINO against loops over samples and views; its center and schedules by hand."""
+"""DINO against loops over samples and views, and its center and schedules by hand."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def slow_dino(framework, batch, center, tau_s=0.1, tau_t=0.04):
 
 
 @pytest.mark.parametrize("crops", [0, 1, 3])
-def test_dino_is_the_loop(crops):
+def test_dino_equals_the_loop(crops):
     framework, batch = build("dino"), pair(crops=crops)
     framework.center.copy_(torch.tensor([0.3, -0.2, 0.1, 0.0, -0.4]))
     center = framework.center.clone()
@@ -49,7 +49,7 @@ def test_dino_is_the_loop(crops):
     assert_value_and_gradient(framework, losses, slow_dino(framework, batch, center))
 
 
-def test_the_center_follows_the_teacher():
+def test_the_center_is_a_running_mean_of_the_teacher():
     framework, center = build("dino"), torch.zeros(5, dtype=torch.float64)
     for seed in (1, 2):
         batch = pair(seed=seed, crops=2)
@@ -59,7 +59,7 @@ def test_the_center_follows_the_teacher():
 
 
 @pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
-def test_the_copies_follow_more_slowly_as_training_goes_on(progress, momentum):
+def test_the_momentum_of_the_copies_rises_to_one(progress, momentum):
     framework = build("dino")
     before = state(framework)
     framework(pair(), progress=progress)
@@ -72,7 +72,7 @@ def test_the_copies_follow_more_slowly_as_training_goes_on(progress, momentum):
         )
 
 
-def test_the_teacher_warms_up():
+def test_the_teacher_temperature_warms_up():
     framework = build("dino")
     for progress, expected in ((0.0, 0.04), (0.05, 0.055), (0.1, 0.07), (0.6, 0.07), (1.0, 0.07)):
         assert framework.teacher_temperature_at(progress) == pytest.approx(expected)

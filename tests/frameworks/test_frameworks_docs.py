@@ -15,7 +15,7 @@ LOOP = next(block for block in BLOCKS if "for step in range" in block)
 BUILDING = [block for block in BLOCKS if block.startswith("framework = ")]
 
 
-def test_the_loop_runs():
+def test_the_training_loop_runs():
     torch.manual_seed(0)
     found = {}
     exec(LOOP, found)
@@ -23,7 +23,7 @@ def test_the_loop_runs():
     assert float(found["loss"].detach()) < 0.5  # 2 - 2 cos: about 2 at the start
 
 
-def test_every_framework_is_built():
+def test_the_docs_build_every_framework():
     known = vars(frameworks) | {"torch": torch, "MLP": MLP, "encoder": MLP(8, [8]), "head": MLP(8, [4])}
     built = []
     for block in BUILDING:

@@ -1,4 +1,4 @@
-"""LeJEPA against loops over samples, views, directions and knots; its directions; its published settings."""
+"""LeJEPA against loops over samples, views, directions and knots, its directions and published settings."""
 
 import math
 
@@ -38,13 +38,13 @@ def slow_lejepa(framework, batch, weight=0.2, draws=0):
                 c, s = float(cosines.detach().mean()), float(sines.detach().mean())
                 for i in range(B):
                     value = (c - normal) ** 2 + s**2
-                    pull = 2 * (c - normal) * (cosines[i] - c) + 2 * s * (sines[i] - s)
-                    losses[i] = losses[i] + weight * scale * (value + pull)
+                    change = 2 * (c - normal) * (cosines[i] - c) + 2 * s * (sines[i] - s)
+                    losses[i] = losses[i] + weight * scale * (value + change)
     return losses
 
 
 @pytest.mark.parametrize("crops", [0, 1, 3])
-def test_lejepa_is_the_loop(crops):
+def test_lejepa_equals_the_loop(crops):
     framework, batch = build("lejepa"), pair(crops=crops)
     assert_value_and_gradient(framework, framework(batch), slow_lejepa(framework, batch))
 
@@ -55,18 +55,18 @@ def test_views_predict_the_mean_of_the_full_ones():
     torch.testing.assert_close(lejepa.prediction(z), torch.tensor([11 / 6]))
     leaf = z.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(lejepa.prediction(leaf).sum(), leaf)
-    # It flows through the mean, too: what pulls the crop to the full views pulls them to the crop.
+    # The gradient also flows through the mean: it moves the full views towards the crop, too.
     torch.testing.assert_close(gradient[2], torch.tensor([[0.0, 1.0]]))
     torch.testing.assert_close(gradient[:, 0].sum(0), torch.zeros(2))
 
 
-def test_directions_are_drawn_anew_in_training_alone():
+def test_only_training_draws_new_directions():
     framework, batch = build("lejepa"), pair()
     with torch.no_grad():
         first = framework(batch)
         assert torch.equal(framework(batch), first)
     assert framework.stream.tolist() == [5, 0]
-    assert torch.equal(framework(batch), first)  # a training forward takes those, and counts
+    assert torch.equal(framework(batch), first)  # a training forward uses these directions and increments the count
     assert framework.stream.tolist() == [5, 1]
     second = framework(batch)
     assert not torch.equal(second, first)
@@ -77,7 +77,7 @@ def test_directions_are_drawn_anew_in_training_alone():
     assert framework.stream.tolist() == [5, 2]
 
 
-def test_a_resumed_training_draws_what_it_would_have_drawn():
+def test_a_resumed_training_draws_the_same_directions():
     framework, resumed, batch = build("lejepa"), build("lejepa", seed=77), pair()
     framework(batch), framework(batch)
     resumed.load_state_dict(framework.state_dict())
@@ -85,7 +85,7 @@ def test_a_resumed_training_draws_what_it_would_have_drawn():
     assert resumed.stream.tolist() == [5, 3]
 
 
-def test_without_a_seed_the_directions_follow_the_initial_weights():
+def test_without_a_seed_the_directions_depend_on_the_global_generator():
     def streams(seed):
         torch.manual_seed(seed)
         return LeJEPA(nn.Identity(), nn.Identity()).stream
@@ -94,14 +94,14 @@ def test_without_a_seed_the_directions_follow_the_initial_weights():
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_either_term_alone(weight):
+def test_each_term_separately(weight):
     framework, batch = build("lejepa", sigreg_weight=weight), pair()
     losses = framework(batch)
     torch.testing.assert_close(losses, torch.stack(slow_lejepa(framework, batch, weight)), rtol=1e-9, atol=1e-12)
     assert torch.autograd.grad(losses.mean(), trainable(framework)[0])[0].abs().max() > 0
 
 
-def test_crops_of_another_size_go_through_one_forward():
+def test_crops_of_another_size_share_one_pass():
     calls = []
 
     class AnySize(nn.Module):
@@ -130,10 +130,10 @@ def test_published_settings():
 @pytest.mark.parametrize(
     ("published", "widths", "expected"), [(True, [2048, 2048, 128], 1024), (False, [512, 512, 64], 256)]
 )
-def test_heads_and_n_slices_suit_the_encoder(published, widths, expected):
+def test_head_and_n_slices_depend_on_the_encoder(published, widths, expected):
     with torch.device("meta"):
         context = FrameworkContext(nn.Identity(), 16, published)
-        built, own = LeJEPA.build(context), LeJEPA.build(context, n_slices=2, projector_dims=(8, 4))
+        built, custom = LeJEPA.build(context), LeJEPA.build(context, n_slices=2, projector_dims=(8, 4))
     assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
-    assert [m.out_features for m in own.head if isinstance(m, nn.Linear)] == [8, 8, 4]
-    assert (built.n_slices, own.n_slices) == (expected, 2)
+    assert [m.out_features for m in custom.head if isinstance(m, nn.Linear)] == [8, 8, 4]
+    assert (built.n_slices, custom.n_slices) == (expected, 2)

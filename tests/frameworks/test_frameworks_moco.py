@@ -1,4 +1,4 @@
-"""MoCo against a loop over queries and keys; the queue by hand."""
+"""MoCo against a loop over queries and keys, and its queue by hand."""
 
 import pytest
 import torch
@@ -18,17 +18,17 @@ def slow_moco(framework, batch, keys, key_ids):
         q = length_one(framework.head(framework.encoder(batch.first[i : i + 1]))[0])
         with torch.no_grad():
             k = length_one(framework.head_copy(framework.encoder_copy(batch.second[i : i + 1]))[0])
-        mine = total = torch.exp((q * k).sum() / TAU)
+        attraction = total = torch.exp((q * k).sum() / TAU)
         for j in range(len(keys)):
             shown = () if batch.ids is None else (int(batch.ids[0][i]), int(batch.ids[1][i]))
             if int(key_ids[j]) not in shown:
                 total = total + torch.exp((q * length_one(keys[j])).sum() / TAU)
-        losses.append(-torch.log(mine / total))
+        losses.append(-torch.log(attraction / total))
     return losses
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_moco_is_the_loop(ids):
+def test_moco_equals_the_loop(ids):
     framework = build("moco")
     for seed in (1, 2, 3):  # three batches of 6 pass the end of 14 keys
         batch = pair(ids=ids, seed=seed)
@@ -38,16 +38,16 @@ def test_moco_is_the_loop(ids):
     assert (framework.key_ids == -1).all() != ids
 
 
-def test_keys_that_show_the_row_of_a_pair_are_no_negatives():
+def test_keys_of_the_rows_of_a_pair_are_not_negatives():
     framework = build("moco").eval()
     batch = part(pair(), torch.tensor([0]))  # shows row 4 first and row 2 second
-    alone = framework(batch)
+    before = framework(batch)
     for row, counts in ((7, True), (-1, True), (4, False), (2, False)):
         framework.keys[5] = framework.head(framework.encoder(batch.first))[0].detach()
         framework.keys[5] /= framework.keys[5].norm()
         framework.key_ids[5] = row
         found = framework(batch)
-        assert (found > alone + 0.1).item() == counts
+        assert (found > before + 0.1).item() == counts
 
 
 def identity_moco(queue):
@@ -74,16 +74,16 @@ def test_the_queue_by_hand():
     assert framework.key_ids.tolist() == [12, -1, -1, -1, 11] and int(framework.pointer) == 4
 
 
-def test_a_batch_may_fill_the_queue_but_not_more():
+def test_a_batch_larger_than_the_queue_is_rejected():
     framework = identity_moco(3)
     x = torch.randn(4, 2)
     framework(Pair(x[:3], x[:3])).mean().backward()
     assert int(framework.pointer) == 0
     said = refusal(framework, Pair(x, x))
-    assert said == "the queue has 3 keys and the batch 4: expected a queue of a batch or more"
+    assert said == "the queue has 3 keys, expected at least the 4 samples of a batch: enlarge it"
 
 
-def test_the_first_keys_are_replayed():
+def test_the_initial_keys_are_reproducible():
     def keys(generator=None):
         return MoCo(nn.Identity(), nn.Identity(), queue=6, width=4, generator=generator).keys
 
@@ -92,7 +92,7 @@ def test_the_first_keys_are_replayed():
     assert torch.equal(other, keys(torch.Generator().manual_seed(1))) and not torch.equal(other, keys())
 
 
-def test_the_copies_move_before_the_keys_are_made():
+def test_the_copies_are_updated_before_the_keys_are_computed():
     framework = build("moco", momentum=0.0)
     framework(pair())
     for copy, source in ((framework.encoder_copy, framework.encoder), (framework.head_copy, framework.head)):

@@ -13,34 +13,34 @@ TAU = 0.3
 def slow_moco_v3(framework, batch):
     x = (batch.first, batch.second)
     q, k = [], []
-    for side in (0, 1):
-        q.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[side])))])
+    for view in (0, 1):
+        q.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[view])))])
         with torch.no_grad():
-            k.append([length_one(row) for row in framework.head_copy(framework.encoder_copy(x[side]))])
+            k.append([length_one(row) for row in framework.head_copy(framework.encoder_copy(x[view]))])
     losses = []
     for i in range(len(x[0])):
         directions = []
-        for side in (0, 1):
-            other, total = 1 - side, 0
+        for view in (0, 1):
+            other, total = 1 - view, 0
             for j in range(len(x[0])):
                 if j != i and batch.ids is not None and int(batch.ids[other][j]) in [int(n[i]) for n in batch.ids]:
                     continue
-                total = total + torch.exp((q[side][i] * k[other][j]).sum() / TAU)
-            mine = torch.exp((q[side][i] * k[other][i]).sum() / TAU)
-            directions.append(-2 * TAU * torch.log(mine / total))
+                total = total + torch.exp((q[view][i] * k[other][j]).sum() / TAU)
+            attraction = torch.exp((q[view][i] * k[other][i]).sum() / TAU)
+            directions.append(-2 * TAU * torch.log(attraction / total))
         losses.append((directions[0] + directions[1]) / 2)
     return losses
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_moco_v3_is_the_loop(ids):
+def test_moco_v3_equals_the_loop(ids):
     framework, batch = build("moco-v3"), pair(ids=ids)
     losses = framework(batch)
     assert_value_and_gradient(framework, losses, slow_moco_v3(framework, batch))
 
 
 @pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
-def test_the_copies_follow_more_slowly_as_training_goes_on(progress, momentum):
+def test_the_momentum_of_the_copies_rises_to_one(progress, momentum):
     framework = build("moco-v3")
     before = state(framework)
     framework(pair(), progress=progress)

@@ -1,4 +1,4 @@
-"""NNCLR against a loop over neighbors and predictions of both directions; the queue by hand."""
+"""NNCLR against a loop over neighbors and predictions of both directions, and its queue by hand."""
 
 import pytest
 import torch
@@ -16,27 +16,27 @@ TAU = 0.3
 def slow_nnclr(framework, batch, keys):
     x = (batch.first, batch.second)
     neighbors, p = [], []
-    for side in (0, 1):
-        z = [length_one(row.detach()) for row in framework.head(framework.encoder(x[side]))]
+    for view in (0, 1):
+        z = [length_one(row.detach()) for row in framework.head(framework.encoder(x[view]))]
         neighbors.append([length_one(max(keys, key=lambda key: float((key * row).sum()))) for row in z])
-        p.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[side])))])
+        p.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[view])))])
     losses = []
     for i in range(len(x[0])):
         directions = []
-        for side in (0, 1):
-            other, total = 1 - side, 0
+        for view in (0, 1):
+            other, total = 1 - view, 0
             for j in range(len(x[0])):
                 if j != i and batch.ids is not None and int(batch.ids[other][j]) in [int(n[i]) for n in batch.ids]:
                     continue
-                total = total + torch.exp((neighbors[side][i] * p[other][j]).sum() / TAU)
-            mine = torch.exp((neighbors[side][i] * p[other][i]).sum() / TAU)
-            directions.append(-torch.log(mine / total))
+                total = total + torch.exp((neighbors[view][i] * p[other][j]).sum() / TAU)
+            attraction = torch.exp((neighbors[view][i] * p[other][i]).sum() / TAU)
+            directions.append(-torch.log(attraction / total))
         losses.append((directions[0] + directions[1]) / 2)
     return losses
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_nnclr_is_the_loop(ids):
+def test_nnclr_equals_the_loop(ids):
     framework = build("nnclr")
     for seed in (1, 2, 3):  # three batches of 6 pass the end of 14 keys
         batch, keys = pair(ids=ids, seed=seed), framework.keys.clone()
@@ -50,7 +50,7 @@ def test_nearest_by_hand():
     assert torch.equal(nnclr.nearest(z, support), support[[0, 1, 2]])
 
 
-def test_the_queue_takes_the_first_views():
+def test_the_queue_stores_the_first_views():
     framework = NNCLR(nn.Identity(), nn.Identity(), nn.Linear(2, 2), queue=5, width=2)
     last = framework.keys[3:].clone()
     first = torch.tensor([[3.0, 4.0], [0.0, 2.0], [-1.0, 0.0]])
@@ -61,12 +61,12 @@ def test_the_queue_takes_the_first_views():
     assert torch.equal(framework.keys, unit[[2, 1, 2, 0, 1]]) and int(framework.pointer) == 1
 
 
-def test_a_batch_may_fill_the_queue_but_not_more():
+def test_a_batch_larger_than_the_queue_is_rejected():
     framework = NNCLR(nn.Identity(), nn.Identity(), nn.Linear(2, 2), queue=3, width=2)
     x = torch.randn(4, 2)
     framework(Pair(x[:3], x[:3]))
     said = refusal(framework, Pair(x, x))
-    assert said == "the queue has 3 keys and the batch 4: expected a queue of a batch or more"
+    assert said == "the queue has 3 keys, expected at least the 4 samples of a batch: enlarge it"
 
 
 def test_published_heads():
@@ -86,11 +86,11 @@ def test_published_heads():
         ({"temperature": -1}, "temperature is -1, expected a number above 0"),
     ],
 )
-def test_settings_out_of_range_are_refused(options, said):
+def test_settings_out_of_range_are_rejected(options, said):
     assert refusal(build, "nnclr", **options) == said
 
 
-def test_a_predictor_of_another_width_is_refused():
+def test_a_predictor_of_another_width_is_rejected():
     framework = build("nnclr")
     framework.predictor = MLP(3, [1]).double()
     assert refusal(framework, pair()) == "the predictor's output width is 1, expected that of the projections, 3"

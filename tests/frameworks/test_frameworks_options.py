@@ -1,4 +1,4 @@
-"""Options of several frameworks: BatchNorm of each view, SwAV's queue, DINO's head and teacher, MoCo v3's predictor."""
+"""Options of frameworks: separate BatchNorm statistics, SwAV's queue, DINO's head and teacher, MoCo v3's predictor."""
 
 import numpy as np
 import pytest
@@ -23,15 +23,15 @@ TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "batch_size": 64, "rando
 
 
 @pytest.mark.parametrize("name", SEPARATE)
-def test_views_with_statistics_of_their_own(name):
-    """The same as with the two views swapped in time: statistics are those of one view, and move twice."""
+def test_views_have_separate_statistics(name):
+    """Statistics are computed for each view, and the running statistics are updated twice."""
     framework, batch = build(name, norm="batch", separate_batch_norm=True), pair()
     norm = framework.encoder[1]
     framework(batch)
     assert int(norm.num_batches_tracked) == 2
     means = [framework.encoder[0](x).mean(0) for x in (batch.first, batch.second)]
     torch.testing.assert_close(norm.running_mean, 0.1 * means[1] + 0.9 * 0.1 * means[0])
-    # Samples of one view do not reach the predictions of the other.
+    # The first views do not depend on the second views.
     shifted = Pair(batch.first, 5 + 3 * batch.second, batch.ids)
     assert not torch.allclose(framework(batch), framework(shifted))
     joint = build(name, norm="batch")
@@ -39,11 +39,11 @@ def test_views_with_statistics_of_their_own(name):
 
 
 @pytest.mark.parametrize("name", ["byol", "simsiam"])
-def test_separate_statistics_are_the_loop_over_views(name):
+def test_separate_statistics_equal_the_loop_over_views(name):
     framework, batch = build(name, norm="batch", separate_batch_norm=True), pair()
     losses = framework(batch)
     again = build(name, norm="batch")
-    if name == "byol":  # the copies have moved before
+    if name == "byol":  # the copies are updated before
         again.load_state_dict(state(framework))
     views = (batch.first, batch.second)
     z = [again.head(again.encoder(x)) for x in views]
@@ -63,8 +63,8 @@ def test_separate_statistics_are_the_loop_over_views(name):
 
 
 @pytest.mark.parametrize("name", ["byol", "simsiam"])
-def test_quality_from_own_passes_is_of_both_views(name):
-    """GenView reads the feature maps of the framework's own passes: with separate ones, of the first two."""
+def test_quality_from_separate_passes_compares_both_views(name):
+    """GenView computes quality from the feature maps of the framework's passes; here there are two of them."""
     images = np.random.default_rng(0).integers(0, 256, (16, 16, 16, 3), dtype=np.uint8)
     given = {
         "epochs": 2,
@@ -87,7 +87,7 @@ def test_quality_from_own_passes_is_of_both_views(name):
 
 
 def slow_swav_with_queue(framework, batch, past):
-    """`past`: the queue's projections of the first and of the second views, (2, Q, d), or nothing."""
+    """`past`: projections of first and second views in the queue, (2, Q, d), or None."""
     scores = [scores_of(framework, x) for x in (batch.first, batch.second)]
     prototypes = torch.stack([length_one(row) for row in framework.prototypes.weight])
     targets = []
@@ -103,7 +103,7 @@ def slow_swav_with_queue(framework, batch, past):
     return losses
 
 
-def test_the_queue_balances_assignments_once_it_is_full():
+def test_assignments_are_balanced_over_the_queue_when_it_is_full():
     framework = build("swav", queue=13, queue_start=0.2)
     past = []
     for step, progress in enumerate((0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)):
@@ -122,7 +122,7 @@ def test_the_queue_balances_assignments_once_it_is_full():
     assert not torch.allclose(plain, losses, rtol=1e-3)
 
 
-def test_without_a_queue_there_is_no_state_and_only_training_fills_it():
+def test_only_training_fills_the_queue():
     assert not [name for name in build("swav").state_dict() if "keys" in name or "filled" in name]
     framework = build("swav", queue=6, queue_start=0.0)
     framework.eval()(pair())
@@ -137,17 +137,17 @@ def test_without_a_queue_there_is_no_state_and_only_training_fills_it():
     assert torch.equal(framework(pair(seed=3), 0.5), again(pair(seed=3), 0.5)) and before.isfinite().all()
 
 
-def test_queues_out_of_range_are_refused(wine):
+def test_queues_out_of_range_are_rejected(wine):
     assert refusal(build, "swav", queue=-1) == "queue is -1, expected 0 or more"
     assert refusal(build, "swav", queue_start=2) == "queue_start is 2, expected a fraction from 0 to 1"
     small = build("swav", queue=5, queue_start=0.0)
-    assert refusal(small, pair()) == "the queue has 5 keys and the batch 6: expected a queue of a batch or more"
+    assert refusal(small, pair()) == "the queue has 5 keys, expected at least the 6 samples of a batch: enlarge it"
     said = refusal(Contrastive(**TINY, framework="swav", prototypes=5, queue_size=8).fit, wine)
     assert said == "queue_size is 8, expected at least the 64 rows of a batch: raise it, or lower batch_size"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_estimators_queue(wine):
+def test_the_queue_of_an_estimator(wine):
     options = {"framework": "swav", "prototypes": 5, "queue_size": 64, "framework_options": {"queue_start": 0.5}}
     model = Contrastive(**TINY | {"epochs": 4}, **options).fit(wine)
     assert model.summary_["steps"] == 8 and int(model.method_.framework.filled) == 64
@@ -168,15 +168,15 @@ def test_dinos_head_for_resnets():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_teacher_may_be_what_users_get(wine, tmp_path):
+def test_the_teacher_can_be_the_output(wine, tmp_path):
     options = {"framework": "dino", "prototypes": 5, "momentum": 0.5}
     student = Contrastive(**TINY, **options).fit(wine)
     teacher = Contrastive(**TINY, **options, framework_options={"teacher_output": True}).fit(wine, run=tmp_path / "run")
     framework, x = student.method_.framework, student.samples(wine)[:]
     with torch.no_grad():
-        own, copied = framework.encoder(x), framework.encoder_copy(x)
+        online, copied = framework.encoder(x), framework.encoder_copy(x)
         projected = framework.head_copy(copied)
-    assert torch.equal(torch.from_numpy(student.transform(wine)), own) and not torch.equal(own, copied)
+    assert torch.equal(torch.from_numpy(student.transform(wine)), online) and not torch.equal(online, copied)
     torch.testing.assert_close(torch.from_numpy(teacher.transform(wine)), copied)
     torch.testing.assert_close(torch.from_numpy(teacher.transform(wine, output="projection")), projected)
     assert (load(tmp_path / "run").transform(wine) == teacher.transform(wine)).all()
@@ -189,7 +189,7 @@ def test_the_teacher_may_be_what_users_get(wine, tmp_path):
 # --- MoCo v3
 
 
-def test_moco_v3s_published_predictor_ends_without_bias():
+def test_the_published_predictor_of_moco_v3_has_no_bias():
     for published in (True, False):
         context = FrameworkContext(MLP(D, [5]), 5, published=published)
         dims = {"projector_dims": (8, 6), "predictor_dims": (8,)}

@@ -1,4 +1,4 @@
-"""Two processes with half of a batch each do what one does with all of it."""
+"""Two processes with half of a batch each give the same result as one process with the whole batch."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from framework_processes import steps, work
 
 @pytest.fixture(scope="module")
 def of_two(tensors_of_pair):
-    """What each of two processes finds, for every framework."""
+    """The results of each of two processes, for every framework."""
     return tensors_of_pair(work)
 
 
@@ -19,6 +19,6 @@ def test_two_processes_equal_one_on_the_whole_batch(of_two, name):
         assert found[name].keys() == expected.keys()
         for key, value in expected.items():
             torch.testing.assert_close(found[name][key], value, rtol=1e-8, atol=1e-12, msg=lambda m, k=key: f"{k}: {m}")
-    # Both hold one queue, one center and one set of weights, to the last bit.
+    # Queue, center and weights are bit-identical in both processes.
     one, other = (found[name] for found in of_two)
     assert all(torch.equal(one[key], other[key]) for key in expected)

@@ -1,4 +1,4 @@
-"""SimCLR, and what every pair loss promises."""
+"""SimCLR against NT-Xent, with several kernels and negatives."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ every_setting = pytest.mark.parametrize(
 
 @every_setting
 @pytest.mark.parametrize("ids", [True, False])
-def test_simclr_is_nt_xent_on_the_embeddings(options, ids):
+def test_simclr_equals_nt_xent_of_the_projections(options, ids):
     simclr, views = framework(**options), pair(ids=ids)
     losses = simclr(views)
     z0, z1 = simclr.head(simclr.encoder(views.first)), simclr.head(simclr.encoder(views.second))
@@ -63,14 +63,14 @@ def test_losses_keep_the_order_of_the_batch(options):
 
 
 @every_setting
-def test_the_contrast_is_taken_in_float32_under_autocast(options):
+def test_the_loss_is_computed_in_float32_under_autocast(options):
     simclr, views = framework(torch.float32, **options), pair(torch.float32)
     x = torch.cat([views.first, views.second])
     with torch.autocast("cpu", torch.bfloat16):
         losses = simclr(views)
         z = simclr.head(simclr.encoder(x))
     assert z.dtype == torch.bfloat16 and losses.dtype == torch.float32
-    # Only the networks are rounded: from their embeddings on everything is exact.
+    # Only the networks are computed in bfloat16. The loss of their projections is exact.
     torch.testing.assert_close(losses, nt_xent(*z.float().chunk(2), ids=views.ids, **options), rtol=1e-6, atol=1e-6)
     losses.mean().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in simclr.parameters())

@@ -1,4 +1,4 @@
-"""SwAV against loops over samples, views and Sinkhorn's turns."""
+"""SwAV against loops over samples, views and Sinkhorn iterations."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from viewsmith.views import Pair
 
 
 def slow_sinkhorn(scores, epsilon, iterations):
-    """Masses turn by turn, prototypes first, as in the paper's listing."""
+    """Alternately scale prototypes and samples, as in the paper's listing."""
     rows, columns = scores.shape
     q = torch.exp(scores / epsilon)
     for _ in range(iterations):
@@ -45,13 +45,13 @@ def slow_swav(framework, batch, tau=0.1, epsilon=0.05, iterations=3):
 
 
 @pytest.mark.parametrize("crops", [0, 1, 3])
-def test_swav_is_the_loop(crops):
+def test_swav_equals_the_loop(crops):
     framework, batch = build("swav"), pair(crops=crops)
     losses = framework(batch)
     assert_value_and_gradient(framework, losses, slow_swav(framework, batch))
 
 
-def test_crops_of_another_size_go_through_one_forward():
+def test_crops_of_another_size_share_one_pass():
     calls = []
 
     class AnySize(nn.Module):
@@ -73,7 +73,7 @@ def test_crops_of_another_size_go_through_one_forward():
     assert calls == [(5 * B, 5)]
 
 
-def test_only_the_direction_of_prototypes_counts():
+def test_the_loss_does_not_depend_on_the_length_of_prototypes():
     framework, batch = build("swav"), pair()
     before = framework(batch)
     framework.prototypes.weight.data *= torch.arange(1, 6, dtype=torch.float64)[:, None]

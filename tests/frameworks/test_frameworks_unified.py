@@ -1,4 +1,4 @@
-"""Contrast of several views with a memory: scores and losses against loops, and what the memory keeps."""
+"""The unified loss of several views with a memory: losses against loops, and the contents of the memory."""
 
 import itertools
 
@@ -36,12 +36,12 @@ def cosine(a, b):
     return ((length_one(a) * length_one(b)).sum() + 1) / 2
 
 
-def slow_pairs(i, variant, z, a, draw, recalled=False):
-    """Similarities of sample i, view by view (query m, key n), by a loop: positives and negatives."""
+def slow_pairs(i, variant, z, a, draw, stored_positives=False):
+    """Similarities of sample i with its positives and negatives, for per_sample query view m and key view n."""
     positives, negatives = {}, {}
     for m, n in itertools.permutations(range(len(z)), 2):
         query = (a if variant[m] else z)[m, i]
-        positives[m, n] = cosine(query, draw.positives[n, i] if recalled else z[n, i])
+        positives[m, n] = cosine(query, draw.positives[n, i] if stored_positives else z[n, i])
         keys = draw.keys[n] if draw.keys.ndim == 3 else draw.keys[n, i]
         negatives[m, n] = [
             cosine(query, key) for k, key in enumerate(keys) if draw.excluded is None or not draw.excluded[n, i, k]
@@ -49,8 +49,8 @@ def slow_pairs(i, variant, z, a, draw, recalled=False):
     return positives, negatives
 
 
-def slow_loss(i, variant, z, a, draw, logits, united, recalled):
-    positives, negatives = slow_pairs(i, variant, z, a, draw, recalled)
+def slow_loss(i, variant, z, a, draw, logits, united, stored_positives):
+    positives, negatives = slow_pairs(i, variant, z, a, draw, stored_positives)
 
     def loss(keys):
         near, far = [positives[key] for key in keys], [d for key in keys for d in negatives[key]]
@@ -62,17 +62,17 @@ def slow_loss(i, variant, z, a, draw, logits, united, recalled):
 CASES = list(itertools.product([True, False], [True, False], [Logits(), Logits("squared", beta=30.0)]))
 
 
-@pytest.mark.parametrize(("united", "each", "logits"), CASES)
-@pytest.mark.parametrize("recalled", [False, True])
-def test_losses_are_those_of_a_loop(united, each, logits, recalled):
-    contrast = FeatureContrast(memory(each=each), logits, united=united, recalled=recalled)
+@pytest.mark.parametrize(("united", "per_sample", "logits"), CASES)
+@pytest.mark.parametrize("stored_positives", [False, True])
+def test_losses_equal_the_loop(united, per_sample, logits, stored_positives):
+    contrast = FeatureContrast(memory(per_sample=per_sample), logits, united=united, stored_positives=stored_positives)
     z, raw = tensor(M, B, D).requires_grad_(), tensor(M, B, D, seed=1).requires_grad_()
     a = torch.nn.functional.normalize(raw, dim=-1)
     draw = contrast.memory.draw(B, IDS, generator())
     original, augmented = contrast.losses(contrast.log_sums(z, draw, a))
-    expected = [slow_loss(i, (0, 0, 0), z, a, draw, logits, united, recalled) for i in range(B)]
+    expected = [slow_loss(i, (0, 0, 0), z, a, draw, logits, united, stored_positives) for i in range(B)]
     terms = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
-    more = [sum(slow_loss(i, t, z, a, draw, logits, united, recalled) for t in terms) / 4 for i in range(B)]
+    more = [sum(slow_loss(i, t, z, a, draw, logits, united, stored_positives) for t in terms) / 4 for i in range(B)]
     for found, slow in ((original, expected), (augmented, more)):
         slow = torch.stack(slow)
         torch.testing.assert_close(found, slow, rtol=1e-10, atol=1e-12)
@@ -85,13 +85,13 @@ def test_losses_are_those_of_a_loop(united, each, logits, recalled):
         )
         for one, other in zip(fast, loop, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
-    # Without augmented features there is the first alone.
-    alone, none = contrast.losses(contrast.log_sums(z, draw))
-    torch.testing.assert_close(alone, original)
+    # Without augmented features there is only the first loss.
+    plain, none = contrast.losses(contrast.log_sums(z, draw))
+    torch.testing.assert_close(plain, original)
     assert none is None
 
 
-def test_two_views_and_one_positive_are_info_nce():
+def test_two_views_and_one_positive_give_info_nce():
     contrast = FeatureContrast(FeatureMemory(2, N, D, negatives=N).double(), Logits(beta=10.0), united=False)
     z = tensor(2, B, D)
     draw = contrast.memory.draw(B, None)
@@ -107,18 +107,18 @@ def test_two_views_and_one_positive_are_info_nce():
 
 
 @pytest.mark.parametrize("kind", ["large", "medium", "small"])
-@pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize("own", [False, True])
-def test_the_regularization_compares_augmented_with_original_pairs(kind, each, own):
-    contrast = FeatureContrast(memory(each=own))
+@pytest.mark.parametrize("per_sample", [False, True])
+@pytest.mark.parametrize("own_keys", [False, True])
+def test_the_regularization_compares_augmented_with_original_pairs(kind, per_sample, own_keys):
+    contrast = FeatureContrast(memory(per_sample=own_keys))
     z, a = tensor(M, B, D), torch.nn.functional.normalize(tensor(M, B, D, seed=1), dim=-1)
     draw = contrast.memory.draw(B, IDS, generator())
-    found = contrast.regularization(z, draw, a, kind, each=each)
+    found = contrast.regularization(z, draw, a, kind, per_sample=per_sample)
     original = [slow_pairs(i, (0,) * M, z, a, draw) for i in range(B)]
     low = [min(pairs[0].values()) for pairs in original]
     high = [max(itertools.chain(*pairs[1].values())) for pairs in original]
     for i in range(B):
-        near, far = margins(low[i], high[i], kind) if each else margins(min(low), max(high), kind)
+        near, far = margins(low[i], high[i], kind) if per_sample else margins(min(low), max(high), kind)
         positives, negatives = slow_pairs(i, (1,) * M, z, a, draw)
         close = [max(float(d - near), 0) for d in positives.values()]
         apart = [max(float(far - d), 0) for d in itertools.chain(*negatives.values())]
@@ -128,34 +128,34 @@ def test_the_regularization_compares_augmented_with_original_pairs(kind, each, o
 # ---- memory
 
 
-@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("per_sample", [False, True])
 @pytest.mark.parametrize("kind", ["bank", "queue"])
-def test_no_negative_shows_a_row_of_the_sample(each, kind):
-    made = memory(kind, each=each, negatives=N)
+def test_keys_of_the_rows_of_a_sample_are_excluded(per_sample, kind):
+    made = memory(kind, per_sample=per_sample, negatives=N)
     if kind == "queue":
         made.write(tensor(M, B, D, seed=2), IDS)
     draw = made.draw(B, IDS, generator())
     for m, i in itertools.product(range(M), range(B)):
-        keys = draw.keys[m, i] if each else draw.keys[m]
-        places = [int((made.keys[m] == key).all(1).nonzero()[0, 0]) for key in keys]
-        expected = [int(made.ids[m, place]) in IDS[:, i].tolist() for place in places]
+        keys = draw.keys[m, i] if per_sample else draw.keys[m]
+        positions = [int((made.keys[m] == key).all(1).nonzero()[0, 0]) for key in keys]
+        expected = [int(made.ids[m, position]) in IDS[:, i].tolist() for position in positions]
         assert draw.excluded[m, i].tolist() == expected
     assert draw.excluded.any() and not draw.excluded.all(-1).any()
 
 
-def test_draws_are_replayed_and_shared_or_not():
-    made, own = memory(), memory(each=True)
+def test_draws_are_reproducible_and_shared_or_per_sample():
+    made, separate = memory(), memory(per_sample=True)
     assert made.draw(B, IDS, generator()).keys.shape == (M, 6, D)
-    assert own.draw(B, IDS, generator()).keys.shape == (M, B, 6, D)
-    for each in (made, own):
-        keys = [each.draw(B, IDS, generator(seed)).keys for seed in (0, 0, 1)]
+    assert separate.draw(B, IDS, generator()).keys.shape == (M, B, 6, D)
+    for drawn in (made, separate):
+        keys = [drawn.draw(B, IDS, generator(seed)).keys for seed in (0, 0, 1)]
         assert torch.equal(keys[0], keys[1]) and not torch.equal(keys[0], keys[2])
-    assert torch.equal(memory(negatives=N).draw(B, IDS).keys, made.keys)  # all of them need no draw
+    assert torch.equal(memory(negatives=N).draw(B, IDS).keys, made.keys)  # all keys, so nothing is drawn
     assert len(made.draw(B, IDS, generator()).keys[0].unique(dim=0)) == 6
 
 
 @pytest.mark.parametrize("momentum", [0.5, 0.8, 1.0])
-def test_a_bank_averages_what_a_row_gave(momentum):
+def test_a_bank_stores_running_averages_of_rows(momentum):
     made, z = memory(momentum=momentum), tensor(M, B, D, seed=2)
     before = made.keys.clone()
     assert torch.equal(made.draw(B, IDS).positives[2, 0], before[2, 5])
@@ -167,7 +167,7 @@ def test_a_bank_averages_what_a_row_gave(momentum):
     assert torch.equal(made.keys[0, 5:], before[0, 5:]) and torch.equal(made.keys[2, 0], before[2, 0])
 
 
-def test_a_queue_keeps_the_newest():
+def test_a_queue_stores_the_newest_features():
     made = memory("queue")
     first, second = tensor(M, B, D, seed=2), tensor(M, B, D, seed=4)
     made.write(first, IDS)
@@ -193,7 +193,7 @@ def pair(seed=0, batch=B):
     return Pair(x[0], x[1], (torch.arange(batch), torch.arange(batch).roll(1)))
 
 
-def test_a_training_forward_alone_moves_the_memory():
+def test_only_a_training_forward_changes_the_memory():
     made = framework()
     state = {k: v.clone() for k, v in made.state_dict().items()}
     with torch.no_grad():
@@ -203,13 +203,13 @@ def test_a_training_forward_alone_moves_the_memory():
     losses = made.train()(pair())
     torch.testing.assert_close(losses, expected)
     assert losses.shape == (B,) and made.contrast.memory.pointer == B
-    losses.mean().backward()  # the memory has moved, the graph holds what it was
+    losses.mean().backward()  # the graph contains the keys before the change
     z = embed(made.encoder, made.head, [pair().first, pair().second])
     torch.testing.assert_close(made.contrast.memory.keys[:, :B], torch.nn.functional.normalize(z, dim=-1).detach())
     assert all(p.grad.abs().max() > 0 for p in made.parameters())
 
 
-def test_encoders_of_their_own_embed_view_by_view():
+def test_each_view_can_have_its_own_encoder():
     torch.manual_seed(0)
     encoder = ViewEncoders([MLP(4, [5]) for _ in range(M)])
     head = ViewHeads([MLP(5, [2]) for _ in range(M)])
@@ -238,17 +238,17 @@ def test_rows_of_zeros_have_a_finite_loss():
         (lambda: FeatureMemory(1, 8, 4, negatives=4), "the number of views is 1, expected at least 2"),
         (
             lambda: FeatureMemory(2, 8, 4, negatives=9),
-            "negatives is 9, expected at most the 8 features that the memory",
+            "negatives is 9, expected at most the 8 features of the memory",
         ),
         (lambda: FeatureMemory(2, 8, 4, negatives=0), "negatives is 0, expected at least 1"),
         (lambda: FeatureMemory(2, 8, 4, negatives=2, momentum=2), "momentum is 2"),
         (lambda: framework()(pair(batch=1)), "the batch has 1 sample, expected at least 2"),
-        (lambda: framework()(pair(batch=N + 1)), "the memory has 9 features and the batch 10"),
-        (lambda: framework(kind="bank")(Pair(*tensor(2, B, 4))), "needs the rows that the samples show"),
-        (lambda: FeatureContrast(memory("queue"), recalled=True), "positives from the memory need a bank"),
+        (lambda: framework()(pair(batch=N + 1)), "the memory has 9 features, expected at least the 10 samples"),
+        (lambda: framework(kind="bank")(Pair(*tensor(2, B, 4))), "needs the row that each sample shows"),
+        (lambda: FeatureContrast(memory("queue"), stored_positives=True), "positives from the memory need a bank"),
     ],
 )
-def test_what_cannot_be_is_refused(call, expected):
+def test_invalid_input_is_rejected(call, expected):
     assert expected in refusal(call)
 
 

@@ -1,4 +1,4 @@
-"""VICReg against a loop over the two views' projections, with the contributions written out; its published settings."""
+"""VICReg against a loop with explicit contributions of samples, and its published settings."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from viewsmith.frameworks import FrameworkContext, VICReg, vicreg
 
 
 def slow_vicreg(framework, batch, invariance=25.0, variance=25.0, covariance=1.0):
-    """What each sample contributes: the slopes of both terms in the covariance are those of a square and a root."""
+    """Losses with the derivatives of both covariance terms written out."""
     z = [framework.head(framework.encoder(x)) for x in (batch.first, batch.second)]
     d = z[0].shape[1]
     losses = [invariance * sum((a - b) ** 2 for a, b in zip(z[0][i], z[1][i], strict=True)) / d for i in range(B)]
@@ -30,7 +30,7 @@ def slow_vicreg(framework, batch, invariance=25.0, variance=25.0, covariance=1.0
 
 
 @pytest.mark.parametrize("options", [{}, {"invariance_weight": 2.0, "variance_weight": 3.0, "covariance_weight": 0.5}])
-def test_vicreg_is_the_loop(options):
+def test_vicreg_equals_the_loop(options):
     framework, batch = build("vicreg", **options), pair()
     weights = {name.removesuffix("_weight"): value for name, value in options.items()}
     assert_value_and_gradient(framework, framework(batch), slow_vicreg(framework, batch, **weights))
@@ -47,7 +47,7 @@ def test_published_settings():
     assert (framework.invariance_weight, framework.variance_weight, framework.covariance_weight) == (25, 25, 1)
 
 
-def test_training_spreads_and_decorrelates_the_features():
+def test_training_increases_the_variance_and_decorrelates_features():
     framework = build("vicreg", covariance_weight=25.0)
     batches = [pair(seed=seed, batch=64) for seed in range(100)]
 
@@ -60,7 +60,7 @@ def test_training_spreads_and_decorrelates_the_features():
     optimizer = torch.optim.Adam(framework.parameters(), lr=0.01)
     assert correlations()[0].max() < 0.5
     for batch in batches:
-        # One view twice: nothing but spread and decorrelation is left to learn.
+        # Both views are equal, so only the variance and the covariance term are trained.
         optimizer.zero_grad()
         framework(type(batch)(batch.first, batch.first)).mean().backward()
         optimizer.step()
@@ -71,10 +71,10 @@ def test_training_spreads_and_decorrelates_the_features():
 @pytest.mark.parametrize(
     ("published", "widths", "expected"), [(True, [8192, 8192, 8192], 1.0), (False, [512, 512, 512], 4.0)]
 )
-def test_heads_and_covariance_weight_suit_the_encoder(published, widths, expected):
+def test_head_and_covariance_weight_depend_on_the_encoder(published, widths, expected):
     with torch.device("meta"):
         context = FrameworkContext(nn.Identity(), 16, published)
-        built, own = VICReg.build(context), VICReg.build(context, covariance_weight=2, projector_dims=(8, 4))
+        built, custom = VICReg.build(context), VICReg.build(context, covariance_weight=2, projector_dims=(8, 4))
     assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
-    assert [m.out_features for m in own.head if isinstance(m, nn.Linear)] == [8, 8, 4]
-    assert (built.covariance_weight, own.covariance_weight) == (expected, 2)
+    assert [m.out_features for m in custom.head if isinstance(m, nn.Linear)] == [8, 8, 4]
+    assert (built.covariance_weight, custom.covariance_weight) == (expected, 2)

@@ -1,4 +1,4 @@
-"""What tests let other processes do; importable from there."""
+"""Small CRL-TAC methods, and functions that tests run in other processes."""
 
 import datetime
 
@@ -58,8 +58,8 @@ def batch(x=None, seed=2):
 # Every option of the two steps.
 CASES = {
     "exact": {"encoder_step": "exact"},
-    "exact, not a series": {"encoder_step": "exact", "channel_beta": 2.0},
-    "exact, distinct, held": {"encoder_step": "exact", "distinct": True, "effective_target": 4.0},
+    "exact, without series": {"encoder_step": "exact", "channel_beta": 2.0},
+    "exact, distinct, with target": {"encoder_step": "exact", "distinct": True, "effective_target": 4.0},
     "information": {"encoder_step": "exact", "objective": "information"},
     "information, sampled": {"channel_step": "sampled", "objective": "information"},
     "sampled, plain weights": {"channel_step": "sampled"},
@@ -68,7 +68,7 @@ CASES = {
 
 
 def gradients(name, rows=None, weights=None):
-    """Of both steps on the whole batch, or on the rows of one process."""
+    """Gradients of both steps on the whole batch, or on the rows of one process."""
     method = crl_tac(**CASES[name])
     found = {}
     for update in method.phases()[0].updates:
@@ -84,7 +84,7 @@ def gradients(name, rows=None, weights=None):
 
 
 class fixed_draws:
-    """Drawn transformations are given, for two processes cannot share a random stream."""
+    """Context with given instead of drawn transformations, because two processes cannot share a random stream."""
 
     def __init__(self, method, t):
         self.method, self.t = method, t

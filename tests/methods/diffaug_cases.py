@@ -18,7 +18,7 @@ LABELS = torch.arange(N) % 3
 
 
 class Stop(Callback):
-    """Stops the training after a step, as a signal would."""
+    """Stops the training after a step, like a signal."""
 
     def __init__(self, after):
         self.after = after
@@ -29,7 +29,7 @@ class Stop(Callback):
 
 
 class Denoiser(nn.Module):
-    """Says something of noise, time and condition."""
+    """A small denoiser that depends on noise, time and condition."""
 
     def __init__(self, width, condition):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small MetAug methods for these tests, importable in other processes, too."""
+"""Small MetAug methods for tests, also in other processes."""
 
 import datetime
 
@@ -20,7 +20,7 @@ OPTIONS = {
     "inner_rate": 0.3,
     "margin": "large",
     "margin_weight": 0.7,
-    "margin_each": False,
+    "margin_per_sample": False,
     "epochs": 2,
     "optimizer": Optimizer("sgd", learning_rate=0.05),
     "feature_optimizer": Optimizer("sgd", learning_rate=0.05),
@@ -28,7 +28,7 @@ OPTIONS = {
 
 
 def encoder(norm, width=D):
-    # GELU: ReLU has no second derivative to be wrong about.
+    # GELU, because the second derivative of ReLU is zero.
     return MLP(width, [8, H], norm=norm, last="activated", activation="gelu")
 
 
@@ -37,11 +37,19 @@ def contrast(views, kind="queue", **options):
 
 
 def build(
-    name="oucl", norm="batch", views=2, kind="queue", makers=None, seed=0, united=True, recalled=False, **options
+    name="oucl",
+    norm="batch",
+    views=2,
+    kind="queue",
+    makers=None,
+    seed=0,
+    united=True,
+    stored_positives=False,
+    **options,
 ):
     """A method on vectors, float64. `name`: oucl, per-view, images, or another framework."""
     torch.manual_seed(seed)
-    added = contrast(views, kind, united=united, recalled=recalled)
+    added = contrast(views, kind, united=united, stored_positives=stored_positives)
     head = MLP(H, [Z])
     if name == "per-view":
         net = ViewEncoders([encoder(norm) for _ in range(views)])
@@ -73,7 +81,7 @@ def batch(rows=slice(0, 12), step=0, weight=None, x=X):
 
 
 def update(method, number, given):
-    """One update as the engine makes it: the rest frozen, the loss weighted, gradients left where they fall."""
+    """One update as in the engine: other modules are frozen, the loss is weighted, gradients are stored."""
     return run(begin(method.phases()[0].updates[number], method), given)
 
 
@@ -96,9 +104,9 @@ SHARED = ("oucl", "per-view", "simclr", "moco", "nnclr")
 
 
 def two_steps(name, world=1, rank=0):
-    """Gradients of both updates in two steps on the rows of one process, and the state left.
+    """Gradients of both updates in two steps on the rows of one process, and the final state.
 
-    Without BatchNorm, whose statistics are a process's own on the CPU, and with views that draw nothing.
+    There is no BatchNorm, because its statistics differ between processes on the CPU, and views are not random.
     """
     method = build(name, norm="none", makers=[Identity()], views=3 if name == "per-view" else 2)
     updates = [begin(update, method) for update in method.phases()[0].updates]

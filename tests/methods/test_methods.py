@@ -1,4 +1,4 @@
-"""The methods against their equations written out."""
+"""Contrastive learning and PiNDA against their equations."""
 
 import pytest
 import torch
@@ -40,27 +40,27 @@ def pinda(makers=(), trained=True, **options):
     return method
 
 
-def embed(method, x):
+def project(method, x):
     return method.framework.head(method.framework.encoder(x))
 
 
-def test_contrastive_is_the_framework_on_the_views():
+def test_contrastive_equals_the_framework_on_the_views():
     method = ContrastiveMethod(framework(), ViewPair([GaussianNoise(0.5)]), epochs=3, optimizer=Optimizer(name="sgd"))
     losses, logs = method.encoder_step(batch())
     generator = draw()
     first = X[INDEX] + 0.5 * torch.randn(B, D, dtype=torch.float64, generator=generator)
     second = X[INDEX] + 0.5 * torch.randn(B, D, dtype=torch.float64, generator=generator)
-    expected = nt_xent(embed(method, first), embed(method, second), temperature=0.5)
+    expected = nt_xent(project(method, first), project(method, second), temperature=0.5)
     torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
     assert logs == {}
 
 
-def test_contrastive_with_neighbors_knows_whose_rows_are_shown():
+def test_contrastive_with_neighbors_passes_the_rows_of_the_views():
     method = ContrastiveMethod(framework(), ViewPair([Neighbors(3)]), epochs=3, optimizer=Optimizer())
     method.prepare(X, 0)
     losses, _ = method.encoder_step(batch())
     shown = method.views.makers[0].random_neighbors(X[INDEX], INDEX, draw())
-    expected = nt_xent(embed(method, X[INDEX]), embed(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
+    expected = nt_xent(project(method, X[INDEX]), project(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
     torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -79,30 +79,30 @@ def test_one_joint_update(make):
 
 
 def slow_penalty(kind, eps, sigma, strength):
-    """One value per sample from noise (sides, B, D)."""
+    """One value per sample from noise (views, B, D)."""
     if kind == "none":
         return torch.zeros(B, dtype=torch.float64)
     if kind == "inverse_norm":
-        norms = [sum(v * v for v in row) ** 0.5 for side in eps for row in side]
+        norms = [sum(v * v for v in row) ** 0.5 for view in eps for row in view]
         return (len(norms) / sum(norms)).expand(B)
     values = []
     for i in range(B):
-        logs = [-torch.log(v / strength) for side in sigma for v in side[i]]
+        logs = [-torch.log(v / strength) for view in sigma for v in view[i]]
         values.append(sum(logs) / len(logs))
     return torch.stack(values)
 
 
 @pytest.mark.parametrize("penalty", ["none", "inverse_norm", "log_barrier"])
 @pytest.mark.parametrize("two_sided", [True, False])
-def test_pinda_is_its_equation(two_sided, penalty):
+def test_pinda_equals_its_equation(two_sided, penalty):
     method = pinda(two_sided=two_sided, penalty=penalty)
     losses, logs = method.joint_step(batch())
 
-    x, sides = X[INDEX], 2 if two_sided else 1
-    sigma = method.noise.noise_parameters(x)[0].expand(sides, B, D)
-    eps = sigma * torch.randn(sides * B, D, dtype=torch.float64, generator=draw()).view(sides, B, D)
+    x, views = X[INDEX], 2 if two_sided else 1
+    sigma = method.noise.noise_parameters(x)[0].expand(views, B, D)
+    eps = sigma * torch.randn(views * B, D, dtype=torch.float64, generator=draw()).view(views, B, D)
     first, second = x + eps[0], x + eps[1] if two_sided else x
-    contrast = nt_xent(embed(method, first), embed(method, second), temperature=0.5, ids=(INDEX, INDEX))
+    contrast = nt_xent(project(method, first), project(method, second), temperature=0.5, ids=(INDEX, INDEX))
     expected_penalty = slow_penalty(penalty, eps, sigma, 0.7)
     expected = contrast + 0.3 * expected_penalty
 
@@ -117,7 +117,7 @@ def test_pinda_is_its_equation(two_sided, penalty):
         strict=True,
     ):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
-        assert one.abs().max() > 0  # encoder, head and generator all learn
+        assert one.abs().max() > 0  # encoder, head and generator are trained
 
 
 def test_pinda_adds_its_noise_to_the_views():
@@ -126,11 +126,11 @@ def test_pinda_adds_its_noise_to_the_views():
     generator = draw()
     shown = method.views.makers[0].random_neighbors(X[INDEX], INDEX, generator)
     first = method.noise(X[INDEX], generator=generator)
-    expected = nt_xent(embed(method, first), embed(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
+    expected = nt_xent(project(method, first), project(method, X[shown]), temperature=0.5, ids=(INDEX, shown))
     torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_pinda_on_two_sides_asks_the_generator_about_each_view():
+def test_two_sided_pinda_predicts_noise_for_each_view():
     method = pinda([GaussianNoise(0.5)], penalty="log_barrier", penalty_weight=1.0)
     losses, _logs = method.joint_step(batch())
     generator = draw()
@@ -138,12 +138,12 @@ def test_pinda_on_two_sides_asks_the_generator_about_each_view():
     both = torch.cat([pair.first, pair.second])
     sigma = method.noise.noise_parameters(both)[0]
     first, second = (both + sigma * torch.randn(2 * B, D, dtype=torch.float64, generator=generator)).chunk(2)
-    contrast = nt_xent(embed(method, first), embed(method, second), temperature=0.5)
+    contrast = nt_xent(project(method, first), project(method, second), temperature=0.5)
     barrier = slow_penalty("log_barrier", None, sigma.view(2, B, D), 0.7)
     torch.testing.assert_close(losses, contrast + barrier, rtol=1e-10, atol=1e-10)
 
 
-def test_pinda_chooses_between_noise_and_view_for_each_sample_in_algorithm_2():
+def test_algorithm_2_chooses_noise_or_view_for_each_sample():
     method = pinda([Neighbors(3)], algorithm=2, two_sided=False, penalty="inverse_norm")
     losses, logs = method.joint_step(batch(1))
     generator = draw(1)
@@ -152,11 +152,11 @@ def test_pinda_chooses_between_noise_and_view_for_each_sample_in_algorithm_2():
     eps = torch.stack([sigma, sigma]) * torch.randn(2 * B, D, dtype=torch.float64, generator=generator).view(2, B, D)
     noisy = torch.rand((2, B), generator=generator) < 0.5
     assert 0 < noisy[0].sum() < B and 0 < noisy[1].sum() < B and not torch.equal(*noisy)
-    sides, ids = [], []
-    for side, plain, row in ((0, INDEX, X[INDEX]), (1, shown, X[shown])):
-        sides.append(torch.stack([X[INDEX][i] + eps[side, i] if noisy[side, i] else row[i] for i in range(B)]))
-        ids.append(torch.stack([INDEX[i] if noisy[side, i] else plain[i] for i in range(B)]))
-    contrast = nt_xent(*(embed(method, side) for side in sides), temperature=0.5, ids=tuple(ids))
+    views, ids = [], []
+    for view, plain, row in ((0, INDEX, X[INDEX]), (1, shown, X[shown])):
+        views.append(torch.stack([X[INDEX][i] + eps[view, i] if noisy[view, i] else row[i] for i in range(B)]))
+        ids.append(torch.stack([INDEX[i] if noisy[view, i] else plain[i] for i in range(B)]))
+    contrast = nt_xent(*(project(method, view) for view in views), temperature=0.5, ids=tuple(ids))
     torch.testing.assert_close(losses, contrast + 0.3 * slow_penalty("inverse_norm", eps, None, 0.7))
     torch.testing.assert_close(logs["gamma"], torch.exp(-contrast).mean())
     assert not logs["gamma"].requires_grad
@@ -169,27 +169,27 @@ def generator_gradient(method, which):
 
 @pytest.mark.parametrize("penalty", ["log_barrier", "inverse_norm"])
 def test_adversarial_noise_raises_the_contrast_under_the_same_penalty(penalty):
-    friend, foe = pinda(penalty=penalty), pinda(penalty=penalty, adversarial=True)
-    contrast = [generator_gradient(m, lambda losses, logs: logs["contrast"]) for m in (friend, foe)]
-    barrier = [generator_gradient(m, lambda losses, logs: logs["penalty"]) for m in (friend, foe)]
+    normal, adversarial = pinda(penalty=penalty), pinda(penalty=penalty, adversarial=True)
+    contrast = [generator_gradient(m, lambda losses, logs: logs["contrast"]) for m in (normal, adversarial)]
+    barrier = [generator_gradient(m, lambda losses, logs: logs["penalty"]) for m in (normal, adversarial)]
     torch.testing.assert_close(contrast[0], -contrast[1], rtol=1e-12, atol=0)
     torch.testing.assert_close(barrier[0], barrier[1], rtol=1e-12, atol=0)
     assert contrast[0].abs().max() > 0 and barrier[0].abs().max() > 0
 
 
-def test_pinda_says_how_strong_its_noise_is_and_where_it_sits():
+def test_diagnostics_of_the_noise():
     method = pinda()
     sigma = method.noise.noise_parameters(X)[0]
     profile = sigma.mean(0)
     spread = ((profile - profile.mean()) ** 2).mean().sqrt() / profile.mean()
     with torch.no_grad():
-        numbers, even = method.diagnose(X, draw()), pinda(trained=False).diagnose(X, draw())
+        numbers, initial = method.diagnose(X, draw()), pinda(trained=False).diagnose(X, draw())
     assert numbers["noise_level"] == pytest.approx(0.7)
     assert numbers["noise_spread"] == pytest.approx(spread.item())
-    assert even["noise_spread"] == pytest.approx(0, abs=1e-9)
+    assert initial["noise_spread"] == pytest.approx(0, abs=1e-9)
 
 
-def test_pindas_view_is_the_noise():
+def test_the_view_of_pinda_has_noise():
     method = pinda()
     assert torch.equal(method.view(X, generator=draw(2)), method.noise(X, generator=draw(2)))
 
@@ -207,12 +207,12 @@ NOISE = {"noise_level": 1.0, "noise_spread": 0.2}
         ({}, []),
     ],
 )
-def test_pinda_warns_of_noise_gone_wrong(last, expected):
+def test_warnings_of_uneven_collapsed_or_large_noise(last, expected):
     found = pinda().warnings([{"epoch": 1, **NOISE}, {"epoch": 2, **NOISE, **last}, {"epoch": 3, "loss": 1.0}])
     assert len(found) == len(expected) and not any("\n" in line for line in found)
     assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
 
 
-def test_pinda_warns_of_nothing_where_nothing_is_known_or_strong_noise_was_wanted():
+def test_no_warnings_without_diagnostics_or_if_strong_noise_was_set():
     assert pinda().warnings([]) == [] and pinda().warnings([{"epoch": 1, "loss": 1.0}]) == []
     assert pinda().warnings([{**NOISE, "noise_level": 3.0}, {**NOISE, "noise_level": 3.1}]) == []

@@ -1,4 +1,4 @@
-"""CRL-TAC's two steps, its inference and its warnings, on masks of a few features."""
+"""The two steps of CRL-TAC, its inference and its warnings, on masks of a few features."""
 
 import copy
 import math
@@ -21,8 +21,8 @@ def steps(method):
     return {update.name: update for update in method.phases()[0].updates}
 
 
-def slow_embeddings(method, x):
-    """Every view of every sample, one at a time."""
+def slow_projections(method, x):
+    """Projections of every view of every sample, computed one at a time."""
     empty = method.head(method.encoder(torch.zeros_like(x[:1])))[0] if method.centered else 0
     return torch.stack(
         [
@@ -36,8 +36,8 @@ def slow_embeddings(method, x):
 
 
 def slow_gain(method, name, x, t):
-    """What a step raises, every term by itself; drawn transformations `t`."""
-    z, p = slow_embeddings(method, x), method.channel.log_p(x).exp()
+    """The objective of a step by slow sums, with drawn transformations `t`."""
+    z, p = slow_projections(method, x), method.channel.log_p(x).exp()
     drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
     if name == "encoder":
         if method.exact_encoder:
@@ -68,7 +68,7 @@ def slow_gain(method, name, x, t):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_both_steps_are_the_slow_sums_in_value_and_gradient(name):
+def test_both_steps_equal_the_slow_sums_in_value_and_gradient(name):
     x, t = samples(), torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(3))
     fast, slow = crl_tac(**CASES[name]), crl_tac(**CASES[name])
     for step, update in steps(fast).items():
@@ -78,14 +78,14 @@ def test_both_steps_are_the_slow_sums_in_value_and_gradient(name):
         torch.testing.assert_close(loss, -gain, atol=1e-10, rtol=1e-10)
         weight = torch.arange(1.0, 9, dtype=torch.float64)
         found = torch.autograd.grad((weight * loss).sum(), update.parameters())
-        due = torch.autograd.grad(-(weight * gain).sum(), steps(slow)[step].parameters())
-        assert max(each.abs().max() for each in due) > 1e-3
-        for number, (one, other) in enumerate(zip(found, due, strict=True)):
+        expected = torch.autograd.grad(-(weight * gain).sum(), steps(slow)[step].parameters())
+        assert max(each.abs().max() for each in expected) > 1e-3
+        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
             torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-8, msg=lambda m, n=number: f"{n}: {m}")
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_the_channel_learns_under_autocast_as_in_float32(name):
+def test_the_channel_is_trained_in_float32_under_autocast(name):
     t, x = torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(3)), samples().float()
     found = {}
     for enabled in (False, True):
@@ -96,8 +96,8 @@ def test_the_channel_learns_under_autocast_as_in_float32(name):
         assert all(loss.dtype is torch.float32 for loss in losses.values())
         slopes = torch.autograd.grad(losses["channel"].mean(), steps(method)["channel"].parameters())
         found[enabled] = p, torch.cat([slope.flatten() for slope in slopes])
-    assert torch.equal(found[True][0], found[False][0])  # the channel's network is not rounded
-    # What is left is the rounding of the encoder's projections.
+    assert torch.equal(found[True][0], found[False][0])  # the channel's network is computed in float32
+    # The remaining difference comes from the encoder's projections.
     assert (found[True][1] - found[False][1]).norm() < 0.03 * found[False][1].norm()
 
 
@@ -105,26 +105,26 @@ def test_the_channel_learns_under_autocast_as_in_float32(name):
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-def test_exact_encoder_step_is_the_bound_over_all_views(distinct):
+def test_exact_encoder_step_equals_the_bound_over_all_views(distinct):
     method = crl_tac(encoder_step="exact", distinct=distinct)
     x = samples()
     loss, logs = steps(method)["encoder"].step(batch(x))
-    expected = info_max_bound(slow_embeddings(method, x), method.channel.log_p(x).exp(), 3.0, distinct=distinct)
+    expected = info_max_bound(slow_projections(method, x), method.channel.log_p(x).exp(), 3.0, distinct=distinct)
     torch.testing.assert_close(loss, -expected)
     assert loss.shape == (8,) and logs["information"].item() == pytest.approx(expected.mean().item())
 
 
-def test_sampled_encoder_step_is_the_sampled_form_of_what_was_drawn():
+def test_sampled_encoder_step_equals_the_sampled_bound():
     method, x = crl_tac(), samples()
     t = method.channel.draw(x, 3, batch().generator)
-    z = slow_embeddings(method, x).gather(1, t[..., None].expand(-1, -1, 4))
+    z = slow_projections(method, x).gather(1, t[..., None].expand(-1, -1, 4))
     torch.testing.assert_close(steps(method)["encoder"].step(batch(x))[0], -sampled_info_max(z, 3.0))
     other = steps(method)["encoder"].step(batch(x, seed=5))[0]
     assert not torch.allclose(other, -sampled_info_max(z, 3.0))
 
 
 @pytest.mark.parametrize("step", ["exact", "sampled"])
-def test_each_step_moves_its_own_part(step):
+def test_each_step_trains_its_modules(step):
     method = crl_tac(encoder_step=step, channel_step=step)
     parts = {"encoder": (method.encoder, method.head), "channel": (method.channel,)}
     for name, update in steps(method).items():
@@ -132,7 +132,7 @@ def test_each_step_moves_its_own_part(step):
         update.step(batch())[0].sum().backward()
         for part, modules in parts.items():
             moves = [w.grad is not None and bool(w.grad.any()) for m in modules for w in m.parameters()]
-            # The last bias of the head is taken away with the empty view.
+            # Subtracting the empty view removes the last bias of the head.
             assert all(moves[:-1]) and moves[:-1] if part == name else not any(moves), (name, part)
         moved = {id(w) for w in update.parameters()}
         assert moved == {id(w) for m in parts[name] for w in m.parameters()}
@@ -142,10 +142,10 @@ def test_each_step_moves_its_own_part(step):
 
 
 @pytest.mark.parametrize(("beta", "order"), [(0.5, 2), (2.0, None)])
-def test_exact_channel_step_is_the_bound_with_the_entropy(beta, order):
+def test_exact_channel_step_equals_the_bound_with_the_entropy(beta, order):
     method, x = crl_tac(distinct=True, channel_beta=beta), samples()
     log_p = method.channel.log_p(x)
-    z = slow_embeddings(method, x)
+    z = slow_projections(method, x)
     expected = info_max_bound(z, log_p.exp(), beta, distinct=True, order=order) + 0.1 * entropy(log_p)
     loss, logs = steps(method)["channel"].step(batch(x))
     torch.testing.assert_close(loss, -expected)
@@ -153,7 +153,7 @@ def test_exact_channel_step_is_the_bound_with_the_entropy(beta, order):
 
 
 @pytest.mark.parametrize("weights", ["plain", "normalized"])
-def test_sampled_channel_step_weighs_uniform_draws(weights):
+def test_sampled_channel_step_weights_uniform_draws(weights):
     method, x = crl_tac(channel_step="sampled", weights=weights), samples()
     t = torch.randint(M, (8, 3), generator=torch.Generator().manual_seed(9))
     with fixed_draws(method, t):
@@ -161,11 +161,11 @@ def test_sampled_channel_step_weighs_uniform_draws(weights):
     log_p = method.channel.log_p(x)
     p = log_p.exp().gather(1, t)
     w = M * p if weights == "plain" else 3 * p / p.sum(1, keepdim=True)
-    z = slow_embeddings(method, x).gather(1, t[..., None].expand(-1, -1, 4))
+    z = slow_projections(method, x).gather(1, t[..., None].expand(-1, -1, 4))
     torch.testing.assert_close(loss, -sampled_info_max(z, 0.5, w) - 0.1 * entropy(log_p))
 
 
-def test_rows_that_the_channel_step_leaves_out_change_nothing():
+def test_rows_that_the_channel_step_does_not_use_have_no_effect():
     method, x = crl_tac(channel_rows=3, effective_target=4.0), samples()
     loss, _ = steps(method)["channel"].step(batch(x))
     few, _ = steps(method)["channel"].step(batch(x[:3]))
@@ -173,7 +173,7 @@ def test_rows_that_the_channel_step_leaves_out_change_nothing():
     torch.testing.assert_close(loss.mean(), few.mean())
 
 
-def test_entropy_is_held_at_its_target_from_below_alone():
+def test_the_entropy_target_is_a_lower_bound():
     x = samples()
     free, held = (crl_tac(effective_target=target, entropy_weight=0.0) for target in (None, 4.0))
     h = entropy(free.channel.log_p(x))
@@ -184,7 +184,7 @@ def test_entropy_is_held_at_its_target_from_below_alone():
 
 
 @pytest.mark.parametrize("step", ["exact", "sampled"])
-def test_channel_step_leaves_batch_norm_alone(step):
+def test_channel_step_does_not_change_batch_norm(step):
     method = crl_tac(norm="batch", channel_step=step)
     method.train()
     before = copy.deepcopy(method.encoder.state_dict())
@@ -200,7 +200,7 @@ def test_channel_step_leaves_batch_norm_alone(step):
 
 @pytest.mark.parametrize("norm", ["none", "batch"])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_centered_empty_view_says_nothing(norm, training):
+def test_the_projection_of_a_centered_empty_view_is_zero(norm, training):
     method = crl_tac(norm=norm).train(training)
     views = samples(4)
     views[2] = 0
@@ -248,7 +248,7 @@ def crl_tac_of(encoder, head, channel, **options):
 
 def squares(n=96):
     generator = torch.Generator().manual_seed(0)
-    """Images of a bright 8 x 8 square somewhere on black."""
+    """Images of a bright 8 x 8 square at a random position on black."""
     x = torch.zeros(n, 1, 64, 64)
     for row, corner in enumerate(torch.randint(57, (n, 2), generator=generator).tolist()):
         x[row, 0, corner[0] : corner[0] + 8, corner[1] : corner[1] + 8] = torch.rand(8, 8, generator=generator)
@@ -258,8 +258,8 @@ def squares(n=96):
 @pytest.mark.parametrize(
     ("bias", "centered", "starts"), [slow(False, False, True), slow(True, True, True), (True, False, False)]
 )
-def test_the_channel_starts_where_empty_crops_say_nothing(bias, centered, starts):
-    """The trap of section 1.1 of the trials: with a direction of their own, empty crops hold the channel uniform."""
+def test_the_channel_leaves_the_uniform_distribution_if_empty_crops_have_no_information(bias, centered, starts):
+    """If empty crops have a projection that is not zero, the channel stays uniform."""
     method, x = crops(bias, centered), squares()
     Trainer(method, seed=0, batch_size=32).fit(x)
     method.diagnose(x, stream(0, "x"))
@@ -278,17 +278,17 @@ def test_the_channel_starts_where_empty_crops_say_nothing(bias, centered, starts
 @pytest.mark.parametrize(
     ("inference", "count"), [("expectation", None), ("expectation", 3), ("top", 2), ("uniform", None)]
 )
-def test_representation_and_projection_are_means_over_the_channel(inference, count):
+def test_representation_and_projection_are_expectations_over_the_channel(inference, count):
     method = crl_tac(inference=inference, inference_count=count).eval()
     x = samples()
-    shares = method.channel.inference_weights(x, inference, count)
+    weights = method.channel.inference_weights(x, inference, count)
     f = torch.stack([method.encoder(x * mask) for mask in method.channel.family.masks.double()], dim=1)
-    torch.testing.assert_close(method.represent(x), (shares[..., None] * f).sum(1))
-    z = (shares[..., None] * slow_embeddings(method, x)).sum(1)
+    torch.testing.assert_close(method.represent(x), (weights[..., None] * f).sum(1))
+    z = (weights[..., None] * slow_projections(method, x)).sum(1)
     torch.testing.assert_close(method.represent(x, "projection"), on_sphere(z))
 
 
-def test_of_a_crop_the_representation_is_the_encoders():
+def test_the_representation_of_a_crop_is_the_encoders_output():
     method = crops(False, False).eval()
     view = method.view(squares(3), generator=stream(0, "x"))
     assert view.shape == (3, 1, 20, 20)
@@ -296,30 +296,30 @@ def test_of_a_crop_the_representation_is_the_encoders():
     torch.testing.assert_close(method.represent(view, "projection"), method.project(view))
 
 
-# ---- what is told -------------------------------------------------------------------------------------------------
+# ---- diagnostics --------------------------------------------------------------------------------------------------
 
 
-def test_diagnostics_are_of_the_channel():
+def test_diagnostics_of_the_channel():
     method, x = crl_tac(), samples()
-    told = method.diagnose(x, stream(0, "x"))
+    diagnostics = method.diagnose(x, stream(0, "x"))
     log_p = method.channel.log_p(x)
-    assert told["entropy"] == pytest.approx(float(entropy(log_p).mean()))
-    assert told["effective"] == pytest.approx(math.exp(told["entropy"]))
-    assert told["largest_p"] == pytest.approx(float(log_p.exp().amax(1).mean()))
+    assert diagnostics["entropy"] == pytest.approx(float(entropy(log_p).mean()))
+    assert diagnostics["effective"] == pytest.approx(math.exp(diagnostics["entropy"]))
+    assert diagnostics["largest_p"] == pytest.approx(float(log_p.exp().amax(1).mean()))
 
 
 @pytest.mark.parametrize(
     ("scale", "target", "said"),
     [
         (0.0, None, "the channel has not left the uniform distribution: it draws from 5 of 5 transformations"),
-        (0.0, 4.9, None),  # where it is held
+        (0.0, 4.9, None),  # at its target
         (1.0, None, None),
         (1000.0, None, "the channel has collapsed: it draws from 1 of 5 transformations"),
-        (1000.0, 2.0, None),  # nearly what was asked for
+        (1000.0, 2.0, None),  # close to its target
         (1000.0, 4.0, "the channel has collapsed"),
     ],
 )
-def test_warnings_of_a_channel_that_did_not_start_or_has_collapsed(scale, target, said):
+def test_warnings_of_a_uniform_or_collapsed_channel(scale, target, said):
     method = crl_tac(effective_target=target)
     assert not method.warnings([])
     with torch.no_grad():
@@ -332,21 +332,21 @@ def test_warnings_of_a_channel_that_did_not_start_or_has_collapsed(scale, target
 @pytest.mark.parametrize(
     ("effective", "progress", "target", "name"),
     [
-        ([1.2], 0.1, None, "collapse"),  # of 5 to begin with
+        ([1.2], 0.1, None, "collapse"),  # it starts with 5
         ([4.0, 1.49], 0.2, None, "collapse"),
         ([4.0, 1.51], 0.2, None, None),
-        ([1.1, 1.4], 0.2, None, None),  # on its way back
-        ([1.1, 1.4], 1.0, None, "collapse"),  # that was all of it
+        ([1.1, 1.4], 0.2, None, None),  # recovering
+        ([1.1, 1.4], 1.0, None, "collapse"),  # not recovered at the end
         ([1.1, 1.1], 0.2, 4.0, "collapse"),
-        ([4.0, 1.2], 0.2, 2.0, None),  # nearly what was asked for
+        ([4.0, 1.2], 0.2, 2.0, None),  # close to its target
         ([4.9, 4.9, 4.9], 0.49, None, None),
-        ([4.9, 4.9], 0.5, None, None),  # too few looks
+        ([4.9, 4.9], 0.5, None, None),  # too few diagnostics
         ([4.9, 4.9, 4.9], 0.5, None, "idle"),
         ([4.9, 4.9, 4.7], 0.5, None, None),
-        ([4.9, 4.9, 4.9], 1.0, 4.5, None),  # where it is held
+        ([4.9, 4.9, 4.9], 1.0, 4.5, None),  # at its target
     ],
 )
-def test_early_signs_of_collapse_and_of_a_channel_that_does_not_start(effective, progress, target, name):
+def test_early_warnings_of_a_collapsing_or_uniform_channel(effective, progress, target, name):
     method = crl_tac(effective_target=target)
     rows = [{"loss": 1.0}] + [{"effective": value} for value in effective]
     found = method.early_warnings(rows, progress)
@@ -368,12 +368,12 @@ def test_a_uniform_channel_has_one_update_and_no_warning():
 
 
 def test_marginals_are_over_the_whole_batch():
-    """A check on the tests above: leaving a sample out changes the others' loss."""
+    """Without some of the samples, the losses of the others change."""
     method, x = crl_tac(encoder_step="exact"), samples()
     whole, part = (steps(method)["encoder"].step(batch(part))[0][:4] for part in (x, x[:4]))
     assert (whole - part).abs().min() > 1e-6
     p = method.channel.log_p(x).exp()
-    assert log_marginal(slow_embeddings(method, x), p, 0.5).shape == (8, M) and x.shape[1] == D
+    assert log_marginal(slow_projections(method, x), p, 0.5).shape == (8, M) and x.shape[1] == D
 
 
 # ---- several processes --------------------------------------------------------------------------------------------
@@ -381,12 +381,12 @@ def test_marginals_are_over_the_whole_batch():
 
 @pytest.fixture(scope="module")
 def of_two(tensors_of_pair):
-    """What each of two processes finds."""
+    """The results of each of two processes."""
     return tensors_of_pair(work)
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_two_processes_have_the_gradients_of_one(of_two, name):
+def test_two_processes_have_the_same_gradients_as_one(of_two, name):
     expected = gradients(name)
     assert {key.split(":")[0] for key in expected} == {"encoder", "channel"}
     for found in of_two:

@@ -1,4 +1,4 @@
-"""DiffAug's phases, positives and bank, with a small denoiser."""
+"""DiffAug's phases, positives and cache of generated views, with a small denoiser."""
 
 import copy
 import warnings
@@ -38,25 +38,25 @@ def test_the_phases_and_their_epochs(schedule, names, epochs):
 
 
 @pytest.mark.parametrize("text", ["", "B", "AA", "AJ", "A2BA", "A0 B1 A1", "A2 B2 A2.5", "A-1", "a"])
-def test_phases_that_do_not_exist_are_refused(text):
+def test_invalid_phases_are_rejected(text):
     said = refusal(diffaug, text)
     assert said.startswith(f"phases is {text!r}, expected A, AB, ABA") and "'A200 B400 A800'" in said
 
 
-def test_after_a_generator_at_the_end_it_is_judged():
+def test_a_generator_in_the_last_phase_is_checked():
     method = diffaug("AB")
     assert [(phase.name, phase.epochs) for phase in method.phases()] == [("A1", 4), ("B1", 3)]
     Trainer(method, batch_size=20).fit(X)
     assert method.generated.trained
 
 
-def test_the_encoder_follows_one_learning_rate_curve_over_its_phases():
+def test_the_phases_of_the_encoder_share_one_learning_rate_curve():
     spans = [phase.updates[0].optimizer.span for phase in diffaug("ABABA").phases() if phase.name[0] == "A"]
     assert spans[0][0] == 0 and spans[-1][1] == 1
     assert [b for _, b in spans[:-1]] == [a for a, _ in spans[1:]]
 
 
-def test_each_phase_moves_its_own_network():
+def test_each_phase_trains_its_network():
     method = diffaug()
     method.prepare(X, 0)
     method.train()
@@ -71,7 +71,7 @@ def test_each_phase_moves_its_own_network():
         method.zero_grad()
 
 
-def test_the_generator_is_conditioned_on_the_encoder_it_was_trained_with():
+def test_the_generator_is_conditioned_on_a_copy_of_the_encoder():
     method = trained()
     assert changed(weights(method.generated.encoder), method.framework.encoder)
     assert not any(p.requires_grad for p in method.generated.encoder.parameters())
@@ -79,7 +79,7 @@ def test_the_generator_is_conditioned_on_the_encoder_it_was_trained_with():
 
 
 @pytest.mark.parametrize("condition", ["representation", "map"])
-def test_each_generator_phase_starts_from_the_encoder_and_map_as_they_are(condition):
+def test_each_generator_phase_copies_the_current_encoder_and_map(condition):
     method = diffaug("AB", condition)
     Trainer(method, seed=1, batch_size=20).fit(X)
     assert not changed(weights(method.framework.encoder), method.generated.encoder)
@@ -87,7 +87,7 @@ def test_each_generator_phase_starts_from_the_encoder_and_map_as_they_are(condit
         assert not changed(weights(method.framework.map_head), method.generated.map_head)
 
 
-def test_the_average_of_the_weights_starts_anew_in_each_generator_phase():
+def test_the_average_of_the_weights_is_reset_in_each_generator_phase():
     method = diffaug()
     method.prepare(X, 0)
     generator = method.generated.generator
@@ -100,7 +100,7 @@ def test_the_average_of_the_weights_starts_anew_in_each_generator_phase():
 
 
 def test_the_average_of_the_weights_includes_the_last_step():
-    """After n steps the average has moved n times, each time towards the weights that the optimizer left."""
+    """Each of n steps updates the average with the weights after that step."""
     seen = []
 
     class Watch(Callback):
@@ -112,11 +112,11 @@ def test_the_average_of_the_weights_includes_the_last_step():
     method = diffaug("AB")
     first = method.generated.generator.denoiser.layers[0].weight.detach().clone()
     Trainer(method, seed=1, batch_size=20, callbacks=[Watch()]).fit(X)
-    due = first
+    expected = first
     for n, (weight, average) in enumerate(seen):
         decay = min(0.999, (1 + n) / (10 + n))
-        due = decay * due + (1 - decay) * weight
-        torch.testing.assert_close(average, due)
+        expected = decay * expected + (1 - decay) * weight
+        torch.testing.assert_close(average, expected)
     assert len(seen) == 9 == int(method.generated.generator.updates)
 
 
@@ -133,7 +133,7 @@ def test_positives_are_replaced_with_probability_lambda():
     assert trained(replacement=0.0).positives(batch()) is None
 
 
-def test_a_generated_positive_stands_in_for_the_second_view(monkeypatch):
+def test_a_generated_positive_replaces_the_second_view(monkeypatch):
     method = trained(replacement=1.0, n_views=1)
     method.prepare(X, 0)
     seen = []
@@ -169,11 +169,11 @@ def test_without_a_generator_positives_are_fixed():
     assert all((row == X).all(1).any() for row in view)  # neighbors: rows of the data
 
 
-def test_the_bank_is_refreshed_every_so_many_epochs():
+def test_the_cache_is_refreshed_after_some_epochs():
     method = trained(refresh=2, n_views=1)
     method.prepare(X, 0)
-    banks = [method.positives(batch(epoch=epoch))[0] for epoch in (0, 1, 2)]
-    assert torch.equal(banks[0], banks[1]) and not torch.equal(banks[0], banks[2])
+    views = [method.positives(batch(epoch=epoch))[0] for epoch in (0, 1, 2)]
+    assert torch.equal(views[0], views[1]) and not torch.equal(views[0], views[2])
 
 
 def test_fresh_views_differ_from_batch_to_batch():
@@ -185,11 +185,11 @@ def test_fresh_views_differ_from_batch_to_batch():
     assert torch.equal(one, again)
 
 
-def test_views_that_outliers_are_not_taken():
+def test_cached_outliers_are_rejected():
     method = trained(keep_outliers=False, replacement=1.0)
     method.prepare(X, 0)
     taken = torch.cat([method.positives(batch(seed))[1] for seed in range(20)]).float().mean()
-    assert float(method.generated.drift) > 0  # this small generator is no good one
+    assert float(method.generated.drift) > 0  # this small generator makes outliers
     assert float(taken) == pytest.approx(1 - float(method.generated._outliers[:20].float().mean()), abs=0.08)
 
 
@@ -201,7 +201,7 @@ def test_every_condition_trains_and_makes_views(condition):
     assert views.shape == (7, D) and torch.isfinite(views).all() and torch.equal(views, again)
 
 
-def test_what_the_generator_is_told():
+def test_conditions_of_the_generator():
     method = diffaug(condition="labels")
     method.prepare(X, 0)
     method.eval()._begin_b(0)
@@ -212,23 +212,23 @@ def test_what_the_generator_is_told():
     # New rows belong to the class whose mean is nearest.
     torch.testing.assert_close(method.generated._condition(means[[2, 0]] + 1e-4, None, None), means[[2, 0]])
 
-    told = diffaug(condition="map")
-    told.generated.copy_encoder(told.framework.encoder, told.framework.map_head)
-    torch.testing.assert_close(told.generated._condition(y, None, None), told.framework.map_head(y).detach())
+    mapped = diffaug(condition="map")
+    mapped.generated.copy_encoder(mapped.framework.encoder, mapped.framework.map_head)
+    torch.testing.assert_close(mapped.generated._condition(y, None, None), mapped.framework.map_head(y).detach())
 
     random = diffaug(condition="random")
     drawn = [random.generated._condition(y, None, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2]) and drawn[0].shape == y.shape
 
 
-def test_joint_training_follows_the_encoder_epoch_by_epoch():
+def test_joint_training_copies_the_encoder_in_every_epoch():
     method = trained("J", epochs=3)
     assert int(method.generated.rounds) == 3
     assert bool(method.generated.trained)
 
 
 @pytest.mark.parametrize("rate, value", [(1e9, None), (1e-2, float("nan"))], ids=["diverges", "NaN"])
-def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
+def test_a_generator_that_diverges_is_not_used(rate, value):
     method = diffaug(generator_optimizer=Optimizer(name="sgd", learning_rate=rate))
     if value is not None:
         with torch.no_grad():
@@ -242,36 +242,38 @@ def test_a_generator_that_diverges_is_named_and_left_out(rate, value):
     assert torch.isfinite(method.eval().represent(X)).all()
 
 
-def test_a_generator_that_is_stopped_half_way_makes_the_views(tmp_path):
+def test_a_generator_that_is_stopped_early_makes_the_views(tmp_path):
     whole, folder = trained(), CheckpointFolder(tmp_path)
     stopped = diffaug()
     Trainer(stopped, seed=1, batch_size=20, checkpoint=folder, callbacks=[Stop(12)]).fit(X)
     assert stopped.generated.trained and stopped.warnings([]) == [] and not stopped.needs_pool
     generated = [method.view(X[:5], generator=torch.Generator().manual_seed(0)) for method in (stopped, whole)]
     assert not torch.equal(*generated) and not (generated[0] == X[:5]).any()
-    # That it was judged changes nothing in what follows.
+    # The check does not change the resumed training.
     resumed = diffaug()
     assert Trainer(resumed, seed=1, batch_size=20, checkpoint=folder).fit(X, resume=True) == "finished"
     assert not changed(weights(whole), resumed)
 
 
 @pytest.mark.parametrize(("schedule", "options"), [("ABA", {"fresh": True}), ("J", {"epochs": 3})])
-def test_drift_is_told_without_a_cache(schedule, options):
+def test_drift_is_measured_without_a_cache(schedule, options):
     method = trained(schedule, condition="random", **options)
-    told = method.diagnose(X, torch.Generator())
-    assert set(told) == {"drift", "generated_similarity"} and told["drift"] > 0.5
+    diagnostics = method.diagnose(X, torch.Generator())
+    assert set(diagnostics) == {"drift", "generated_similarity"} and diagnostics["drift"] > 0.5
     assert method.warnings([])[0].startswith("generated views drift")
-    # Of the views of the rows, by the representation that the generator is conditioned on.
+    # Drift is measured in the representations that condition the generator.
     method.prepare(X, 1)
     generated, index = method.generated, torch.arange(N)
     rng = stream(derive_seed(1, "drift", int(generated.rounds)))
     y, pool = (generated.encoder(x) for x in (generated.generate(X, index, rng), X))
-    if schedule == "ABA":  # in joint training the generator has moved since
-        assert told["drift"] == pytest.approx(float(outliers(y, index, pool).float().mean()))
-        assert told["generated_similarity"] == pytest.approx(float(torch.cosine_similarity(y, pool).mean()), abs=1e-5)
+    if schedule == "ABA":  # in joint training the generator has changed since
+        assert diagnostics["drift"] == pytest.approx(float(outliers(y, index, pool).float().mean()))
+        assert diagnostics["generated_similarity"] == pytest.approx(
+            float(torch.cosine_similarity(y, pool).mean()), abs=1e-5
+        )
 
 
-def test_new_views_that_are_outliers_are_not_taken():
+def test_fresh_outliers_are_rejected():
     method = trained(keep_outliers=False, fresh=True, replacement=1.0)
     method.prepare(X, 0)
     pool = method.generated.encoder(X)
@@ -282,7 +284,7 @@ def test_new_views_that_are_outliers_are_not_taken():
     assert not taken.all()
 
 
-def test_drift_is_told():
+def test_drift_is_measured():
     method = trained(condition="random")
     assert set(method.diagnose(X, torch.Generator())) == {"drift", "generated_similarity"}
     assert float(method.generated.drift) > 0.5
@@ -297,7 +299,7 @@ def test_same_seed_same_weights():
     assert changed(weights(first), trained(seed=3))
 
 
-def test_release_lets_go_of_the_training_rows():
+def test_release_deletes_the_training_rows():
     method = trained()
     method.release()
     held = [value for value in vars(method.generated).values() if isinstance(value, torch.Tensor | ViewCache)]

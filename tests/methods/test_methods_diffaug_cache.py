@@ -9,7 +9,7 @@ from viewsmith.views.generated.cache import ViewCache
 from viewsmith.views.generated.diffusion import PixelCodes
 
 
-def test_a_bank_of_images_is_kept_in_bytes():
+def test_a_cache_of_images_stores_bytes():
     raw = torch.randint(0, 256, (10, 8, 8, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     pixels = Pixels((8, 8, 3))
     pixels.fit(raw, "auto")
@@ -19,20 +19,20 @@ def test_a_bank_of_images_is_kept_in_bytes():
     def darker(x, index, generator):
         return codes.decode(codes.encode(x) * 0.5 - 0.5, x)
 
-    bank = ViewCache(rows, darker, n_views=2, seed=0, block=4)
-    assert all(isinstance(kept, Samples) and kept.rows.dtype == torch.uint8 for kept in bank.views)
+    cache = ViewCache(rows, darker, n_views=2, seed=0, block=4)
+    assert all(isinstance(views, Samples) and views.rows.dtype == torch.uint8 for views in cache.views)
     index = torch.tensor([3, 9, 0])
-    taken = bank.take(index, torch.tensor([0, 1, 1]))
+    taken = cache.take(index, torch.tensor([0, 1, 1]))
     torch.testing.assert_close(pixels.inverse(taken).float(), raw[index].float() / 2, rtol=0, atol=1)
 
 
-def test_a_bank_holds_each_view_where_it_belongs():
+def test_a_cache_returns_the_view_of_a_row_and_number():
     def labeled(x, index, generator):
         return x * 0 + index[:, None] + torch.rand(1, generator=generator)
 
-    bank = ViewCache(X, labeled, n_views=3, seed=0, block=7)
+    cache = ViewCache(X, labeled, n_views=3, seed=0, block=7)
     index = torch.tensor([5, 5, 59, 0])
-    taken = bank.take(index, torch.tensor([0, 2, 1, 2]))
+    taken = cache.take(index, torch.tensor([0, 2, 1, 2]))
     assert torch.equal(taken.floor().long()[:, 0], index)
     assert not torch.equal(taken[0], taken[1])
     again = ViewCache(X, labeled, n_views=3, seed=0, block=7).take(index, torch.tensor([0, 2, 1, 2]))

@@ -1,4 +1,4 @@
-"""GenView's phases, sources of pairs and weights, with a small generator and with a bank."""
+"""GenView's phases, sources of pairs and weights, with a small generator and with precomputed views."""
 
 import itertools
 
@@ -32,7 +32,7 @@ X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
 
 
 class Denoiser(nn.Module):
-    """Says something of noise, time and condition."""
+    """A small denoiser that depends on noise, time and condition."""
 
     def __init__(self):
         super().__init__()
@@ -78,8 +78,8 @@ def batch(rows=20, seed=0):
     return Batch(X[index], index, torch.Generator().manual_seed(seed))
 
 
-def with_bank(**options):
-    """A method on views that are told from all samples: 100 and more, from 200 on in the second of two."""
+def with_precomputed(**options):
+    """A method with two precomputed views per sample, which are the sample plus 100 and plus 200."""
     method = genview(generated=False, **options)
     method.precomputed = [100 + X, 200 + X]
     method.prepare(X, 0)
@@ -103,8 +103,8 @@ def test_the_phases_and_their_epochs(options, phases):
     assert spans[0][0] == 0 and spans[-1][1] == 1 and all(a[1] == b[0] for a, b in itertools.pairwise(spans))
 
 
-def test_schedules_of_the_framework_run_once_over_all_phases():
-    """The momentum of a copy does not start again with the second phase of the encoder."""
+def test_schedules_of_the_framework_cover_all_phases():
+    """The momentum of a copy does not restart in the second phase of the encoder."""
     method = genview()
     encoder = method.framework.encoder
     method.framework = BYOL(encoder, MLP(M, [3]), MLP(3, [4, 3]), momentum=0.6)
@@ -113,10 +113,13 @@ def test_schedules_of_the_framework_run_once_over_all_phases():
     def watched(pair, progress):
         before = method.framework.head_copy[0].weight.clone()
         losses = forward(pair, progress)
-        moved, way = method.framework.head_copy[0].weight - before, method.framework.head[0].weight.detach() - before
+        moved, distance = (
+            method.framework.head_copy[0].weight - before,
+            method.framework.head[0].weight.detach() - before,
+        )
         seen.append(progress)
-        if way.abs().max() > 1e-6:  # not in the first step, where both are equal
-            momenta.append(1 - float((moved * way).sum() / way.square().sum()))
+        if distance.abs().max() > 1e-6:  # not in the first step, where both are equal
+            momenta.append(1 - float((moved * distance).sum() / distance.square().sum()))
         return losses
 
     method.framework.forward = watched
@@ -127,7 +130,7 @@ def test_schedules_of_the_framework_run_once_over_all_phases():
     assert momenta == pytest.approx(expected, abs=1e-3)
 
 
-def test_each_phase_moves_its_own_network():
+def test_each_phase_trains_its_network():
     method = genview()
     first, generator, train = method.phases()
 
@@ -140,7 +143,7 @@ def test_each_phase_moves_its_own_network():
 
 @pytest.mark.parametrize("on_top", [False, True])
 def test_one_of_the_two_sources_is_generated(on_top):
-    method = with_bank(on_top=on_top)
+    method = with_precomputed(on_top=on_top)
     pair, sources = method.pair(batch(60))
     made = [(view > 50).all(1) for view in (pair.first, pair.second)]
     assert torch.equal(made[0], ~made[1])  # alpha 1: one of them, never both
@@ -150,14 +153,14 @@ def test_one_of_the_two_sources_is_generated(on_top):
         number = (view[generated] > 150).all(1)
         torch.testing.assert_close(view[generated], X[generated] + 100 + 100 * number[:, None])
         assert torch.equal(source[generated], 1 + number.long()) and not source[~generated].any()
-        assert 0 < int(number.sum()) < len(number)  # of several views each is taken at times
+        assert 0 < int(number.sum()) < len(number)  # each of the two views is used
     assert torch.equal(pair.ids[0], torch.arange(60)) and torch.equal(pair.ids[1], torch.arange(60))
 
 
-def test_alpha_is_the_share_of_pairs():
-    taken = [bool((pair > 50).any()) for pair in _rows(with_bank(alpha=0.3), 60)]
+def test_alpha_is_the_fraction_of_pairs():
+    taken = [bool((pair > 50).any()) for pair in _rows(with_precomputed(alpha=0.3), 60)]
     assert 0.1 < sum(taken) / len(taken) < 0.5
-    assert not any((pair > 50).any() for pair in _rows(with_bank(alpha=0.0), 60))
+    assert not any((pair > 50).any() for pair in _rows(with_precomputed(alpha=0.0), 60))
 
 
 def _rows(method, rows):
@@ -165,10 +168,10 @@ def _rows(method, rows):
     return torch.cat([pair.first, pair.second], 1)
 
 
-def test_fixed_views_are_applied_on_top_or_not():
+def test_fixed_views_are_applied_to_generated_samples_with_on_top():
     noise = GaussianNoise(1.0)
-    on_top = with_bank(on_top=True, maker=noise).pair(batch(60))[0]
-    instead = with_bank(on_top=False, maker=noise).pair(batch(60))[0]
+    on_top = with_precomputed(on_top=True, maker=noise).pair(batch(60))[0]
+    instead = with_precomputed(on_top=False, maker=noise).pair(batch(60))[0]
     for pair, moved in ((on_top, True), (instead, False)):
         made = (pair.second > 50).all(1)
         whole = ((pair.second - X)[made] % 100).abs()
@@ -176,7 +179,7 @@ def test_fixed_views_are_applied_on_top_or_not():
         assert bool(whole.all()) is moved
 
 
-def test_alpha_zero_without_quality_is_the_framework_alone():
+def test_alpha_zero_without_quality_equals_the_framework():
     torch.manual_seed(0)
     encoder = MLP(D, [8, M], norm="batch", last="activated")
     ConditionalDiffusion(Denoiser(), VectorCodes(D), condition=M)  # draws the same weights
@@ -191,7 +194,7 @@ def test_alpha_zero_without_quality_is_the_framework_alone():
 
 
 def test_losses_are_weighted_by_quality():
-    method = with_bank(gamma=4.0)
+    method = with_precomputed(gamma=4.0)
     step = method.phases()[-1].updates[0].step
     plain, logs = step(batch())
     assert logs == {}  # not before the encoder was copied
@@ -205,8 +208,8 @@ def test_losses_are_weighted_by_quality():
     assert not torch.allclose(weighted, plain)
 
 
-def test_with_equal_quality_nothing_changes(monkeypatch):
-    method = with_bank()
+def test_equal_quality_has_no_effect(monkeypatch):
+    method = with_precomputed()
     step = method.eval().phases()[-1].updates[0].step
     expected, _ = step(batch())
     method.phases()[-1].start(0)
@@ -214,8 +217,8 @@ def test_with_equal_quality_nothing_changes(monkeypatch):
     torch.testing.assert_close(step(batch())[0], expected)
 
 
-def test_weights_are_taken_among_all_processes(monkeypatch):
-    method = with_bank()
+def test_weights_are_computed_over_all_processes(monkeypatch):
+    method = with_precomputed()
     method.quality.numbers["ready"] = 1
     others = torch.tensor([2.0, -1.0])
     monkeypatch.setattr("viewsmith.methods.genview.gather", lambda q: torch.cat([others, q]))
@@ -225,7 +228,7 @@ def test_weights_are_taken_among_all_processes(monkeypatch):
     torch.testing.assert_close(weights, quality_weights(q, gathered=torch.cat([others, q])))
 
 
-def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
+def test_each_row_has_its_noise_level(monkeypatch):
     method = genview()
     Trainer(method, batch_size=20).fit(X)
     method.prepare(X, 0)
@@ -245,7 +248,7 @@ def test_the_generator_gives_each_row_what_it_can_bear(monkeypatch):
         assert {round(value, 6) for value in found.tolist()} == strengths
 
 
-def test_training_learns_to_generate_and_tells():
+def test_training_with_a_generator_and_quality():
     method = genview()
     rows = []
 
@@ -260,7 +263,7 @@ def test_training_learns_to_generate_and_tells():
     assert method.represent(X).shape == (N, M) and method.represent(X, "projection").shape == (N, 3)
 
 
-def test_a_generator_that_diverges_is_named_and_left_out():
+def test_a_generator_that_diverges_is_not_used():
     method = genview(generator_optimizer=Optimizer(name="sgd", learning_rate=1e18))
     Trainer(method, batch_size=20).fit(X)
     assert not method.generates and "diverged" in method.warnings([])[0]
@@ -268,14 +271,14 @@ def test_a_generator_that_diverges_is_named_and_left_out():
     assert torch.equal(method.pair(batch())[0].second, X[:20])
 
 
-def test_release_lets_go_of_all_rows():
-    method = with_bank()
+def test_release_deletes_all_rows():
+    method = with_precomputed()
     method.release()
     assert method.precomputed == [] and method.rows is None
 
 
 def genview_of_images(**options):
-    """A method on small images whose quality is seen by a network of its own, and the images."""
+    """A method on small images with a pretrained network for quality, and the images."""
     torch.manual_seed(0)
     x = torch.randn(24, 3, 8, 8)
     network = nn.Conv2d(3, 5, 2, 2)
@@ -287,7 +290,7 @@ def genview_of_images(**options):
     return method, x
 
 
-def test_a_network_of_its_own_weighs_from_the_first_step():
+def test_a_pretrained_network_weights_pairs_from_the_first_step():
     method, x = genview_of_images()
     assert [(phase.name, phase.epochs) for phase in method.phases()] == [("train", 4)]
     rows = []
@@ -298,7 +301,7 @@ def test_a_network_of_its_own_weighs_from_the_first_step():
 
     Trainer(method, batch_size=12, callbacks=[Keep()]).fit(x)
     assert len(rows) == 4 and all("quality" in row for row in rows)
-    # With a generator trained in between it still does, and the axis stays as it was found.
+    # With a generator between the phases, pairs are still weighted, and the axis does not change.
     method, x = genview_of_images()
     method.generated = genview().generated
     first, _, train = method.phases()
@@ -308,13 +311,11 @@ def test_a_network_of_its_own_weighs_from_the_first_step():
     axis, method.quality.cached_maps = method.quality.axis.clone(), [x]
     method.generated = None
     train.start(0)
-    assert (
-        torch.equal(method.quality.axis, axis) and method.quality.cached_maps == []
-    )  # maps of new views have to be kept
+    assert torch.equal(method.quality.axis, axis) and method.quality.cached_maps == []  # cached maps are computed again
 
 
 class Stop(Callback):
-    """Asks for an end after a number of steps, as a user would."""
+    """Stops the training after a number of steps, like a signal."""
 
     def __init__(self, after):
         self.after = after
@@ -344,14 +345,14 @@ def test_views_are_chosen_among_candidates_and_outliers_are_rejected():
     Trainer(method, batch_size=20).fit(X)
     method.prepare(X, 0)
     generated = method.generated
-    kept = generated.cached_views()
-    assert len(kept) == 2 and float(generated.drift) < 0.2
+    selected = generated.cached_views()
+    assert len(selected) == 2 and float(generated.drift) < 0.2
     method.generated.candidates = 1
     method.prepare(X, 0)
     plain = generated.cached_views()
-    assert len(plain) == 2 and not torch.equal(plain[0], kept[0])
+    assert len(plain) == 2 and not torch.equal(plain[0], selected[0])
     # Each is one of the six candidates, or the sample where all of them are outliers.
     generated.n_views = 6
     method.prepare(X, 0)
     every = torch.stack([X, *generated.cached_views()])
-    assert all((view == every).all(2).any(0).all() for view in kept)
+    assert all((view == every).all(2).any(0).all() for view in selected)

@@ -1,4 +1,4 @@
-"""MetAug's updates: the meta gradient against plain differentiation, and what each update touches."""
+"""MetAug's updates: the meta gradient against plain differentiation, and what each update changes."""
 
 import copy
 import itertools
@@ -12,7 +12,7 @@ from viewsmith.core import Optimizer
 from viewsmith.frameworks import moco
 from viewsmith.losses import info_nce
 from viewsmith.methods.meta_step import batch_statistics, inner_gradient, mean
-from viewsmith.methods.meta_terms import Whole
+from viewsmith.methods.meta_terms import BatchLosses
 from viewsmith.networks import ColorSplit, SmallCNN, ViewEncoders, ViewHeads
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
@@ -25,12 +25,12 @@ def state(module):
     return {name: value.clone() for name, value in module.state_dict().items()}
 
 
-def in_one_piece(queries, keys, queue, *, temperature, ids, queue_ids):
-    candidates, own = torch.cat([keys, queue]), torch.arange(len(keys))
+def plain_moco_info_nce(queries, keys, queue, *, temperature, ids, queue_ids):
+    candidates, positive = torch.cat([keys, queue]), torch.arange(len(keys))
     rows = torch.cat([torch.full((len(keys),), -2), queue_ids])
     excluded = (rows == ids[0][:, None]) | (rows == ids[1][:, None])
-    excluded[:, : len(keys)] = own[:, None] != own
-    return info_nce(queries, candidates, own, temperature=temperature, excluded=excluded)
+    excluded[:, : len(keys)] = positive[:, None] != positive
+    return info_nce(queries, candidates, positive, temperature=temperature, excluded=excluded)
 
 
 def plain_meta_losses(forward, inner, outer, *, weights, rate, weight=None):
@@ -51,11 +51,13 @@ def plain_meta_losses(forward, inner, outer, *, weights, rate, weight=None):
 def plain(method, inner, given):
     """The generators' losses and gradients by differentiating through the whole inner step."""
     terms = method.terms
-    whole = Whole(terms, inner.state, inner.pair, inner.views, given.progress)
+    batch_losses = BatchLosses(terms, inner.state, inner.pair, inner.views, given.progress)
     theta = {name: inner.state[name] for name in inner.theta}
     first, second = terms.of_projections(inner.draw), terms.of_projections(inner.draw, regularized=True)
     with batch_statistics(method.framework, method.features):
-        losses = plain_meta_losses(whole.at, first, second, weights=theta, rate=method.inner_rate, weight=given.weight)
+        losses = plain_meta_losses(
+            batch_losses.at, first, second, weights=theta, rate=method.inner_rate, weight=given.weight
+        )
     losses = losses / terms.feature_weight
     total = (losses if given.weight is None else given.weight * losses).mean()
     found = torch.autograd.grad(total, list(method.features.parameters()))
@@ -66,7 +68,7 @@ CASES = [
     ("oucl", {}),
     ("oucl", {"norm": "none"}),
     ("oucl", {"views": 3, "united": False}),
-    ("oucl", {"kind": "bank", "recalled": True, "margin_each": True}),
+    ("oucl", {"kind": "bank", "stored_positives": True, "margin_per_sample": True}),
     ("oucl", {"margin": "small", "makers": [Neighbors(2)]}),
     ("oucl", {"optimizer": Optimizer("sgd", learning_rate=0.05, clip=0.01)}),
     ("per-view", {"views": 3}),
@@ -81,24 +83,24 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_cheap_meta_gradient_is_the_plain_one(name, options, weighted, monkeypatch):
-    monkeypatch.setattr(moco, "moco_info_nce", in_one_piece)  # the tiled one can be differentiated once
+def test_the_meta_gradient_equals_plain_differentiation(name, options, weighted, monkeypatch):
+    monkeypatch.setattr(moco, "moco_info_nce", plain_moco_info_nce)  # the chunked form can be differentiated once
     method = build(name, **options)
     method.prepare(X, 0)
     x = IMAGES if name == "images" else X
     weight = torch.linspace(0.2, 2, 12, dtype=torch.float64) if weighted else None
-    update(method, 0, batch(slice(12, 24), x=x))  # the memory has something
+    update(method, 0, batch(slice(12, 24), x=x))  # fills the memory
     given = batch(weight=weight, x=x)
     update(method, 0, given)
     inner = method.inner
     cut = method.optimizer.clip is not None
     expected_losses, expected = plain(method, inner, given)
     if not cut:
-        # What the encoder's update leaves is the inner gradient.
-        whole = Whole(method.terms, inner.state, inner.pair, inner.views, 0.0)
+        # The gradient of the encoder's update is the inner gradient.
+        batch_losses = BatchLosses(method.terms, inner.state, inner.pair, inner.views, 0.0)
         theta = {name: inner.state[name] for name in inner.theta}
         with batch_statistics(method.framework, method.features):
-            slopes = inner_gradient(whole.at, method.terms.of_projections(inner.draw), theta, weight)
+            slopes = inner_gradient(batch_losses.at, method.terms.of_projections(inner.draw), theta, weight)
         for key, p in method.framework.named_parameters():
             if key in slopes and p.grad is not None:
                 torch.testing.assert_close(p.grad, slopes[key], rtol=1e-9, atol=1e-12)
@@ -109,20 +111,20 @@ def test_the_cheap_meta_gradient_is_the_plain_one(name, options, weighted, monke
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         torch.testing.assert_close(found[key], value, rtol=1e-8, atol=1e-10)
-    # Neither BatchNorm statistics nor copies, queues and memory have moved.
+    # BatchNorm statistics, copies, queues and memory have not changed.
     assert all(torch.equal(value, before[key]) for key, value in method.state_dict().items())
     assert method.inner is None
-    # The mixed derivative matters here: without it the gradient is another.
+    # Without the mixed derivative, the gradient is different.
     method.inner, method.meta = inner, "first-order"
     first_losses, _ = update(method, 1, given)
-    if method.added is None:  # another framework's own loss is left out
+    if method.added is None:  # the loss of another framework is not included
         torch.testing.assert_close(first_losses, expected_losses, rtol=1e-9, atol=1e-10)
     first = gradients(method.features)
     assert max(float((first[key] - expected[key]).abs().max()) for key in expected) > 1e-6
 
 
-def test_the_meta_gradient_is_that_of_differences():
-    method = build(norm="none", views=3, margin_weight=0.0)  # margins are taken as given, which differences do not
+def test_the_meta_gradient_equals_finite_differences():
+    method = build(norm="none", views=3, margin_weight=0.0)  # margins are constants in the gradient
     update(method, 0, batch())
     inner, given = method.inner, batch()
     _, expected = plain(method, inner, given)
@@ -138,7 +140,7 @@ def test_the_meta_gradient_is_that_of_differences():
 
 
 @pytest.mark.parametrize("name", ["oucl", "simclr", "moco", "nnclr"])
-def test_each_update_moves_its_own(name):
+def test_each_update_trains_its_modules(name):
     method = build(name)
     updates = method.phases()[0].updates
     assert [u.name for u in updates] == ["encoder", "features"]
@@ -157,7 +159,7 @@ def test_each_update_moves_its_own(name):
     )
 
 
-def test_the_loss_is_the_sum_of_its_parts():
+def test_the_loss_is_the_sum_of_its_terms():
     method = build(feature_weight=0.25).eval()
     given = batch()
     losses, logs = method.phases()[0].updates[0].step(given)
@@ -174,7 +176,7 @@ def test_the_loss_is_the_sum_of_its_parts():
 
 @pytest.mark.parametrize("meta", ["second-order", "first-order", "frozen", "none"])
 @pytest.mark.parametrize("name", ["oucl", "simclr"])
-def test_the_ablation_of_meta_learning(name, meta):
+def test_settings_of_meta_learning(name, meta):
     method = build(name, meta=meta)
     before = state(method)
     trainer = Trainer(method, seed=0, batch_size=12)
@@ -188,7 +190,7 @@ def test_the_ablation_of_meta_learning(name, meta):
         assert not [key for key in before if key.startswith("added")]
 
 
-def test_generators_learn_every_so_often():
+def test_generators_are_updated_in_every_second_step():
     method = build(every=2)
     seen = []
 
@@ -201,8 +203,7 @@ def test_generators_learn_every_so_often():
     assert moves == [False, True, False, True, False]
 
 
-def test_the_margin_is_what_the_generators_lower_with_alpha():
-    """With the encoder held still."""
+def test_a_large_alpha_lowers_the_margin_regularization():
 
     def trained(weight):
         method = build(margin_weight=weight, norm="none")
@@ -240,7 +241,7 @@ def test_feature_views_and_outputs():
     assert build().eval().represent(X).shape == (N, H)
 
 
-def test_color_views_come_from_one_sample():
+def test_color_views_are_parts_of_one_sample():
     torch.manual_seed(0)
     split = ColorSplit((0.5,) * 3, (0.25,) * 3)
     method = build(views=3)
@@ -258,7 +259,7 @@ def test_color_views_come_from_one_sample():
     assert torch.isfinite(losses).all() and gradients(method.features)
 
 
-def test_adversarial_views_leave_memory_and_statistics_alone():
+def test_adversarial_views_do_not_change_memory_and_statistics():
     method = build(makers=[AdversarialViews(0.1)])
     before = state(method)
     method.views_of(X, torch.arange(N), torch.Generator().manual_seed(0))
@@ -292,16 +293,16 @@ def test_a_copy_is_independent():
     assert other.terms.framework is not method.framework
 
 
-def test_statistics_of_several_gpus_are_refused():
+def test_sync_batch_norm_is_rejected():
     for part in ("framework", "features"):
         method = build()
         update(method, 0, batch())
         setattr(method, part, torch.nn.SyncBatchNorm.convert_sync_batchnorm(getattr(method, part)))
         said = refusal(method.phases()[0].updates[1].step, batch())
-        assert "take meta='first-order', norm='none' (vectors), or one GPU" in said
+        assert "use meta='first-order', norm='none' (vectors), or one GPU" in said
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_input_is_rejected():
     method = build()
     said = refusal(method.phases()[0].updates[0].step, batch(slice(0, 1)))
     assert "the batch has 1 sample, expected at least 2" in said

@@ -1,4 +1,4 @@
-"""Two processes with half of a batch each find the meta gradient that one finds with all of it."""
+"""Two processes with half of a batch each compute the same meta gradient as one process with the whole batch."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from metaug_cases import SHARED, two_steps, work
 
 @pytest.fixture(scope="module")
 def of_two(tensors_of_pair):
-    """What each of two processes finds."""
+    """The results of each of two processes."""
     return tensors_of_pair(work)
 
 

@@ -71,7 +71,7 @@ def batch(domain, progress=0.0):
 
 
 class Crops(ViewMaker):
-    """Two local views of each sample: its corners, half as high and as wide."""
+    """Two local views of each sample: a corner, and the flipped corner."""
 
     def pair(self, pair, *, generator=None):
         small = pair.second[:, :, :8, :8]
@@ -82,7 +82,7 @@ class Crops(ViewMaker):
 
 
 class Watched(nn.Module):
-    """A framework that keeps what it was given."""
+    """A framework that records its inputs."""
 
     def __init__(self, inner):
         super().__init__()
@@ -111,12 +111,12 @@ def test_one_step_with_every_framework(domain, framework, two_sided):
 
 @pytest.mark.parametrize("two_sided", [True, False])
 @both_domains
-def test_pinda_is_its_equation_on_every_domain(domain, two_sided):
+def test_pinda_equals_its_equation_in_every_domain(domain, two_sided):
     method, x = pinda(domain, two_sided=two_sided), samples(domain)
     losses, logs = method.joint_step(batch(domain))
     sigma, _ = method.noise.noise_parameters(x)
-    sides = 2 if two_sided else 1
-    eps = sigma.repeat(sides, *[1] * (x.ndim - 1))
+    count = 2 if two_sided else 1
+    eps = sigma.repeat(count, *[1] * (x.ndim - 1))
     eps = eps * torch.randn(eps.shape, generator=draw(2), dtype=torch.float64)
     views = [x + eps[:B], x + eps[B:] if two_sided else x]
     contrast = nt_xent(*method.represent(torch.cat(views), "projection").chunk(2), temperature=0.5)
@@ -134,7 +134,7 @@ def test_pinda_is_its_equation_on_every_domain(domain, two_sided):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 
 
-def test_noise_is_on_the_full_views_and_progress_is_passed_on():
+def test_full_views_get_noise_and_progress_is_passed():
     method = pinda("images", "swav", [GaussianNoise(0.1), Crops()], two_sided=True)
     method.framework = Watched(method.framework)
     assert method.joint_step(batch("images", progress=0.75))[0].shape == (B,)
@@ -149,7 +149,7 @@ def test_noise_is_on_the_full_views_and_progress_is_passed_on():
 
 @pytest.mark.parametrize("shared", [True, False])
 @both_domains
-def test_a_copy_of_a_method_stands_alone(domain, shared):
+def test_a_copy_of_a_method_is_independent(domain, shared):
     method = pinda(domain, shared=shared).eval()
     other = copy.deepcopy(method)
     if shared:
@@ -176,7 +176,7 @@ def test_a_shared_generator_is_saved_and_loaded_with_its_method(domain):
     assert torch.equal(method.joint_step(batch(domain))[0], other.joint_step(batch(domain))[0])
 
 
-def test_the_generator_on_the_encoders_stem_trains_no_trunk():
+def test_the_generator_does_not_train_the_shared_stem():
     method = pinda("images", shared=True, penalty="log_barrier", penalty_weight=1.0)
     _, logs = method.joint_step(batch("images"))
     trunk = torch.autograd.grad(logs["penalty"], list(method.framework.parameters()), allow_unused=True)
@@ -184,7 +184,7 @@ def test_the_generator_on_the_encoders_stem_trains_no_trunk():
 
 
 @both_domains
-def test_what_a_gallery_shows(domain):
+def test_noise_parts(domain):
     method, x = pinda(domain).eval(), samples(domain)
     made = method.noise_parts(x, draw(3))
     assert set(made) == {"sigma", "noise", "view"} and all(value.shape == x.shape for value in made.values())
@@ -194,7 +194,7 @@ def test_what_a_gallery_shows(domain):
 
 
 @both_domains
-def test_diagnostics_are_the_loops(domain):
+def test_diagnostics_equal_the_loops(domain):
     method, x = pinda(domain, penalty="none").eval(), samples(domain)
     method.noise.level = "free"
     with torch.no_grad():
@@ -226,5 +226,5 @@ def test_a_step_of_resnet18_with_a_shared_trunk():
     losses, _ = method.joint_step(Batch(x, torch.arange(3), draw()))
     losses.mean().backward()
     assert noise.network.last.weight.grad.abs().max() > 0
-    assert encoder.bn1.num_batches_tracked == 1  # the generator's look at the stem is not counted
+    assert encoder.bn1.num_batches_tracked == 1  # the generator's pass through the stem is not counted
     assert method.diagnose(x, draw())["noise_level"] == pytest.approx(0.3)

@@ -179,7 +179,7 @@ class MetAug(ViewsmithEstimator):
             inner_rate=options.inner_rate,
             margin=options.margin,
             margin_weight=options.margin_weight,
-            margin_each=options.margin_scope == "sample",
+            margin_per_sample=options.margin_scope == "sample",
             epochs=resolved.epochs,
             optimizer=make_optimizer(plan),
             feature_optimizer=make_feature_optimizer(plan),

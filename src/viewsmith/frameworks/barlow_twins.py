@@ -1,4 +1,4 @@
-"""Barlow Twins (Zbontar et al. 2021): the cross-correlation of the two views' features becomes the identity."""
+"""Barlow Twins (Zbontar et al. 2021): the cross-correlation matrix of two views' features becomes the identity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from viewsmith.views.pair import Pair
 
 
 def projector(n_components: int, hidden: int = 8192, out: int = 8192) -> MLP:
-    """Barlow Twins' head: three layers with BatchNorm in the two hidden ones, a bare last one (section 2.2)."""
+    """Barlow Twins' head: three layers with BatchNorm in the two hidden ones, a linear last layer (section 2.2)."""
     return MLP(n_components, [hidden, hidden, out], norm="batch", bias=False)
 
 
@@ -26,9 +26,9 @@ def projector(n_components: int, hidden: int = 8192, out: int = 8192) -> MLP:
     source="Zbontar et al. 2021",
 )
 class BarlowTwins(Framework):
-    """Neither negatives nor copies: a feature agrees with itself in the other view, and with no other feature.
+    """Barlow Twins: correlate each feature with the same feature of the other view, and with no other feature.
 
-    It has no state. Correlations are those of the batch of all processes.
+    There are no negatives, no momentum copies and no state. Correlations are computed over the batch of all processes.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class BarlowTwins(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     off_diagonal_weight : float
-        lambda, of the squared correlations between different features.
+        lambda, weight of the squared correlations between different features, at least 0.
 
     Raises
     ------
@@ -59,10 +59,10 @@ class BarlowTwins(Framework):
         off_diagonal_weight: float | None = None,
         projector_dims: tuple[int, ...] | None = None,
     ) -> BarlowTwins:
-        """Barlow Twins with its head; .0051 as `off_diagonal_weight` where the head has its published size, else .08.
+        """Build Barlow Twins. The default `off_diagonal_weight` is 0.0051 with the published head, else 0.08.
 
-        A feature has fewer others to differ from in a narrow head, so that the published weight leaves it redundant. A
-        small head is no wider than common batches: correlations of more features than samples are mostly noise.
+        A small head has fewer pairs of different features, so the published weight would leave them redundant. It is
+        not wider than common batches, because correlations of more features than samples are mostly noise.
         """
         if off_diagonal_weight is None:
             off_diagonal_weight = 0.0051 if context.published else 0.08
@@ -71,7 +71,7 @@ class BarlowTwins(Framework):
         return cls(context.encoder, head, off_diagonal_weight=off_diagonal_weight)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,), see `viewsmith.losses.barlow_twins`; `progress` changes nothing.
+        """Losses, shape (B,), see `viewsmith.losses.barlow_twins`; `progress` has no effect.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class BarlowTwins(Framework):
             The pair has local views.
         """
         check_no_local_views(pair, "barlow-twins")
-        # One forward for both views: they share their BatchNorm statistics.
+        # One pass for both views, so that they share BatchNorm statistics.
         z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
         with torch.autocast(z.device.type, enabled=False):
             return barlow_twins(*z.chunk(2), off_diagonal_weight=self.off_diagonal_weight, total=total)

@@ -1,6 +1,6 @@
-"""What a framework is, and how one is built around an encoder.
+"""The interface of frameworks, and how a framework is built for an encoder.
 
-A framework is the self-supervised objective with its own state. To add one, write one file with a subclass of
+A framework is a self-supervised objective with its own state. To add one, write one file with a subclass of
 `Framework` and register it::
 
     @register("framework", "my-framework", help="views attract, and nothing repels them")
@@ -8,7 +8,7 @@ A framework is the self-supervised objective with its own state. To add one, wri
         def __init__(self, encoder=None, head=None, *, weight: float = 1.0): ...
         def forward(self, pair, progress=0.0): ...
 
-Its options are the keyword-only arguments of the constructor or, where heads depend on the encoder, of a class method
+Its options are the keyword-only arguments of the constructor or, if heads depend on the encoder, of a class method
 ``build(context, *, option=...)``.
 """
 
@@ -28,14 +28,14 @@ from viewsmith.views.base import Pair
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What is known of the data and the settings when options that are "auto" are resolved.
+    """Facts about the data and the settings, used to resolve options that are "auto".
 
     Attributes
     ----------
     defaults : mapping
-        Of the domain: options with the values that serve it, such as ``kernel``.
+        Default values of options in the domain, such as ``kernel``.
     n_rows, batch_size : int
-        Training rows, and how many of them a step takes.
+        Number of training rows, and of rows in a batch.
     other_samples : bool
         Whether the second view of a sample may be another sample (an edge of a neighbor graph).
     """
@@ -48,19 +48,20 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class FrameworkContext:
-    """What a framework is built around.
+    """The encoder for which a framework is built, and what its heads depend on.
 
     Attributes
     ----------
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     n_components : int
+        Width of the representations.
     published : bool
-        The encoder has the size that heads were published for (a ResNet); otherwise heads are smaller.
+        Whether the encoder has the size for which heads were published (a ResNet). Otherwise heads are smaller.
     simclr_dims : tuple of int
-        Widths of the plain head that suits the domain.
+        Default widths of a plain head in the domain.
     wrap : callable
-        Puts what the settings ask for between encoder and head: noise on the representation, or nothing.
+        Maps a head to the head that is used. It can add noise on the representation before the head.
     """
 
     encoder: nn.Module
@@ -70,12 +71,12 @@ class FrameworkContext:
     wrap: Callable[[Any], nn.Module] = lambda head: head
 
     def dims(self, name: str, given: Sequence[int] | None, small: Sequence[int]) -> dict[str, int]:
-        """Widths ``hidden`` and ``out`` of a head as keywords: those given, else published or small ones.
+        """Keyword arguments ``hidden`` and ``out`` of a head: `given`, else the published widths, else `small`.
 
         Raises
         ------
         InputError
-            Another number of widths was given.
+            The number of widths is wrong.
         """
         if given is None:
             if self.published:
@@ -88,23 +89,22 @@ class FrameworkContext:
 
 
 class Framework(nn.Module):
-    """A self-supervised objective with its own state: queue, momentum copy, predictor, prototypes.
+    """Base class of frameworks: a self-supervised objective with its own state, such as a queue or a momentum copy.
 
     Parameters
     ----------
     encoder : nn.Module, optional
-        Samples (B, ...) to representations h (B, n_components). An object that is given to an estimator may come
-        without: it is connected to the estimator's.
+        Samples (B, ...) to representations h (B, n_components). Without it, an estimator connects its own encoder.
     head : nn.Module, optional
-        Representations to projections z (B, d), where the loss lives.
+        Representations to projections z (B, d), from which the loss is computed.
     """
 
     encoder: nn.Module
     head: nn.Module
-    #: The submodules that training recipes treat apart, by role: ``{"predictor": "predictor"}`` where its rate may be
-    #: kept constant, ``{"last layer": "prototypes"}`` where it may be frozen at first.
+    #: Submodules that an optimizer can treat separately, by role. ``{"predictor": "predictor"}``: the learning rate can
+    #: be constant. ``{"last layer": "prototypes"}``: the layer can be frozen at the start.
     training_roles: ClassVar[Mapping[Role, str]] = {}
-    #: Whether it needs labels, which ``fit(X, y)`` then hands to `read_labels`; no other framework gets any.
+    #: Whether the framework needs labels. If True, ``fit(X, y)`` passes them to `read_labels`.
     reads_labels: ClassVar[bool] = False
 
     def __init__(self, encoder: nn.Module | None = None, head: nn.Module | None = None) -> None:
@@ -128,7 +128,7 @@ class Framework(nn.Module):
 
     @property
     def output_networks(self) -> tuple[nn.Module, nn.Module]:
-        """Encoder and head whose outputs are the model's, for `transform`, evaluation and export."""
+        """Encoder and head that `transform`, evaluation and export use."""
         return self.encoder, self.head
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
@@ -138,16 +138,16 @@ class Framework(nn.Module):
         return h if output == "representation" else head(h)
 
     def read_labels(self, labels: Tensor) -> None:
-        """Take the class of each training row, int64 (n,), numbered from 0; called where `reads_labels`."""
+        """Store the class of each training row, int64 (n,), numbered from 0. Called if `reads_labels` is True."""
         raise NotImplementedError
 
     @property
     def connected(self) -> bool:
-        """Whether it has its encoder."""
+        """Whether the framework has an encoder."""
         return "encoder" in self._modules
 
     def connect(self, context: FrameworkContext) -> Self:
-        """Take the encoder, and the plain head if it has none; what an object without an encoder is completed by."""
+        """Set the encoder and, if there is no head, a plain head; return self."""
         self.encoder = context.encoder
         if "head" not in self._modules:
             self.head = context.wrap(MLP(context.n_components, context.simclr_dims))
@@ -157,21 +157,21 @@ class Framework(nn.Module):
     def with_plain_head(
         cls, context: FrameworkContext, *, projector_dims: tuple[int, ...] | None = None, **options: Any
     ) -> Self:
-        """The framework around an encoder, with a plain head and the options of its constructor."""
+        """Build the framework with a plain head and the options of its constructor."""
         head = context.wrap(MLP(context.n_components, projector_dims or context.simclr_dims))
         return cls(context.encoder, head, **options)
 
-    #: How an estimator builds it: a class method of a context whose keyword-only arguments are the options. Overridden
-    #: where heads depend on them; of any type here, because no signature is common to all.
+    #: Class method ``build(context, *, option=...)`` with which estimators build the framework. Subclasses with other
+    #: heads override it. Its type is Any, because the signatures of subclasses differ.
     build: Any = with_plain_head
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
-        """The options with a value in place of every "auto".
+        """Return the options with a value for every "auto".
 
         Raises
         ------
         InputError
-            They do not fit one another or the data.
+            Options contradict each other or do not fit the data.
         """
         return options

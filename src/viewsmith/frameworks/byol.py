@@ -1,4 +1,4 @@
-"""BYOL (Grill et al. 2020): each view predicts the momentum copy's projection of the other; no negatives."""
+"""BYOL (Grill et al. 2020): each view predicts the momentum copy's projection of the other view; no negatives."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from viewsmith.views.pair import Pair
 
 
 def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:
-    """BYOL's head: BatchNorm in the hidden layer, a bare last layer (Grill et al. 2020, section 3.3)."""
+    """BYOL's head: BatchNorm in the hidden layer, a linear last layer (Grill et al. 2020, section 3.3)."""
     return MLP(n_components, [hidden, out], norm="batch")
 
 
 def predictor(width: int = 256, hidden: int = 4096) -> MLP:
-    """BYOL's predictor, of the same layout as its head."""
+    """BYOL's predictor, with the same layers as its head."""
     return MLP(width, [hidden, width], norm="batch")
 
 
 @register(
     "framework",
     "byol",
-    help="predict the projection of a slow copy, no negatives",
+    help="predict the projection of a momentum copy, no negatives",
     source="Grill et al. 2020",
 )
 class BYOL(Framework):
-    """An online network with a predictor follows its own moving average.
+    """BYOL: a network with a predictor predicts the output of its own moving average.
 
-    In a training forward (train mode, gradients on) the copies move first. Other forwards change nothing.
+    A training forward (train mode, gradients enabled) first updates the copies. Other forwards change no state.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ class BYOL(Framework):
     predictor : nn.Module
         Projections to predictions (B, d).
     momentum : float
-        Of the copies at the start; it rises to 1 by half a cosine over the training.
+        Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine.
     separate_batch_norm : bool
-        The first and the second views pass the networks one after another, each with its own BatchNorm statistics, as
-        in the authors' program; otherwise together.
+        Pass first and second views through the networks separately, each with its own BatchNorm statistics, as in the
+        authors' program. Otherwise both views share one pass.
 
     Attributes
     ----------
     encoder_copy, head_copy : nn.Module
-        The target network.
+        Momentum copies: the target network.
 
     Raises
     ------
@@ -91,11 +91,11 @@ class BYOL(Framework):
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
     ) -> BYOL:
-        """BYOL with its head and predictor."""
+        """Build BYOL with its head and predictor."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
-        own: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
-        return cls(context.encoder, context.wrap(head), predicts, **own)
+        options: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
+        return cls(context.encoder, context.wrap(head), predicts, **options)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions).
@@ -104,12 +104,12 @@ class BYOL(Framework):
         ----------
         pair : Pair
         progress : float
-            Fraction of training done, 0 to 1.
+            Fraction of the training that is done, 0 to 1.
 
         Raises
         ------
         InputError
-            The pair has local views, or the predictor's width is not the head's.
+            The pair has local views, or the predictor and the head have different output widths.
         """
         p, z = predictions_and_targets(self, "byol", pair, progress)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)

@@ -1,4 +1,4 @@
-"""What frameworks share: small functions, each used by two or more of them."""
+"""Small functions that several frameworks use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from viewsmith.views.pair import Pair
 
 
 def check_no_local_views(pair: Pair, framework: str) -> None:
-    """Refuse multi-crop views where nothing is defined for them.
+    """Reject multi-crop views in a framework that does not support them.
 
     Raises
     ------
@@ -31,38 +31,38 @@ def check_no_local_views(pair: Pair, framework: str) -> None:
 
 
 def check(holds: bool, setting: str, given: object, expected: str) -> None:
-    """Refuse a setting: an InputError with what was given and what was expected unless it `holds`."""
+    """Raise InputError with what was given and what was expected, unless `holds`."""
     if not holds:
         raise InputError(f"{setting} is {given}, expected {expected}")
 
 
 def check_temperature(setting: str, given: float) -> None:
-    """Refuse temperatures that are not above 0 and finite."""
+    """Raise InputError unless a temperature is above 0 and finite."""
     check(0 < given < float("inf"), setting, given, "a number above 0")
 
 
 def check_momentum(setting: str, given: float) -> None:
-    """Refuse momenta outside 0 to 1."""
+    """Raise InputError unless a momentum is from 0 to 1."""
     check(0 <= given <= 1, setting, given, "a number from 0 to 1")
 
 
 def check_weight(setting: str, given: float) -> None:
-    """Refuse weights of a term that are below 0 or not finite."""
-    check(0 <= given < float("inf"), setting, given, "a number from 0 on")
+    """Raise InputError unless the weight of a term is at least 0 and finite."""
+    check(0 <= given < float("inf"), setting, given, "a number of at least 0")
 
 
 def check_predictor(p: Tensor, z: Tensor) -> None:
-    """Refuse predictions of another width than the projections they predict."""
+    """Raise InputError unless predictions and projections have the same width."""
     check(p.shape == z.shape, "the predictor's output width", p.shape[-1], f"that of the projections, {z.shape[-1]}")
 
 
 def head_width(head: nn.Module, width: int | None) -> int:
-    """Width of the projections that `head` gives: `width` where given, else what the head says of itself.
+    """Output width of a head: `width` or, if it is None, ``head.n_components``.
 
     Raises
     ------
     InputError
-        Neither says it.
+        `width` is None and the head has no attribute ``n_components``.
     """
     found = getattr(head, "n_components", None) if width is None else width
     if not isinstance(found, int):
@@ -71,31 +71,31 @@ def head_width(head: nn.Module, width: int | None) -> int:
 
 
 def updates_state(framework: nn.Module) -> bool:
-    """Whether a forward is a training step; all others leave copies, queues and centers as they are."""
+    """Whether this is a training forward (train mode, gradients enabled). Others do not change copies and queues."""
     return framework.training and torch.is_grad_enabled()
 
 
-def move_copies(framework: Any, momentum: float, names: Sequence[str] = ("encoder", "head")) -> bool:
-    """In a training step, let the copies ``NAME_copy`` follow; returns whether it is one (`updates_state`)."""
-    moves = updates_state(framework)
-    if moves:
+def update_copies(framework: Any, momentum: float, names: Sequence[str] = ("encoder", "head")) -> bool:
+    """In a training forward, update the momentum copies ``NAME_copy``. Return whether it is one (`updates_state`)."""
+    training = updates_state(framework)
+    if training:
         for name in names:
             update_copy(getattr(framework, f"{name}_copy"), getattr(framework, name), momentum)
-    return moves
+    return training
 
 
 def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: float) -> tuple[Tensor, Tensor]:
-    """What an online network predicts of the first and the second views, and what its copies say of them, (2 B, d).
+    """Predictions of the online network and projections of its copies for both views, each (2 B, d).
 
-    The copies move before, in a training step, by a momentum that rises to 1.
+    A training forward first updates the copies, with a momentum that rises to 1.
 
     Parameters
     ----------
     framework : nn.Module
         With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy``, ``momentum`` and
-        ``separate_batch_norm`` (`in_views`).
+        ``separate_batch_norm`` (`apply_to_views`).
     name : str
-        Its name, in messages.
+        Name of the framework, for error messages.
     pair : Pair
     progress : float
         Fraction of training done, 0 to 1.
@@ -103,23 +103,23 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
     Raises
     ------
     InputError
-        The pair has local views, or the predictor's width is not the head's.
+        The pair has local views, or the predictor and the head have different output widths.
     """
     check_no_local_views(pair, name)
-    move_copies(framework, cosine_momentum(framework.momentum, progress))
+    update_copies(framework, cosine_momentum(framework.momentum, progress))
     views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
-    p = in_views(lambda x: framework.predictor(framework.head(framework.encoder(x))), views, separate)
+    p = apply_to_views(lambda x: framework.predictor(framework.head(framework.encoder(x))), views, separate)
     with torch.no_grad():
-        z = in_views(lambda x: framework.head_copy(framework.encoder_copy(x)), views, separate)
+        z = apply_to_views(lambda x: framework.head_copy(framework.encoder_copy(x)), views, separate)
     p, z = full_precision(p), full_precision(z)
     check_predictor(p, z)
     return p, z
 
 
-def in_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool) -> Tensor:
-    """A network's output for the first and the second views, (2 B, ...) each.
+def apply_to_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool) -> Tensor:
+    """Output of a network for `views`, the first views followed by the second, (2 B, ...).
 
-    In one forward pass, in which they share their BatchNorm statistics, or `separate`: one after the other.
+    If `separate`, first and second views go through the network separately, each with its own BatchNorm statistics.
     """
     return torch.cat([network(part) for part in views.chunk(2)]) if separate else network(views)
 
@@ -127,29 +127,29 @@ def in_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool)
 def two_way_info_nce(
     anchors: Tensor, candidates: Tensor, ids: tuple[Tensor, Tensor] | None, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """InfoNCE, (B,), of the first views' anchors with the second views' candidates, and the other way round.
+    """InfoNCE of first views as anchors with second views as candidates, and with the roles exchanged, (B,) each.
 
     Parameters
     ----------
     anchors, candidates : Tensor, shape (2 B, d)
-        Of the first views, then of the second. Candidates come from all processes, with gradient.
+        First views, followed by second views. Candidates are gathered from all processes, with gradient.
     ids : pair of int64 Tensor, each (B,), or None
-        Rows that the views show: candidates that show one of the anchor's are no negatives.
+        Rows of the data set that the views show. Candidates that show a row of the anchor's pair are not negatives.
     temperature : float
     """
     a, c = anchors.chunk(2), candidates.chunk(2)
-    everywhere = gather(c[0]), gather(c[1])
+    gathered = gather(c[0]), gather(c[1])
     all_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
 
-    def direction(side: int) -> Tensor:
+    def direction(view: int) -> Tensor:
         return nt_xent(
-            a[side],
-            c[1 - side],
+            a[view],
+            c[1 - view],
             temperature=temperature,
             negatives="cross",
-            ids=None if ids is None else (ids[side], ids[1 - side]),
-            gathered=(everywhere[side], everywhere[1 - side]),
-            gathered_ids=None if all_ids is None else (all_ids[side], all_ids[1 - side]),
+            ids=None if ids is None else (ids[view], ids[1 - view]),
+            gathered=(gathered[view], gathered[1 - view]),
+            gathered_ids=None if all_ids is None else (all_ids[view], all_ids[1 - view]),
             offset=local_rows(len(a[0])).start,
         )
 
@@ -157,7 +157,7 @@ def two_way_info_nce(
 
 
 def resolve_queue(options: dict[str, Any], facts: DataFacts, largest: int) -> dict[str, Any]:
-    """Options with a queue of half of the rows, at most `largest`, at least a batch, in place of "auto".
+    """Return the options with a queue size for "auto": half of the rows, at least a batch and at most `largest`.
 
     Raises
     ------
@@ -175,35 +175,35 @@ def resolve_queue(options: dict[str, Any], facts: DataFacts, largest: int) -> di
 
 
 def replace_oldest(pointer: Tensor, count: int, length: int) -> Tensor:
-    """Places in a ring of `length` features for `count` new ones; `pointer`, where the oldest lies, moves on.
+    """Positions of the `count` oldest features in a queue of `length`; moves `pointer` to the next oldest, in place.
 
     Raises
     ------
     InputError
-        There are more than places.
+        `count` is larger than `length`.
     """
     if count > length:
-        raise InputError(f"the queue has {length} keys and the batch {count}: expected a queue of a batch or more")
-    places = (pointer + torch.arange(count, device=pointer.device)) % length
+        raise InputError(f"the queue has {length} keys, expected at least the {count} samples of a batch: enlarge it")
+    positions = (pointer + torch.arange(count, device=pointer.device)) % length
     pointer.add_(count).remainder_(length)
-    return places
+    return positions
 
 
-def random_directions(n: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Rows of length 1 that fill a queue at first, (n, width); by default from a generator with seed 0."""
+def random_keys(n: int, width: int, generator: torch.Generator | None) -> Tensor:
+    """Random rows of length 1, the initial content of a queue, (n, width). Default: a generator with seed 0."""
     draws = torch.Generator().manual_seed(0) if generator is None else generator
     return unit(torch.randn(n, width, generator=draws, device=draws.device))
 
 
 def full_precision(z: Tensor) -> Tensor:
-    """`z` in float32 at least; float64 stays."""
+    """Convert `z` to float32, unless it is float64."""
     return z if z.dtype == torch.float64 else z.float()
 
 
 def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
-    """Representations of all views, ((2 + V) * B, n): first views, second views, then crop by crop.
+    """Representations of all views, ((2 + V) * B, n): first views, second views, then each of the V local views.
 
-    Views of one size go through one forward, so that they share their BatchNorm statistics.
+    Views of equal size go through the encoder in one pass, so that they share BatchNorm statistics.
 
     Raises
     ------
@@ -227,6 +227,6 @@ def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
 
 
 def prototype_scores(z: Tensor, prototypes: nn.Linear) -> Tensor:
-    """Cosines of projections (n, d) and prototypes (K, d), shape (n, K), in float32 at least."""
+    """Cosines of projections (n, d) and prototypes (K, d), shape (n, K), computed in float32 or float64."""
     with torch.autocast(z.device.type, enabled=False):
         return unit(full_precision(z)) @ unit(full_precision(prototypes.weight)).T

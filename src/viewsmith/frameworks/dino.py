@@ -1,4 +1,4 @@
-"""DINO (Caron et al. 2021): the student predicts what its own moving average, the teacher, says of another view."""
+"""DINO (Caron et al. 2021): a student predicts the output of its moving average, the teacher, for another view."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from viewsmith.frameworks.common import (
     check_momentum,
     check_temperature,
     head_width,
-    move_copies,
     prototype_scores,
     represent_views,
+    update_copies,
 )
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.mlp import MLP
@@ -35,16 +35,16 @@ def projector(n_components: int, hidden: int = 2048, out: int = 256, *, norm: Li
 @register(
     "framework",
     "dino",
-    help="match a centered, sharpened slow copy; takes multicrop",
+    help="predict the centered, sharpened output of a momentum copy; takes multicrop",
     source="Caron et al. 2021",
     local_views=True,
 )
 class DINO(Framework):
-    """Self-distillation: centering and sharpening of the teacher keep the two from collapsing.
+    """DINO: self-distillation. Centering and sharpening of the teacher's output prevent collapse.
 
-    In a training forward (train mode, gradients on) the copies move first, and the center moves last, by the
-    mean over all processes. Other forwards change nothing. Takes multi-crop views: the teacher sees the two full
-    views, the student all.
+    A training forward (train mode, gradients enabled) first updates the copies and finally the center, with the mean
+    over all processes. Other forwards change no state. Multi-crop views are supported: the teacher gets the two full
+    views, the student gets all views.
 
     Parameters
     ----------
@@ -53,35 +53,37 @@ class DINO(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     prototypes : int
-        Width of the last layer, K, on length-1 projections, with length-1 weights.
+        K, width of the last layer. Its inputs and its weight rows are normalized to length 1.
     temperature : float
         tau_s of the student.
     teacher_temperature : float
-        tau_t after the warm-up.
+        tau_t of the teacher after the warm-up.
     first_teacher_temperature : float
-        tau_t at the start; it rises linearly over the warm-up.
+        tau_t at the start; it changes linearly during the warm-up.
     warmup : float
-        Fraction of training over which it rises, 0 to 1.
+        Length of the warm-up as a fraction of the training, 0 to 1.
     momentum : float
-        Of the copies at the start; it rises to 1 by half a cosine over the training.
+        Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine.
     center_momentum : float
+        Momentum of the center, 0 to 1.
     teacher_output : bool
-        What users get is the teacher's representation (`output_networks`), as published, instead of the student's.
+        Use the teacher after training (`output_networks`), as in the paper, instead of the student.
     width : int, optional
-        d; by default ``head.n_components``.
+        d. Default: ``head.n_components``.
 
     Attributes
     ----------
     prototypes : nn.Linear
-        d to K without bias; its rows are used at length 1 whatever their own.
+        Linear layer from d to K without bias. Its weight rows are normalized to length 1 when they are used.
     encoder_copy, head_copy, prototypes_copy : nn.Module
         The teacher.
     center : Tensor, shape (K,)
+        Running mean of the teacher's scores.
 
     Raises
     ------
     InputError
-        A setting is out of range, or `d` unknown.
+        A setting is out of range, or d is unknown.
     """
 
     center: Tensor
@@ -131,29 +133,29 @@ class DINO(Framework):
         teacher_output: bool = False,
         projector_dims: tuple[int, ...] | None = None,
     ) -> DINO:
-        """DINO with its head and, unless given, as many prototypes as suit the size of the encoder."""
+        """Build DINO with its head. The default number of prototypes depends on the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 256))
         head = context.wrap(projector(context.n_components, **dims, norm=head_norm))
         count = prototypes or (65_536 if context.published else 1024)
-        own: dict[str, Any] = {"momentum": momentum, "teacher_output": teacher_output}
-        return cls(context.encoder, head, prototypes=count, temperature=temperature, **own)
+        options: dict[str, Any] = {"momentum": momentum, "teacher_output": teacher_output}
+        return cls(context.encoder, head, prototypes=count, temperature=temperature, **options)
 
     @property
     def output_networks(self) -> tuple[nn.Module, nn.Module]:
-        """The teacher's encoder and head where asked for, else the student's."""
+        """Encoder and head of the teacher if `teacher_output`, else of the student."""
         return (self.encoder_copy, self.head_copy) if self.teacher_output else (self.encoder, self.head)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean over the teacher's view and every other view of the student.
+        """Losses, shape (B,): mean over pairs of a teacher's view and another view of the student.
 
         Parameters
         ----------
         pair : Pair
         progress : float
-            Fraction of training done, 0 to 1.
+            Fraction of the training that is done, 0 to 1.
         """
         momentum = cosine_momentum(self.momentum, progress)
-        moves = move_copies(self, momentum, ("encoder", "head", "prototypes"))
+        training = update_copies(self, momentum, ("encoder", "head", "prototypes"))
         batch = len(pair.first)
         student = prototype_scores(self.head(represent_views(self.encoder, pair)), self.prototypes)
         with torch.no_grad():
@@ -167,7 +169,7 @@ class DINO(Framework):
                 student_temperature=self.temperature,
                 teacher_temperature=self.teacher_temperature_at(progress),
             )
-        if moves:
+        if training:
             with torch.no_grad():
                 mean = gather(teacher.mean(dim=0, keepdim=True)).mean(dim=0)
                 self.center.lerp_(mean.to(self.center.dtype), 1 - self.center_momentum)  # equation 4
@@ -175,5 +177,5 @@ class DINO(Framework):
 
     def teacher_temperature_at(self, progress: float) -> float:
         """tau_t when a fraction `progress` of the training is done."""
-        risen = 1.0 if progress >= self.warmup else progress / self.warmup
-        return self.first_teacher_temperature + risen * (self.teacher_temperature - self.first_teacher_temperature)
+        fraction = 1.0 if progress >= self.warmup else progress / self.warmup
+        return self.first_teacher_temperature + fraction * (self.teacher_temperature - self.first_teacher_temperature)

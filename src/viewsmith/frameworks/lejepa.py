@@ -1,4 +1,4 @@
-"""LeJEPA (Balestriero and LeCun 2025): views predict the mean of the full ones, and projections become normal."""
+"""LeJEPA (Balestriero and LeCun 2025): views predict the mean of the full views; projections become normal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viewsmith.views.pair import Pair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
-    """LeJEPA's head: three layers with BatchNorm in the two hidden ones, a bare last one (the authors' program)."""
+    """LeJEPA's head: three layers with BatchNorm in the two hidden ones, a linear last layer (the authors' program)."""
     return MLP(n_components, [hidden, hidden, out], norm="batch")
 
 
@@ -33,12 +33,11 @@ def prediction(z: Tensor) -> Tensor:
     local_views=True,
 )
 class LeJEPA(Framework):
-    """No negatives, copies, predictor or stopped gradient: a normal distribution of the projections is what prevents
-    collapse, and one weight balances it against the prediction.
+    """LeJEPA: views predict the mean of the two full views, and SIGReg makes the projections normally distributed.
 
-    SIGReg looks at it from directions that are drawn anew in each training forward, the same on all processes. In eval
-    mode, or without gradients, they are those of the next training forward. Takes multi-crop views: all views predict
-    the mean of the two full ones.
+    The normal distribution prevents collapse. There are no negatives, no momentum copies, no predictor and no stopped
+    gradient. Each training forward draws new directions for SIGReg, the same on all processes. In eval mode, or without
+    gradients, the directions of the next training forward are used. Multi-crop views are supported.
 
     Parameters
     ----------
@@ -47,19 +46,19 @@ class LeJEPA(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     sigreg_weight : float
-        lambda, 0 to 1: of SIGReg; the prediction has the rest. SIGReg grows with the batch size: halve it for a batch
-        twice as large.
+        lambda, weight of SIGReg, 0 to 1; the weight of the prediction is 1 - lambda. SIGReg grows with the batch size:
+        halve its weight if you double the batch size.
     n_slices : int
-        Directions in each step.
+        Number of directions in each step.
     n_knots : int
-        Points at which characteristic functions are compared, at least 2.
+        Number of points at which characteristic functions are compared, at least 2.
     seed : int, optional
-        Of the directions. Default: drawn like initial weights are.
+        Seed of the directions. Default: drawn from torch's global generator, as initial weights are.
 
     Attributes
     ----------
     stream : Tensor of int64, shape (2,)
-        Seed and number of draws.
+        Seed, and number of draws so far.
 
     Raises
     ------
@@ -98,21 +97,21 @@ class LeJEPA(Framework):
         n_knots: int = 17,
         projector_dims: tuple[int, ...] | None = None,
     ) -> LeJEPA:
-        """LeJEPA with its head and, unless given, as many directions as suit the size of the encoder."""
+        """Build LeJEPA with its head. The default number of directions depends on the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 64))
         head = context.wrap(projector(context.n_components, **dims))
         slices = (1024 if context.published else 256) if n_slices is None else n_slices
         return cls(context.encoder, head, sigreg_weight=sigreg_weight, n_slices=slices, n_knots=n_knots)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,), see `prediction` and `viewsmith.losses.sigreg`; `progress` changes nothing."""
+        """Losses, shape (B,), see `prediction` and `viewsmith.losses.sigreg`; `progress` has no effect."""
         z = full_precision(self.head(represent_views(self.encoder, pair))).unflatten(0, (-1, len(pair.first)))
         with torch.autocast(z.device.type, enabled=False):
             normality = sigreg(z, self.directions(z), n_knots=self.n_knots, total=total)
             return (1 - self.sigreg_weight) * prediction(z) + self.sigreg_weight * normality
 
     def directions(self, z: Tensor) -> Tensor:
-        """SIGReg's directions for projections `z`, (d, n_slices); a training forward counts the draw."""
+        """SIGReg's directions for projections `z`, (d, n_slices). A training forward increments the number of draws."""
         address = self.stream.clone()
         broadcast_tensors(address)
         seed, draws = address.tolist()

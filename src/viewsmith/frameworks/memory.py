@@ -1,4 +1,4 @@
-"""Features of earlier steps as negatives of several views: a queue, or a bank with a place for every row."""
+"""Memory of earlier features as negatives for several views: a queue, or a memory bank with one feature per row."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from viewsmith.losses.nt_xent import unit
 
 @dataclass
 class Draw:
-    """What one step contrasts with, for all of its loss terms.
+    """Keys from the memory for one step; all terms of the loss use them.
 
     Attributes
     ----------
-    keys : Tensor, shape (M, K, d), or (M, B, K, d) where every sample has negatives of its own
-        Length-1 features of each of the M views, without gradient.
+    keys : Tensor, shape (M, K, d), or (M, B, K, d) if each sample has its own negatives
+        Features of each of the M views, of length 1, without gradient.
     excluded : Tensor of bool, shape (M, B, K), or None
-        Keys that show a row which the sample shows, so are no negatives; None: no rows are known.
+        Keys that are not negatives, because they show a row that the sample shows. None: the rows are unknown.
     positives : Tensor, shape (M, B, d), or None
-        Of a bank, each view's earlier feature of the rows shown.
+        From a memory bank: the stored features of the samples' rows. From a queue: None.
     """
 
     keys: Tensor
@@ -34,42 +34,42 @@ class Draw:
 
 
 class FeatureMemory(nn.Module):
-    """Features of M views, written after each step, drawn from once a step.
+    """Memory of the features of M views. Each step draws negatives from it and then writes its own features.
 
-    "queue": the newest features, of all rows. "bank": one for each training row and view, a running average of
-    what the row gave (CMC, and MetAug's program).
+    "queue": the newest features. "bank" (memory bank): for each training row and view, the running average of its
+    features (CMC, and MetAug's program).
 
     Parameters
     ----------
     views : int
-        M.
+        M, at least 2.
     size : int
-        N: features of each view that are kept; of a bank, the number of training rows.
+        N, number of features of each view; for a bank, the number of training rows.
     width : int
-        d.
+        d, width of the features.
     negatives : int
-        K: features of each view drawn at a step, at most `size`. All of them need no draw.
+        K, number of features of each view that a step draws, at most `size`.
     kind : {"queue", "bank"}
-    each : bool
-        Every sample draws negatives of its own, with replacement, as published; otherwise the batch shares one draw
-        without replacement, for which a matrix product is enough.
+    per_sample : bool
+        Draw separate negatives for each sample, with replacement, as published. Otherwise the batch shares one draw
+        without replacement, which is faster.
     momentum : float
-        Of the bank's averages.
+        Momentum of the running averages of a bank, 0 to 1.
     generator : torch.Generator, optional
-        Draws the first features, random directions; by default one with seed 0.
+        Draws the initial features, which are random directions. Default: a generator with seed 0.
 
     Attributes
     ----------
     keys : Tensor, shape (M, N, d)
     ids : Tensor of int64, shape (M, N)
-        Row of the training set that each feature shows; -1: unknown. (The places of a bank are the rows.)
+        Row of the training set that each feature shows; -1 if unknown. In a bank, feature i shows row i.
     pointer : Tensor of int64, shape ()
-        Where the oldest features of a queue lie.
+        Position of the oldest features in a queue.
 
     Raises
     ------
     InputError
-        More draws than the memory holds, less than two views, or a momentum out of range.
+        `negatives` is larger than `size`, there are fewer than two views, or the momentum is out of range.
     """
 
     keys: Tensor
@@ -84,7 +84,7 @@ class FeatureMemory(nn.Module):
         *,
         negatives: int,
         kind: Literal["queue", "bank"] = "queue",
-        each: bool = False,
+        per_sample: bool = False,
         momentum: float = 0.5,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -95,36 +95,36 @@ class FeatureMemory(nn.Module):
             negatives <= size,
             "the number of negatives",
             negatives,
-            f"at most the {size} features that the memory holds: ask for fewer, or enlarge the memory",
+            f"at most the {size} features of the memory: use fewer negatives, or a larger memory",
         )
         check_momentum("momentum", momentum)
-        self.negatives, self.kind, self.each, self.momentum = negatives, kind, each, momentum
+        self.negatives, self.kind, self.per_sample, self.momentum = negatives, kind, per_sample, momentum
         draws = torch.Generator().manual_seed(0) if generator is None else generator
         keys = torch.randn(views, size, width, generator=draws, device=draws.device)
         self.register_buffer("keys", unit(keys))
-        places = torch.arange(size) if kind == "bank" else torch.full((size,), -1)
-        self.register_buffer("ids", places.expand(views, size).clone())
+        ids = torch.arange(size) if kind == "bank" else torch.full((size,), -1)
+        self.register_buffer("ids", ids.expand(views, size).clone())
         self.register_buffer("pointer", torch.tensor(0))
 
     @torch.no_grad()
     def draw(self, batch: int, ids: Tensor | None, generator: torch.Generator | None = None) -> Draw:
-        """Negatives for B samples, and a bank's positives.
+        """Draw negatives for B samples; from a bank, also their positives.
 
         Parameters
         ----------
         batch : int
             B.
         ids : Tensor of int64, shape (M, B), or None
-            Rows that the samples' views show; a bank needs them.
+            Rows that the views show; a bank needs them.
         generator : torch.Generator, optional
 
         Raises
         ------
         InputError
-            A bank is not told the rows.
+            The memory is a bank and `ids` is None.
         """
         size, device = self.keys.shape[1], self.keys.device
-        if self.each:
+        if self.per_sample:
             which = torch.randint(size, (batch, self.negatives), device=device, generator=generator)
         elif self.negatives < size:
             which = torch.randperm(size, device=device, generator=generator)[: self.negatives]
@@ -132,18 +132,18 @@ class FeatureMemory(nn.Module):
             which = torch.arange(size, device=device)
         excluded = None
         if ids is not None:
-            shown = self.ids[:, which] if self.each else self.ids[:, which][:, None]
+            shown = self.ids[:, which] if self.per_sample else self.ids[:, which][:, None]
             excluded = (shown[:, None] == ids[:, :, None]).any(1)
         return Draw(self.keys[:, which], excluded, self._positives(ids) if self.kind == "bank" else None)
 
     @torch.no_grad()
     def write(self, z: Tensor, ids: Tensor | None) -> None:
-        """Keep projections z (M, B, d) that show the rows `ids` (M, B), of all processes.
+        """Store projections z (M, B, d) of the rows `ids` (M, B), from all processes.
 
         Raises
         ------
         InputError
-            The batch is larger than a queue, or a bank is not told the rows.
+            The batch is larger than the queue, or the memory is a bank and `ids` is None.
         """
         features = gather(unit(z.detach()).transpose(0, 1).contiguous()).transpose(0, 1).to(self.keys.dtype)
         shown = None if ids is None else gather(ids.T.contiguous()).T
@@ -155,10 +155,12 @@ class FeatureMemory(nn.Module):
             return
         count = features.shape[1]
         if count > size:
-            raise InputError(f"the memory has {size} features and the batch {count}: expected a batch or more")
-        places = (self.pointer + torch.arange(count, device=z.device)) % size
-        self.keys[:, places] = features
-        self.ids[:, places] = self.ids.new_full((views, count), -1) if shown is None else shown
+            raise InputError(
+                f"the memory has {size} features, expected at least the {count} samples of a batch: enlarge it"
+            )
+        positions = (self.pointer + torch.arange(count, device=z.device)) % size
+        self.keys[:, positions] = features
+        self.ids[:, positions] = self.ids.new_full((views, count), -1) if shown is None else shown
         self.pointer.add_(count).remainder_(size)
 
     def _positives(self, ids: Tensor | None) -> Tensor:
@@ -166,5 +168,5 @@ class FeatureMemory(nn.Module):
 
     def _rows(self, ids: Tensor | None) -> Tensor:
         if ids is None:
-            raise InputError("a bank of features needs the rows that the samples show: give ids, or take a queue")
+            raise InputError("a memory bank needs the row that each sample shows: give ids, or use a queue")
         return ids

@@ -1,4 +1,4 @@
-"""MoCo v2 (He et al. 2020, Chen et al. 2020): the key of a sample's other view against a queue of earlier keys."""
+"""MoCo v2 (He et al. 2020, Chen et al. 2020): the key of the other view is the positive; negatives are in a queue."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from viewsmith.frameworks.common import (
     check_temperature,
     full_precision,
     head_width,
-    move_copies,
-    random_directions,
+    random_keys,
     replace_oldest,
     resolve_queue,
+    update_copies,
 )
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.mlp import MLP
@@ -36,14 +36,14 @@ def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
 @register(
     "framework",
     "moco",
-    help="MoCo v2: keys of a slow copy, negatives from a queue",
+    help="MoCo v2: keys from a momentum copy, negatives from a queue",
     source="Chen, Fan et al. 2020",
 )
 class MoCo(Framework):
-    """Queries from the first views, keys from the second by a momentum copy, negatives from a queue of past keys.
+    """MoCo v2: queries are first views, keys are second views in a momentum copy, negatives are a queue of past keys.
 
-    In a training forward (train mode, gradients on) the copies move first, and the keys of the batch, of all
-    processes, replace the oldest of the queue last. Other forwards change nothing.
+    A training forward (train mode, gradients enabled) first updates the copies. Finally the keys of the batch, from all
+    processes, replace the oldest keys of the queue. Other forwards change no state.
 
     Parameters
     ----------
@@ -52,30 +52,31 @@ class MoCo(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     queue : int
-        Number of keys kept, K; at least a batch of all processes.
+        K, number of keys in the queue; at least the batch of all processes.
     temperature : float
         tau.
     momentum : float
-        Of the copies, constant.
+        Momentum of the copies, 0 to 1, constant.
     width : int, optional
-        d; by default ``head.n_components``.
+        d. Default: ``head.n_components``.
     generator : torch.Generator, optional
-        Draws the first keys, random directions; by default one with seed 0.
+        Draws the initial keys, which are random directions. Default: a generator with seed 0.
 
     Attributes
     ----------
     encoder_copy, head_copy : nn.Module
+        Momentum copies.
     keys : Tensor, shape (K, d)
-        Length-1 rows.
+        The queue; rows have length 1.
     key_ids : Tensor of int64, shape (K,)
-        Row of the training set that each key shows; -1: unknown.
+        Row of the training set that each key shows; -1 if unknown.
     pointer : Tensor of int64, shape ()
-        Where the oldest key lies.
+        Position of the oldest key.
 
     Raises
     ------
     InputError
-        A setting is out of range, or `d` unknown.
+        A setting is out of range, or d is unknown.
     """
 
     keys: Tensor
@@ -100,7 +101,7 @@ class MoCo(Framework):
         self.encoder, self.head = encoder, head
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum
-        self.register_buffer("keys", random_directions(queue, head_width(head, width), generator))
+        self.register_buffer("keys", random_keys(queue, head_width(head, width), generator))
         self.register_buffer("key_ids", torch.full((queue,), -1))
         self.register_buffer("pointer", torch.tensor(0))
 
@@ -114,7 +115,7 @@ class MoCo(Framework):
         momentum: float = 0.999,
         projector_dims: tuple[int, ...] | None = None,
     ) -> MoCo:
-        """MoCo v2 with its head; the size of the queue is resolved (`resolve`)."""
+        """Build MoCo v2 with its head. `resolve` replaces the queue size "auto"."""
         dims = context.dims("projector_dims", projector_dims, (512, 128))
         head = context.wrap(projector(context.n_components, **dims))
         queue = 65_536 if queue_size == "auto" else queue_size
@@ -122,13 +123,13 @@ class MoCo(Framework):
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
-        """A queue of half of the rows, at most 65,536, at least a batch."""
+        """Replace the queue size "auto" by half of the rows, at least a batch and at most 65,536."""
         return resolve_queue(options, facts, 65_536)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses of the first views, shape (B,); `progress` changes nothing.
+        """Losses of the first views, shape (B,); `progress` has no effect.
 
-        Keys that show a row of the pair (`pair.ids`) are no negatives.
+        Keys that show a row of the pair (`pair.ids`) are not negatives.
 
         Raises
         ------
@@ -136,11 +137,11 @@ class MoCo(Framework):
             The batch of all processes is larger than the queue, or the pair has local views.
         """
         check_no_local_views(pair, "moco")
-        moves = move_copies(self, self.momentum)
+        training = update_copies(self, self.momentum)
         queries = full_precision(self.head(self.encoder(pair.first)))
         with torch.no_grad():
             keys = unit(full_precision(self.head_copy(self.encoder_copy(pair.second))))
-        # The loss keeps a copy of the queue for its backward pass, so that the queue may change before it.
+        # The loss stores a copy of the queue for its backward pass, so the queue can change before it.
         losses = moco_info_nce(
             queries,
             keys,
@@ -149,7 +150,7 @@ class MoCo(Framework):
             ids=pair.ids,
             queue_ids=None if pair.ids is None else self.key_ids,
         )
-        if moves:
+        if training:
             self._enqueue(keys, pair)
         return losses
 
@@ -157,6 +158,6 @@ class MoCo(Framework):
     def _enqueue(self, keys: Tensor, pair: Pair) -> None:
         ids = self.key_ids.new_full((len(keys),), -1) if pair.ids is None else pair.ids[1]
         keys, ids = gather(keys), gather(ids)
-        places = replace_oldest(self.pointer, len(keys), len(self.keys))
-        self.keys[places] = keys.to(self.keys.dtype)
-        self.key_ids[places] = ids
+        positions = replace_oldest(self.pointer, len(keys), len(self.keys))
+        self.keys[positions] = keys.to(self.keys.dtype)
+        self.key_ids[positions] = ids

@@ -1,4 +1,4 @@
-"""MoCo v3 (Chen et al. 2021): predictions of each view against the momentum keys of all other views of the batch."""
+"""MoCo v3 (Chen et al. 2021): each view predicts the key of the other view; negatives are the keys of the batch."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:
 
 
 def predictor(width: int = 256, hidden: int = 4096, *, bias: bool = False) -> MLP:
-    """MoCo v3's predictor for ResNets: BatchNorm in the hidden layer, a bare last layer; no bias (the program)."""
+    """MoCo v3's predictor for ResNets: BatchNorm in the hidden layer, a linear last layer without bias."""
     return MLP(width, [hidden, width], norm="batch", bias=bias)
 
 
 @register(
     "framework",
     "moco-v3",
-    help="a predictor and a slow copy, negatives of the batch, both directions",
+    help="predict the key of a momentum copy, negatives from the batch, both directions",
     source="Chen, Xie et al. 2021",
 )
 class MoCoV3(Framework):
-    """Both views predict the other one's key; the other samples' keys of the batch are the negatives.
+    """MoCo v3: each view predicts the key of the other view. The keys of the other samples are the negatives.
 
-    In a training forward (train mode, gradients on) the copies move first. Other forwards change nothing.
+    A training forward (train mode, gradients enabled) first updates the copies. Other forwards change no state.
 
     Parameters
     ----------
@@ -49,14 +49,15 @@ class MoCoV3(Framework):
     temperature : float
         tau; the paper uses 1 for ResNets, 0.2 for vision transformers.
     momentum : float
-        Of the copies at the start; it rises to 1 by half a cosine over the training.
+        Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine.
     separate_batch_norm : bool
-        The first and the second views pass the networks one after another, each with its own BatchNorm statistics, as
-        in the authors' program; otherwise together.
+        Pass first and second views through the networks separately, each with its own BatchNorm statistics, as in the
+        authors' program. Otherwise both views share one pass.
 
     Attributes
     ----------
     encoder_copy, head_copy : nn.Module
+        Momentum copies.
 
     Raises
     ------
@@ -95,28 +96,28 @@ class MoCoV3(Framework):
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
     ) -> MoCoV3:
-        """MoCo v3 with its head and predictor, whose last layer has a bias where it is not of the published size."""
+        """Build MoCo v3 with its head and predictor. Only the published predictor has no bias."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
         dims = context.dims("predictor_dims", predictor_dims, (512,))
         predicts = predictor(head.n_components, **dims, bias=not context.published)
-        own: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
-        return cls(context.encoder, context.wrap(head), predicts, temperature=temperature, **own)
+        options: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
+        return cls(context.encoder, context.wrap(head), predicts, temperature=temperature, **options)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).
 
-        Keys come from all processes; those that show a row of the pair (`pair.ids`) are no negatives.
+        Keys are gathered from all processes. Keys that show a row of the pair (`pair.ids`) are not negatives.
 
         Parameters
         ----------
         pair : Pair
         progress : float
-            Fraction of training done, 0 to 1.
+            Fraction of the training that is done, 0 to 1.
 
         Raises
         ------
         InputError
-            The pair has local views, or the predictor's width is not the head's.
+            The pair has local views, or the predictor and the head have different output widths.
         """
         queries, keys = predictions_and_targets(self, "moco-v3", pair, progress)
         with torch.autocast(queries.device.type, enabled=False):

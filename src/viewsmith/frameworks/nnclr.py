@@ -1,4 +1,4 @@
-"""NNCLR (Dwibedi et al. 2021): the positive of a view is the earlier projection that is nearest to the other view's."""
+"""NNCLR (Dwibedi et al. 2021): the positive of a view is the earlier projection nearest to the other view."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
+    apply_to_views,
     check,
     check_no_local_views,
     check_predictor,
     check_temperature,
     full_precision,
     head_width,
-    in_views,
-    random_directions,
+    random_keys,
     replace_oldest,
     resolve_queue,
     two_way_info_nce,
@@ -39,7 +39,7 @@ def projector(n_components: int, hidden: int = 2048, out: int = 256) -> MLP:
 
 
 def predictor(width: int = 256, hidden: int = 4096) -> MLP:
-    """NNCLR's predictor: BatchNorm in the hidden layer, a bare last layer (section 3.3)."""
+    """NNCLR's predictor: BatchNorm in the hidden layer, a linear last layer (section 3.3)."""
     return MLP(width, [hidden, width], norm="batch")
 
 
@@ -55,11 +55,11 @@ def nearest(z: Tensor, support: Tensor) -> Tensor:
     source="Dwibedi et al. 2021",
 )
 class NNCLR(Framework):
-    """The nearest earlier projection to each view attracts what the predictor makes of the other view, and repels what
-    it makes of the other samples of the batch.
+    """NNCLR: the prediction for a view and the earlier projection nearest to the other view are a positive pair.
 
-    In a training forward (train mode, gradients on) the projections of the first views, of all processes, replace the
-    oldest of the queue last. Other forwards change nothing.
+    The predictions for the other samples of the batch are the negatives. Finally, a training forward (train mode,
+    gradients enabled) replaces the oldest projections of the queue by those of the first views, from all processes.
+    Other forwards change no state.
 
     Parameters
     ----------
@@ -70,27 +70,28 @@ class NNCLR(Framework):
     predictor : nn.Module
         Projections to predictions (B, d).
     queue : int
-        Number of earlier projections, the support set, K; at least a batch of all processes.
+        K, number of earlier projections (the support set); at least the batch of all processes.
     temperature : float
         tau.
     separate_batch_norm : bool
-        The first and the second views pass the networks one after another, each with its own BatchNorm statistics.
+        Pass first and second views through the networks separately, each with its own BatchNorm statistics. Otherwise
+        both views share one pass.
     width : int, optional
-        d; by default ``head.n_components``.
+        d. Default: ``head.n_components``.
     generator : torch.Generator, optional
-        Draws the first support set, random directions; by default one with seed 0.
+        Draws the initial support set, which is random directions. Default: a generator with seed 0.
 
     Attributes
     ----------
     keys : Tensor, shape (K, d)
-        Length-1 rows.
+        The queue; rows have length 1.
     pointer : Tensor of int64, shape ()
-        Where the oldest lies.
+        Position of the oldest projection.
 
     Raises
     ------
     InputError
-        A setting is out of range, or `d` unknown.
+        A setting is out of range, or d is unknown.
     """
 
     keys: Tensor
@@ -114,7 +115,7 @@ class NNCLR(Framework):
         check_temperature("temperature", temperature)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.temperature, self.separate_batch_norm = temperature, separate_batch_norm
-        self.register_buffer("keys", random_directions(queue, head_width(head, width), generator))
+        self.register_buffer("keys", random_keys(queue, head_width(head, width), generator))
         self.register_buffer("pointer", torch.tensor(0))
 
     @classmethod
@@ -128,7 +129,7 @@ class NNCLR(Framework):
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
     ) -> NNCLR:
-        """NNCLR with its head and predictor; the size of the queue is resolved (`resolve`)."""
+        """Build NNCLR with its head and predictor. `resolve` replaces the queue size "auto"."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
         queue = PUBLISHED_QUEUE if queue_size == "auto" else queue_size
@@ -137,24 +138,24 @@ class NNCLR(Framework):
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
-        """A queue of half of the rows, at most the published 98,304, at least a batch."""
+        """Replace the queue size "auto" by half of the rows, at least a batch and at most the published 98,304."""
         return resolve_queue(options, facts, PUBLISHED_QUEUE)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); `progress` changes nothing.
+        """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); `progress` has no effect.
 
-        Predictions come from all processes; those that show a row of the pair (`pair.ids`) are no negatives.
+        Predictions are gathered from all processes. Those that show a row of the pair (`pair.ids`) are not negatives.
 
         Raises
         ------
         InputError
-            The pair has local views, the predictor's width is not the head's, or the batch of all processes is larger
-            than the queue.
+            The pair has local views, the predictor and the head have different output widths, or the batch of all
+            processes is larger than the queue.
         """
         check_no_local_views(pair, "nnclr")
         views = torch.cat([pair.first, pair.second])
-        z = in_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
-        p = full_precision(in_views(self.predictor, z, self.separate_batch_norm))
+        z = apply_to_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
+        p = full_precision(apply_to_views(self.predictor, z, self.separate_batch_norm))
         z = full_precision(z.detach())
         check_predictor(p, z)
         with torch.autocast(p.device.type, enabled=False):

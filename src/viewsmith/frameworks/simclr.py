@@ -1,4 +1,4 @@
-"""SimCLR (Chen et al. 2020): the two views of a sample attract, all others of the batch repel."""
+"""SimCLR (Chen et al. 2020): the two views of a sample attract, all other views of the batch repel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
-from viewsmith.frameworks.common import check_no_local_views
+from viewsmith.frameworks.common import check_no_local_views, full_precision
 from viewsmith.losses.nt_xent import Kernel, nt_xent
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -20,22 +20,20 @@ from viewsmith.views.pair import Pair
 @register(
     "framework",
     "simclr",
-    help="two views attract, all others of the batch repel; kernels cosine and cauchy",
+    help="two views attract, all other views of the batch repel; kernels cosine and cauchy",
     source="Chen et al. 2020",
 )
 class SimCLR(Framework):
-    """Encoder and head under NT-Xent.
+    """SimCLR: an encoder and a head that are trained with NT-Xent.
 
     Parameters
     ----------
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     head : nn.Module
-        Representations to projections z (B, d), where the loss lives.
-    temperature : float
-    kernel : {"cosine", "cauchy"}
-    negatives : {"all", "cross"}
-        The last three as in `viewsmith.losses.nt_xent`.
+        Representations to projections z (B, d).
+    temperature, kernel, negatives
+        As in `viewsmith.losses.nt_xent`.
     """
 
     def __init__(
@@ -62,7 +60,7 @@ class SimCLR(Framework):
         temperature: float | None = None,
         projector_dims: tuple[int, ...] | None = None,
     ) -> SimCLR:
-        """SimCLR with a plain head; "auto" and None are resolved (`resolve`)."""
+        """Build SimCLR with a plain head. `resolve` replaces "auto" and None."""
         cauchy = kernel == "cauchy"
         dims = projector_dims or ((32,) if cauchy else context.simclr_dims)
         return cls(
@@ -70,16 +68,16 @@ class SimCLR(Framework):
             context.wrap(MLP(context.n_components, dims)),
             temperature=1.0 if temperature is None else temperature,
             kernel="cauchy" if cauchy else "cosine",
-            # The neighbor recipe contrasts samples with second views alone: faster, and better for it (docs).
+            # With neighbors as second views, "cross" is faster and gives better representations (docs).
             negatives="cross" if cauchy else "all",
         )
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
-        """The Cauchy kernel where the domain or its view makers ask for it; a temperature for the cosine."""
+        """Choose the kernel from the domain and its view makers, and the temperature from the kernel."""
         kernel, temperature = options.get("kernel", "auto"), options.get("temperature")
         if kernel not in ("auto", "cosine", "cauchy"):
-            raise InputError(f"the kernel {kernel!r} is for the framework 'soft', not 'simclr'")
+            raise InputError(f"kernel is {kernel!r}, expected auto, cosine or cauchy with the framework simclr")
         if kernel == "auto":
             kernel = "cauchy" if facts.other_samples else facts.defaults.get("kernel", "cosine")
         if temperature is None:
@@ -87,11 +85,11 @@ class SimCLR(Framework):
         return options | {"kernel": kernel, "temperature": temperature}
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Pair losses, shape (B,). Negatives are the views of all processes' batches; `progress` changes nothing."""
+        """Losses, shape (B,). Negatives are gathered from all processes; `progress` has no effect."""
         check_no_local_views(pair, "simclr")
-        # One forward for both views: they share their BatchNorm statistics. The contrast is taken in float32 at least.
-        z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
-        z0, z1 = (z if z.dtype == torch.float64 else z.float()).chunk(2)
+        # One pass for both views, so that they share BatchNorm statistics.
+        z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+        z0, z1 = z.chunk(2)
         gathered = gathered_ids = None
         if is_distributed():
             gathered = gather(z0), gather(z1)

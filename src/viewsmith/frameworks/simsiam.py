@@ -1,4 +1,4 @@
-"""SimSiam (Chen and He 2021): each view predicts the other's projection, through which no gradient flows."""
+"""SimSiam (Chen and He 2021): each view predicts the projection of the other view, which gets no gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_no_local_views, check_predictor, full_precision, in_views
+from viewsmith.frameworks.common import apply_to_views, check_no_local_views, check_predictor, full_precision
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -23,18 +23,18 @@ def projector(n_components: int, hidden: int = 2048, out: int = 2048) -> MLP:
 
 
 def predictor(width: int = 2048, hidden: int = 512) -> MLP:
-    """SimSiam's predictor, a bottleneck: BatchNorm in the hidden layer, a bare last layer (section 3)."""
+    """SimSiam's predictor, a bottleneck: BatchNorm in the hidden layer, a linear last layer (section 3)."""
     return MLP(width, [hidden, width], norm="batch")
 
 
 @register(
     "framework",
     "simsiam",
-    help="predict the other view's projection, no gradient through it",
+    help="predict the projection of the other view, which gets no gradient",
     source="Chen and He 2021",
 )
 class SimSiam(Framework):
-    """BYOL without a momentum copy: the stopped gradient alone keeps it from collapsing. It has no state.
+    """SimSiam: BYOL without a momentum copy. The stopped gradient prevents collapse. It has no state.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ class SimSiam(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     predictor : nn.Module
-        Projections to predictions (B, d); the paper keeps its learning rate constant.
+        Projections to predictions (B, d). In the paper, its learning rate is constant.
     separate_batch_norm : bool
-        The first and the second views pass the networks one after another, each with its own BatchNorm statistics, as
-        in the authors' program; otherwise together.
+        Pass first and second views through the networks separately, each with its own BatchNorm statistics, as in the
+        authors' program. Otherwise both views share one pass.
     """
 
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
@@ -67,23 +67,23 @@ class SimSiam(Framework):
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
     ) -> SimSiam:
-        """SimSiam with its head and predictor."""
+        """Build SimSiam with its head and predictor."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 512)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (128,)))
         return cls(context.encoder, context.wrap(head), predicts, separate_batch_norm=separate_batch_norm)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean of the two directions (equation 4); `progress` changes nothing.
+        """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect.
 
         Raises
         ------
         InputError
-            The pair has local views, or the predictor's width is not the head's.
+            The pair has local views, or the predictor and the head have different output widths.
         """
         check_no_local_views(pair, "simsiam")
         views = torch.cat([pair.first, pair.second])
-        z = in_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
-        p = full_precision(in_views(self.predictor, z, self.separate_batch_norm))
+        z = apply_to_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
+        p = full_precision(apply_to_views(self.predictor, z, self.separate_batch_norm))
         z = full_precision(z.detach())
         check_predictor(p, z)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)

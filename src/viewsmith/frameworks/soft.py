@@ -1,4 +1,4 @@
-"""DiffAug's encoder step: how alike two samples are in the projection follows how alike their representations are."""
+"""DiffAug's framework: the similarity of projections is trained to follow the similarity of representations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework
-from viewsmith.frameworks.common import check_no_local_views
+from viewsmith.frameworks.common import check_no_local_views, full_precision
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive
 from viewsmith.losses.soft_normalized import soft_normalized
@@ -25,15 +25,27 @@ Ids = tuple[Tensor, Tensor] | None
 class SoftLoss:
     """Settings of `viewsmith.losses.soft_normalized` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
 
-    `negative_weight` and `floor` belong to the latter; None: `default_negative_weight` of the projection's width.
-    `targets` "views" compares the representations of the two views, as in the paper; "samples" those of the first
-    views among themselves, as in the authors' program, so that the two views of a sample attract fully. Before that,
-    representations are scaled to a mean squared distance of `target_distance` in the batch, without which those of an
-    encoder with small outputs would all have soft labels near 1 and collapse (100 is what BatchNorm gives 50 features,
-    as published); None: as they are.
-
-    With a `temperature` t projections are compared by direction: rows of length 1 / sqrt(t), so that for a large nu the
-    kernel is that of NT-Xent, exp(cosine / t), up to a factor.
+    Attributes
+    ----------
+    normalize : bool
+        Use `soft_normalized`.
+    nu, nu_target, kernel, beta, detach
+        As in these losses.
+    target_distance : float, optional
+        Mean squared distance in the batch to which representations are scaled before soft labels are computed. Without
+        scaling (None), the soft labels of an encoder with small outputs are all near 1, and it collapses. The published
+        encoder, with BatchNorm and 50 features, has the distance 100.
+    negative_weight : float, optional
+        As in `soft_contrastive`. None: `default_negative_weight`.
+    targets : {"samples", "views"}
+        "views": soft labels compare the representations of both views, as in the paper. "samples": they compare those
+        of the first views with each other, as in the authors' program; the label of the two views of a sample is then
+        the largest one.
+    floor : float
+        As in `soft_contrastive`.
+    temperature : float, optional
+        Normalize projections to length 1 / sqrt(temperature). With a large nu the kernel is then, up to a factor, that
+        of NT-Xent, exp(cosine / temperature). None: projections are not normalized.
     """
 
     normalize: bool = True
@@ -51,7 +63,7 @@ class SoftLoss:
 
 @dataclass(frozen=True)
 class InfoNCE:
-    """Settings of `viewsmith.losses.nt_xent` across views: what stands in for the soft loss in an ablation."""
+    """Settings of `viewsmith.losses.nt_xent` with negatives="cross", which replaces the soft loss in an ablation."""
 
     kernel: Kernel = "cauchy"
     temperature: float = 1.0
@@ -66,20 +78,21 @@ class InfoNCE:
     options={"kernel": KernelForm, "temperature": float, "projector_dims": tuple[int, ...]},
 )
 class SoftContrastive(Framework):
-    """Encoder with one or two projections of its representation, each under the soft contrastive loss.
+    """Encoder with one or two projections, each trained with the soft contrastive loss.
 
     Parameters
     ----------
     encoder : nn.Module
         Samples (B, ...) to representations y (B, n_components).
     head : nn.Module
-        Representations to projections z (B, d), whose loss trains the encoder.
+        Representations to projections z (B, d).
     map_head : nn.Module, optional
-        Representations to a second, low-dimensional projection: the map. None: `head` gives the map itself, as in the
-        paper.
+        Representations to a second, low-dimensional projection: the map. None: the output of `head` is the map, as in
+        the paper.
     loss : SoftLoss or InfoNCE
+        Loss of the projections of `head`.
     map_loss : SoftLoss or InfoNCE
-        Of the map, where there is one beside the head.
+        Loss of the map of `map_head`.
     map_gradient : float
         Fraction of the map's gradient that reaches the encoder, 0 to 1.
     """
@@ -103,16 +116,16 @@ class SoftContrastive(Framework):
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
-        """The paper's kernel, and the temperature of directions."""
+        """Set the defaults: the paper's kernel and the temperature 0.1."""
         kernel = options.get("kernel", "paper")
         if kernel not in get_args(KernelForm):
-            raise InputError(f"the kernel {kernel!r} is for the framework 'simclr': leave it out")
+            raise InputError(f"kernel is {kernel!r}, expected paper, published or plain with the framework soft")
         return options | {"kernel": kernel, "temperature": options.get("temperature", 0.1)}
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Pair losses, shape (B,): the row sums of the loss. `progress` changes nothing."""
+        """Losses, shape (B,): the row sums of the soft loss. `progress` has no effect."""
         check_no_local_views(pair, "soft")
-        # One forward for both views: they share their BatchNorm statistics.
+        # One pass for both views, so that they share BatchNorm statistics.
         y = self.encoder(torch.cat([pair.first, pair.second]))
         labels = _Labels(y)
         losses = _pair_losses(self.loss, self.head(y), labels, pair.ids)
@@ -123,35 +136,35 @@ class SoftContrastive(Framework):
 
     @property
     def map_network(self) -> nn.Module:
-        """What makes the map of representations: (B, n_components) to (B, map_components)."""
+        """The head that computes the map: (B, n_components) to (B, map_components)."""
         return self.head if self.map_head is None else self.map_head
 
 
 class _Labels:
-    """Representations (2 B, m) as the soft labels of a loss compare them, made once for losses that do so alike."""
+    """Scaled representations from which soft labels are computed, cached for losses with the same settings."""
 
     def __init__(self, y: Tensor) -> None:
         self.y = y
-        self.made: dict[Any, tuple[Tensor, Tensor]] = {}
+        self.cached: dict[Any, tuple[Tensor, Tensor]] = {}
 
     def of(self, loss: SoftLoss) -> tuple[Tensor, Tensor]:
-        """Those of the first views, (B, m), and those they are compared with, of all processes (N, m)."""
-        how = loss.targets, loss.target_distance
-        if how not in self.made:
-            y0, y1 = (self.y if self.y.dtype == torch.float64 else self.y.float()).chunk(2)
+        """Representations of the first views, (B, m), and those to compare with, from all processes, (N, m)."""
+        settings = loss.targets, loss.target_distance
+        if settings not in self.cached:
+            y0, y1 = full_precision(self.y).chunk(2)
             target = gather(y1 if loss.targets == "views" else y0)
             if loss.target_distance is not None:
                 # The mean squared distance of all pairs of rows is twice their mean squared distance to their mean.
                 found = 2 * (target - target.mean(0)).detach().square().sum() / len(target)
                 scale = (loss.target_distance / found.clamp_min(1e-12)).sqrt()
                 y0, target = y0 * scale, target * scale
-            self.made[how] = y0, target
-        return self.made[how]
+            self.cached[settings] = y0, target
+        return self.cached[settings]
 
 
 def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, labels: _Labels, ids: Ids) -> Tensor:
-    """The loss of projections z (2 B, d), against the views of all processes."""
-    z0, z1 = (z if z.dtype == torch.float64 else z.float()).chunk(2)
+    """Losses (B,) of projections z (2 B, d), compared with the views of all processes."""
+    z0, z1 = full_precision(z).chunk(2)
     offset = local_rows(len(z0)).start
     if isinstance(loss, InfoNCE):
         gathered = (gather(z0), gather(z1)) if is_distributed() else None

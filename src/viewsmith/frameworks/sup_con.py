@@ -1,4 +1,4 @@
-"""SupCon (Khosla et al. 2020): views of samples of one class attract, all others of the batch repel."""
+"""SupCon (Khosla et al. 2020): views of one class attract, all other views of the batch repel."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from viewsmith.views.pair import Pair
 @register(
     "framework",
     "supcon",
-    help="reads labels: views of one class attract, all others of the batch repel",
+    help="reads labels: views of one class attract, all other views of the batch repel",
     source="Khosla et al. 2020",
 )
 class SupCon(Framework):
-    """The supervised contrast: a class takes the place of a sample in SimCLR. It has no state.
+    """SupCon: supervised SimCLR, in which all views of one class attract. It has no state.
 
-    Labels are those of the rows that the views show (`Pair.ids`); they are not saved with the weights.
+    The label of a view is the label of the row that it shows (`Pair.ids`). Labels are not saved with the weights.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ class SupCon(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     labels : Tensor of int64, shape (n,), optional
-        Class of each row of the training set; an estimator sets it from the y of ``fit(X, y)`` (`read_labels`).
+        Class of each row of the training set. An estimator sets it from y in ``fit(X, y)`` (`read_labels`).
     temperature : float
         tau.
 
     Attributes
     ----------
     labels : Tensor of int64, shape (n,)
-        Of length 0 until they are known.
+        Has length 0 until labels are known.
 
     Raises
     ------
@@ -64,19 +64,20 @@ class SupCon(Framework):
         self.labels = labels.to(self.labels.device)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,), see `viewsmith.losses.sup_con`; `progress` changes nothing.
+        """Losses, shape (B,), see `viewsmith.losses.sup_con`; `progress` has no effect.
 
         Raises
         ------
         InputError
-            There are no labels, it is not known which rows the views show, or there are local views.
+            There are no labels, the pair has no `ids`, or it has local views.
         """
         check_no_local_views(pair, "supcon")
-        if pair.ids is None or not len(self.labels):
-            missing = "the pair does not say which rows it shows: give index" if len(self.labels) else "it has none"
-            raise InputError(f"supcon needs the labels of the samples, and {missing}")
+        if not len(self.labels):
+            raise InputError("supcon has no labels: give y to fit, or labels to the framework")
+        if pair.ids is None:
+            raise InputError("supcon needs the rows that the views show, and the pair has no ids: give index")
         labels = self.labels[pair.ids[0]], self.labels[pair.ids[1]]
-        # One forward for both views: they share their BatchNorm statistics.
+        # One pass for both views, so that they share BatchNorm statistics.
         z0, z1 = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second])))).chunk(2)
         with torch.autocast(z0.device.type, enabled=False):
             return sup_con(

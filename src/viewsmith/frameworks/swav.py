@@ -1,4 +1,4 @@
-"""SwAV (Caron et al. 2020): each view predicts the prototypes that another view of the sample is assigned to."""
+"""SwAV (Caron et al. 2020): each view predicts the prototypes to which another view of the sample is assigned."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ from viewsmith.views.pair import Pair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
-    """SwAV's head: BatchNorm in the hidden layer, a bare last layer (Caron et al. 2020, appendix A)."""
+    """SwAV's head: BatchNorm in the hidden layer, a linear last layer (Caron et al. 2020, appendix A)."""
     return MLP(n_components, [hidden, out], norm="batch")
 
 
 @register(
     "framework",
     "swav",
-    help="predict the other view's cluster among prototypes; takes multicrop",
+    help="predict the prototype assignment of the other view; takes multicrop",
     source="Caron et al. 2020",
     local_views=True,
 )
 class SwAV(Framework):
-    """Online clustering with equal clusters around the prototypes, length-1 vectors that are trained.
+    """SwAV: online clustering into clusters of equal size around trained prototypes of length 1.
 
-    Takes multi-crop views: the two full views are assigned, all views predict. With a queue, projections of earlier
-    steps are assigned with those of the batch, which makes the clusters of a small batch equal too; in a training
-    forward (train mode, gradients on) the projections of the full views, of all processes, replace its oldest last.
+    Multi-crop views are supported: the two full views are assigned, and all views predict. With a queue, earlier
+    projections are assigned together with the batch, so that small batches can be balanced, too. Finally, a training
+    forward (train mode, gradients enabled) replaces the oldest projections of the queue by those of the full views,
+    from all processes.
 
     Parameters
     ----------
@@ -55,34 +56,34 @@ class SwAV(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     prototypes : int
-        Their number, K.
+        K, number of prototypes.
     temperature : float
         tau of the predictions.
     epsilon : float
         Smoothness of the assignments; see `viewsmith.losses.swapped_prediction.sinkhorn`.
     iterations : int
-        Of Sinkhorn's scaling.
+        Number of Sinkhorn iterations.
     queue : int
-        Earlier projections of each of the two full views that are kept, 0 or at least a batch of all processes
-        (published for batches of 256: 3,840).
+        Number of earlier projections of each of the two full views: 0, or at least the batch of all processes (3,840
+        in the paper, for batches of 256).
     queue_start : float
-        Fraction of the training after which it is filled; it is used as soon as it is full.
+        Fraction of the training after which the queue is filled. It is used as soon as it is full.
     width : int, optional
-        d; by default ``head.n_components``.
+        d. Default: ``head.n_components``.
 
     Attributes
     ----------
     prototypes : nn.Linear
-        d to K without bias; its rows are used at length 1 whatever their own.
+        Linear layer from d to K without bias. Its weight rows are normalized to length 1 when they are used.
     keys : Tensor, shape (2, queue, d)
         Earlier projections, of length 1.
     pointer, filled : Tensor of int64, shape ()
-        Where the oldest lies, and how many there are.
+        Position of the oldest projection in the queue, and number of projections in it.
 
     Raises
     ------
     InputError
-        A setting is out of range, or `d` unknown.
+        A setting is out of range, or d is unknown.
     """
 
     keys: Tensor
@@ -131,7 +132,7 @@ class SwAV(Framework):
         queue_start: float = 0.075,
         projector_dims: tuple[int, ...] | None = None,
     ) -> SwAV:
-        """SwAV with its head and, unless given, as many prototypes as suit the size of the encoder."""
+        """Build SwAV with its head. The default number of prototypes depends on the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 128))
         head = context.wrap(projector(context.n_components, **dims))
         count = prototypes or (3000 if context.published else 300)
@@ -140,11 +141,11 @@ class SwAV(Framework):
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
-        """A queue, where there is one, of at least a batch."""
+        """Check that the queue, if there is one, has at least the size of a batch."""
         return resolve_queue(options, facts, 0) if options.get("queue_size") else options
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean over the assigned view and every other view.
+        """Losses, shape (B,): mean over pairs of an assigned view and another view.
 
         Assignments are balanced over the samples of all processes and the queue.
 
@@ -152,7 +153,7 @@ class SwAV(Framework):
         ----------
         pair : Pair
         progress : float
-            Fraction of training done, 0 to 1.
+            Fraction of the training that is done, 0 to 1.
 
         Raises
         ------
@@ -160,13 +161,13 @@ class SwAV(Framework):
             The batch of all processes is larger than the queue.
         """
         batch, queued = len(pair.first), bool(self.queue) and progress >= self.queue_start
-        moves = queued and updates_state(self)
+        fills = queued and updates_state(self)
         z = self.head(represent_views(self.encoder, pair))
         scores = prototype_scores(z, self.prototypes).unflatten(0, (-1, batch))
         with torch.autocast(scores.device.type, enabled=False), torch.no_grad():
             assigned = scores[:2].detach()
             targets = self._with_queue(assigned) if queued else self._assign(assigned, _log_total_everywhere)
-            if moves:
+            if fills:
                 self._enqueue(unit(full_precision(z.detach())[: 2 * batch]).unflatten(0, (2, batch)))
         with torch.autocast(scores.device.type, enabled=False):
             return swapped_prediction(scores, targets, self.temperature)
@@ -175,8 +176,8 @@ class SwAV(Framework):
         return sinkhorn(scores, self.epsilon, self.iterations, total=total)
 
     def _with_queue(self, scores: Tensor) -> Tensor:
-        """Assignments of scores (2, B, K), balanced over the queue too if it is full."""
-        # Each process counts a part of the queue, which all of them hold.
+        """Assignments of scores (2, B, K), balanced over the batch and, if it is full, the queue."""
+        # All processes store the same queue, so each process counts a part of it.
         past = self.keys[:, rank() :: world_size()]
         found = prototype_scores(past.flatten(0, 1), self.prototypes).unflatten(0, past.shape[:2]).to(scores.dtype)
         here = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)

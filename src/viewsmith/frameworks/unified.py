@@ -1,4 +1,4 @@
-"""Contrast of several views against a memory under the unified loss (OUCL): what MetAug trains its encoders with."""
+"""Unified loss (OUCL) of several views with a memory of negatives: the framework of MetAug."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from viewsmith.views.pair import Pair
 
 @dataclass
 class Views:
-    """M views of each sample, which need not be of one shape, and the rows they show, int64 (M, B) or None."""
+    """M views of each sample, of equal or different shapes, and the rows that they show, int64 (M, B) or None."""
 
     x: Sequence[Tensor]
     ids: Tensor | None = None
@@ -36,12 +36,14 @@ class Views:
 
 @dataclass
 class LogSums:
-    """Log-sums of a step's pairs, by variant of the features, view of the query and, last, view of the key.
+    """Log-sums over the pairs of a step.
+
+    The dimensions are V variants of the features, M views of the query, B samples, and M - 1 views of the key.
 
     Attributes
     ----------
     negative, positive : Tensor, shape (V, M, B, M - 1)
-        Over the negatives, and of the one positive, of each ordered pair of views.
+        Log-sum over the negatives, and logit of the one positive, of each ordered pair of views.
     """
 
     negative: Tensor
@@ -49,18 +51,19 @@ class LogSums:
 
 
 def check_batch(batch: int) -> None:
-    """Refuse a batch of one sample: it has nothing to be told from.
+    """Reject a batch of one sample, which has no negatives.
 
     Raises
     ------
     InputError
+        `batch` is less than 2.
     """
     if batch < 2:
         raise InputError(f"the batch has {batch} sample, expected at least 2: raise the batch size")
 
 
 def others(view: int, views: int) -> list[int]:
-    """All views but one."""
+    """All views except one."""
     return [other for other in range(views) if other != view]
 
 
@@ -87,44 +90,49 @@ def similarities(queries: Tensor, positives: Tensor, draw: Draw) -> tuple[Tensor
 
 
 def nearness(queries: Tensor, positives: Tensor) -> Tensor:
-    """The first of `similarities`."""
+    """The first result of `similarities`."""
     cosines, count = torch.einsum("vmbd,nbd->vmbn", queries, positives), queries.shape[1]
     return (torch.stack([cosines[:, m][..., others(m, count)] for m in range(count)], dim=1) + 1) / 2
 
 
 class FeatureContrast(nn.Module):
-    """The loss terms of a step from one set of log-sums.
+    """The terms of MetAug's loss: the unified loss, its augmented variants and the margin regularization.
 
     Parameters
     ----------
     memory : FeatureMemory
     logits : Logits, optional
-        Of the unified loss.
+        Exponent of the unified loss. Default: ``Logits()``.
     united : bool
-        All ordered pairs of views share one unified loss, as in MetAug; otherwise each has its own and the mean is
-        taken: with the linear form that is InfoNCE, CMC's contrast.
-    recalled : bool
-        Positives are a bank's earlier features, as published, instead of the other views' projections with gradient.
+        Use one unified loss for all ordered pairs of views, as in MetAug. Otherwise, use the mean of one loss for each
+        pair; with the linear form this is InfoNCE, the loss of CMC.
+    stored_positives : bool
+        Positives are the stored features of a bank, as published, instead of the other views' projections.
 
     Raises
     ------
     InputError
-        Recalled positives without a bank.
+        `stored_positives` without a memory bank.
     """
 
     def __init__(
-        self, memory: FeatureMemory, logits: Logits | None = None, *, united: bool = True, recalled: bool = False
+        self,
+        memory: FeatureMemory,
+        logits: Logits | None = None,
+        *,
+        united: bool = True,
+        stored_positives: bool = False,
     ) -> None:
         super().__init__()
-        if recalled and memory.kind != "bank":
-            raise InputError("positives from the memory need a bank, which knows the rows: take one, or live positives")
+        if stored_positives and memory.kind != "bank":
+            raise InputError("positives from the memory need a bank: use one, or positives from the batch")
         self.memory, self.logits = memory, logits or Logits()
-        self.united, self.recalled = united, recalled
+        self.united, self.stored_positives = united, stored_positives
 
     def log_sums(self, z: Tensor, draw: Draw, augmented: Tensor | None = None) -> LogSums:
-        """Log-sums of projections z (M, B, d) and, where given, of augmented features of them.
+        """Log-sums of projections z (M, B, d) and, if given, of their augmented features (M, B, d).
 
-        Each view's keys are read once for all terms of the loss.
+        All terms of the loss use these log-sums, so that the keys of each view are read once.
         """
         features = unit(full_precision(z))
         queries = features[None] if augmented is None else torch.stack([features, augmented])
@@ -150,16 +158,17 @@ class FeatureContrast(nn.Module):
         return masked_logsumexp(self.logits.negative((cosines + 1) / 2), excluded).unbind(1)
 
     def _positives(self, features: Tensor, draw: Draw) -> Tensor:
-        return draw.positives.to(features.dtype) if self.recalled and draw.positives is not None else features
+        return draw.positives.to(features.dtype) if self.stored_positives and draw.positives is not None else features
 
     def losses(self, sums: LogSums) -> tuple[Tensor, Tensor | None]:
-        """Losses (B,) of the projections, and the mean (B,) of those with augmented features (equation 11).
+        """Losses (B,) of the projections, and the mean loss (B,) with augmented features (equation 11).
 
-        The latter are M terms with one view's queries replaced by its augmented features, and one with all of them.
+        The mean is over M + 1 terms: M terms with the queries of one view replaced by its augmented features, and one
+        term with the queries of all views replaced.
         """
         negative, positive = sums.negative, sums.positive
         variants, count = negative.shape[:2]
-        if self.united:  # by view first: every term puts together M of these 2 M sums
+        if self.united:  # first per view: every term combines M of these 2 M sums
             negative, positive = negative.logsumexp(-1, keepdim=True), positive.logsumexp(-1, keepdim=True)
         original = self._contrast(negative[0], positive[0])
         if variants == 1:
@@ -175,8 +184,12 @@ class FeatureContrast(nn.Module):
             return combine_log_sums(negative.logsumexp((0, 2)), positive.logsumexp((0, 2)), self.logits.beta)
         return combine_log_sums(negative, positive, self.logits.beta).mean((0, 2))
 
-    def regularization(self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, each: bool = False) -> Tensor:
-        """R (B,) of original and augmented features, with margins of the original pairs (equations 4 and 5).
+    def regularization(
+        self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, per_sample: bool = False
+    ) -> Tensor:
+        """Margin regularization R (B,) of pairs with augmented features (equations 4 and 5).
+
+        The margins are computed from pairs of original features.
 
         Parameters
         ----------
@@ -184,47 +197,47 @@ class FeatureContrast(nn.Module):
             Projections.
         draw : Draw
         augmented : Tensor, shape (M, B, d)
-            Of length 1.
+            Augmented features of length 1.
         kind : {"large", "medium", "small"}
-        each : bool
-            Margins of each sample, as in the authors' program, instead of the batch of all processes.
+        per_sample : bool
+            Compute margins for each sample, as in the authors' program, instead of for the batch of all processes.
         """
         features = unit(full_precision(z))
         positives, count = self._positives(features, draw), len(features)
         draw = Draw(draw.keys.to(features.dtype), draw.excluded)
-        hidden = None
+        excluded = None
         if draw.excluded is not None:
-            hidden = torch.stack([draw.excluded[others(m, count)].transpose(0, 1) for m in range(count)])
+            excluded = torch.stack([draw.excluded[others(m, count)].transpose(0, 1) for m in range(count)])
         with torch.no_grad():
             near, far = (part[0] for part in similarities(features[None], positives, draw))
-            low, high = near.amin((0, 2)), (far if hidden is None else far.masked_fill(hidden, 0)).amax((0, 2, 3))
-            if not each:
+            low, high = near.amin((0, 2)), (far if excluded is None else far.masked_fill(excluded, 0)).amax((0, 2, 3))
+            if not per_sample:
                 low, high = gather(low).min(), gather(high).max()
         pairs = [part[0].transpose(0, 1).flatten(1) for part in similarities(augmented[None], positives, draw)]
-        mask = None if hidden is None else hidden.transpose(0, 1).flatten(1)
+        mask = None if excluded is None else excluded.transpose(0, 1).flatten(1)
         return margin_regularization(pairs[0], pairs[1], margins(low, high, kind), excluded=mask)
 
 
 @register(
     "framework",
     "oucl",
-    help="all pairs of views against a memory in one loss (metaug)",
+    help="one loss for all pairs of views, with a memory of negatives (metaug)",
     source="Li et al. 2022",
     general=False,
     options={"temperature": float, "projector_dims": tuple[int, ...]},
 )
 class Unified(Framework):
-    """Encoder and head whose M views contrast with one another and a memory (MetAug "only OUCL": Li et al. 2022).
+    """Encoder and head that are trained with the unified loss and a memory (MetAug "only OUCL": Li et al. 2022).
 
-    In a training forward (train mode, gradients on) the memory takes the batch's projections last. Other forwards
-    change nothing.
+    Finally, a training forward (train mode, gradients enabled) writes the projections of the batch into the memory.
+    Other forwards change no state.
 
     Parameters
     ----------
     encoder : nn.Module
-        Samples (B, ...) to representations (B, n); or `viewsmith.networks.ViewEncoders`, one a view.
+        Samples (B, ...) to representations (B, n); or `viewsmith.networks.ViewEncoders`, with one encoder per view.
     head : nn.Module
-        Representations to projections; with an encoder a view, `viewsmith.networks.ViewHeads`.
+        Representations to projections (B, d); with one encoder per view, `viewsmith.networks.ViewHeads`.
     contrast : FeatureContrast
         Memory and loss.
     """
@@ -234,7 +247,7 @@ class Unified(Framework):
         self.encoder, self.head, self.contrast = encoder, head, contrast
 
     def forward(self, pair: Pair, progress: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
-        """Losses of the two views of each sample, shape (B,); `progress` changes nothing.
+        """Losses of the two views of each sample, shape (B,); `progress` has no effect.
 
         Raises
         ------
@@ -254,10 +267,10 @@ class Unified(Framework):
 
 
 def embed(encoder: nn.Module, head: nn.Module, views: Sequence[Tensor]) -> Tensor:
-    """Projections (M, B, d) of M views; a shared encoder takes them in one forward, with one BatchNorm statistic."""
+    """Projections (M, B, d) of M views. Views share BatchNorm statistics, unless each has its own encoder."""
     batch = len(views[0])
     if isinstance(encoder, ViewEncoders):
-        # With a split, all views are taken from one.
+        # With a split, all views are parts of one augmented sample.
         h = encoder.represent(views if encoder.split is None else encoder.split(views[-1]))
         return head(h).unflatten(1, (len(encoder.networks), -1)).transpose(0, 1)
     return head(encoder(torch.cat(list(views)))).unflatten(0, (len(views), batch))

@@ -1,4 +1,4 @@
-"""VICReg (Bardes, Ponce and LeCun 2022): views attract, features keep their spread and do not repeat one another."""
+"""VICReg (Bardes, Ponce and LeCun 2022): views attract, features keep their variance and are decorrelated."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from viewsmith.views.pair import Pair
 
 
 def projector(n_components: int, hidden: int = 8192, out: int = 8192) -> MLP:
-    """VICReg's expander: three layers with BatchNorm in the two hidden ones, a bare last one (section 4.2)."""
+    """VICReg's expander: three layers with BatchNorm in the two hidden ones, a linear last layer (section 4.2)."""
     return MLP(n_components, [hidden, hidden, out], norm="batch", bias=False)
 
 
 @register(
     "framework",
     "vicreg",
-    help="views attract, features keep their spread and are decorrelated",
+    help="views attract, features keep their variance and are decorrelated",
     source="Bardes, Ponce and LeCun 2022",
 )
 class VICReg(Framework):
-    """Neither negatives nor copies: the variance of every feature is held up, and features are decorrelated.
+    """VICReg: views attract, the variance of each feature stays large, and features are decorrelated.
 
-    It has no state. Variances and covariances are those of the batch of all processes.
+    There are no negatives, no momentum copies and no state. Variances and covariances are computed over the batch of
+    all processes.
 
     Parameters
     ----------
@@ -37,11 +38,11 @@ class VICReg(Framework):
     head : nn.Module
         Representations to projections z (B, d).
     invariance_weight : float
-        lambda, of the squared distance between the views.
+        lambda, weight of the squared distance between the views, at least 0.
     variance_weight : float
-        mu, of what the standard deviations lack to 1.
+        mu, weight of the hinge loss ``max(0, 1 - standard deviation)``, at least 0.
     covariance_weight : float
-        nu, of the squared covariances between features.
+        nu, weight of the squared covariances between features, at least 0.
 
     Raises
     ------
@@ -76,9 +77,9 @@ class VICReg(Framework):
         covariance_weight: float | None = None,
         projector_dims: tuple[int, ...] | None = None,
     ) -> VICReg:
-        """VICReg with its head; 1 as `covariance_weight` where the head has its published size, 4 where it is smaller.
+        """Build VICReg. The default `covariance_weight` is 1 with the published head, else 4.
 
-        A feature has fewer others to differ from in a narrow head, so that the published weight leaves it redundant.
+        A small head has fewer pairs of different features, so the published weight would leave them redundant.
         """
         if covariance_weight is None:
             covariance_weight = 1.0 if context.published else 4.0
@@ -92,7 +93,7 @@ class VICReg(Framework):
         )
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,), see `viewsmith.losses.vicreg`; `progress` changes nothing.
+        """Losses, shape (B,), see `viewsmith.losses.vicreg`; `progress` has no effect.
 
         Raises
         ------
@@ -100,7 +101,7 @@ class VICReg(Framework):
             The pair has local views.
         """
         check_no_local_views(pair, "vicreg")
-        # One forward for both views: they share their BatchNorm statistics.
+        # One pass for both views, so that they share BatchNorm statistics.
         z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
         with torch.autocast(z.device.type, enabled=False):
             return vicreg(

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from viewsmith.core.distributed import gather, is_distributed
 from viewsmith.core.errors import InputError
 
 #: Largest number of similarities in memory at a time.
@@ -26,6 +27,11 @@ MAX_SIMILARITIES = 2**24
 MIN_NORM = 1e-4
 
 Keys = tuple[Tensor, Tensor]
+
+
+def gather_keys(z: Tensor, p: Tensor) -> Keys | None:
+    """Projections and weights of all processes, with gradient; None if there is one process."""
+    return (gather(z), gather(p)) if is_distributed() else None
 
 
 def on_sphere(v: Tensor) -> Tensor:

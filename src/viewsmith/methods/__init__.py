@@ -1,4 +1,4 @@
-"""One file per method; each reads like its paper's Algorithm 1."""
+"""Methods: one file per paper, which follows the paper's Algorithm 1."""
 
 from viewsmith.methods.contrastive import ContrastiveMethod
 from viewsmith.methods.crl_tac import CRLTACMethod

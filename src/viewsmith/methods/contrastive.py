@@ -1,4 +1,4 @@
-"""A framework on pairs made by fixed view makers: the row every learned augmentation has to beat."""
+"""Contrastive learning with fixed view makers: the baseline for learned augmentations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewsmith.views.pair import ViewPair
 
 
 class ContrastiveMethod(Method):
-    """Contrastive learning with fixed views.
+    """A framework that is trained on pairs of fixed views.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class ContrastiveMethod(Method):
         return [Phase("train", self.epochs, [update])]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The framework's losses of two views of each sample."""
+        """Losses of two views of each sample; trains encoder, head and view makers."""
         return self.framework(self.views.for_batch(batch, self.framework), batch.progress), {}
 
     def prepare(self, x: Rows, seed: int) -> None:

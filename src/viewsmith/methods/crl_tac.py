@@ -2,9 +2,9 @@
 Representation Learning with Trainable Augmentation Channel, Algorithm 1).
 
 Symbols: x a sample, T one of M transformations, P(T|x) the channel (parameters eta), f the encoder, g the head, h their
-composition on the sphere (theta), z = h(T(x)). Each iteration has two updates. The theta-step moves f and g, on
-transformations drawn from P(T|x). The eta-step moves the channel, over all transformations, or over some that are
-drawn uniformly and weighted by P(T|x). Each leaves the weights of the other as they are.
+composition on the sphere (theta), z = h(T(x)). Each iteration has two updates. The theta-step trains f and g with
+transformations drawn from P(T|x). The eta-step trains the channel, with all transformations or with some that are drawn
+uniformly and weighted by P(T|x). Neither step changes the weights of the other.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core import distributed
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.frameworks.common import full_precision
 from viewsmith.losses.info_max import (
     entropy,
     expectation,
+    gather_keys,
     importance_weights,
     info_max,
     info_max_bound,
     on_sphere,
     sampled_info_max,
 )
-from viewsmith.methods.channel_state import ChannelState, early_signs, verdict
+from viewsmith.methods.channel_state import ChannelState, early_warnings, final_warnings
 from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 
@@ -37,49 +37,46 @@ Objective = Literal["bound", "information"]
 Weights = Literal["plain", "normalized"]
 Inference = Literal["expectation", "top", "uniform"]
 
-#: Weight of the entropy, per nat that it is below its target.
-HOLD = 1.0
+#: Additional weight of the entropy for each nat below its target.
+TARGET_WEIGHT = 1.0
 
 
 class CRLTACMethod(Method):
-    """Encoder, head and augmentation channel, trained in turn.
+    """Encoder and head, and augmentation channel, trained in turn.
 
     Parameters
     ----------
     encoder, head : nn.Module
-        f, from views to (B, n_components), and g, from there to projections.
+        f, from views to representations (B, n_components), and g, from representations to projections.
     channel : AugmentationChannel
     centered : bool
-        Subtract the projection of an empty view (zeros) from every projection, so that an empty view carries no
-        information. Otherwise all empty views share one direction, the constant map is a stationary point, and the
-        channel never leaves the uniform distribution. Networks without biases map zeros to zeros anyway.
+        Subtract the projection of an empty view (zeros) from every projection, so that empty views have no information.
+        Otherwise all empty views have one direction, and the channel stays at the uniform distribution. Networks
+        without biases do not need this.
     beta, channel_beta : float
-        Concentration of P(Z|T(x)) in the encoder's step and in the channel's. The exact channel step takes the
-        exponential's series to second order where `channel_beta` is at most 1 (see `log_marginal`), and else all pairs
-        of all transformations of all its rows.
+        Concentration of P(Z|T(x)) in the encoder's and in the channel's step. If `channel_beta` is at most 1, an exact
+        channel step uses a series of second order (see `log_marginal`).
     draws : int
-        m, transformations drawn of each sample.
+        m, number of transformations that are drawn for each sample.
     encoder_step, channel_step : {"exact", "sampled"}
-        Over all transformations, weighted by P(T|x), or over `draws` of them.
+        Use all transformations, weighted by P(T|x), or `draws` of them.
     objective : {"bound", "information"}
-        The lower bound of section 3, or equation 2 itself.
+        The lower bound of section 3, or equation 2.
     channel_rows : int
-        Samples of a batch that an exact channel step uses.
+        Number of samples of a batch that an exact channel step uses.
     distinct : bool
-        Positives are pairs of different transformations (see `info_max_bound`), in exact steps; sampled ones always
-        take different draws.
+        In exact steps, use only pairs of different transformations as positives (see `info_max_bound`).
     weights : {"plain", "normalized"}
         Importance weights of a sampled channel step.
     entropy_weight : float
         lambda, weight of H(T|x).
     effective_target : float, optional
-        Hold the effective number of transformations of each sample, exp(H), here: below it H has the further weight
-        log target - H (times `HOLD`), which grows until it holds.
-    inference : {"expectation", "top", "uniform"}
-    inference_count : int, optional
+        Lower bound for the effective number of transformations of each sample, exp(H). Below it, H gets the additional
+        weight ``TARGET_WEIGHT * (log target - H)``.
+    inference, inference_count
         See `AugmentationChannel.inference_weights`.
     nonempty : callable, optional
-        Which views (n, ...) show something, bool (n,); `diagnose` then returns their probability.
+        Maps views (n, ...) to bool (n,), False for empty views. `diagnose` then returns the probability of True.
     epochs : int
     optimizer, channel_optimizer : Optimizer
     """
@@ -121,7 +118,7 @@ class CRLTACMethod(Method):
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
         self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
         self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
-        # Effective number of transformations at the last `diagnose`; 0: there was none.
+        # Effective number of transformations in the last `diagnose`; 0 before it.
         self.register_buffer("chosen", torch.tensor(0.0))
 
     def phases(self) -> list[Phase]:
@@ -131,12 +128,11 @@ class CRLTACMethod(Method):
         return [Phase("train", self.epochs, updates)]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """theta: T ~ P(T|x), m draws of it, or all T weighted by P(T|x); moves encoder and head."""
+        """theta: m draws T ~ P(T|x), or all T weighted by P(T|x); trains encoder and head."""
         if self.exact_encoder:
             with torch.no_grad():
                 p = self.channel.log_p(batch.x).exp()
-            z = self.every_projection(batch.x)
-            gain = self._gain(z, p, self.beta)
+            gain = self._gain(self.every_projection(batch.x), p, self.beta)
         else:
             t = self.channel.draw(batch.x, self.draws, batch.generator)
             z = self.some_projections(batch.x, t)
@@ -144,61 +140,54 @@ class CRLTACMethod(Method):
         return -gain, {"information": gain.mean()}
 
     def channel_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """eta: all T weighted by P(T|x), or T ~ Uniform with importance weights; moves the channel."""
+        """eta: all T weighted by P(T|x), or T ~ Uniform with importance weights; trains the channel."""
         x = batch.x[: self.channel_rows] if self.exact_channel else batch.x
         log_p = self.channel.log_p(x)
-        gain = self._exact_gain(x, log_p) if self.exact_channel else self._sampled_gain(x, log_p, batch.generator)
+        gain = self._channel_gain(x, log_p, batch.generator)
         h = entropy(log_p)
         objective = gain + self.entropy_weight * h
         if self.effective_target is not None:
-            objective = objective - HOLD / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
+            objective = objective - TARGET_WEIGHT / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
         rest = len(batch.x) - len(x)
-        if rest:  # one value per sample: rows that were left out add nothing
+        if rest:  # one value per sample, 0 for samples that are not used
             objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
         return -objective, {"entropy": h.mean()}
 
-    def _exact_gain(self, x: Tensor, log_p: Tensor) -> Tensor:
-        """The bound over all transformations, with projections that stay as they are: (B,)."""
-        with torch.no_grad(), eval_mode(self.encoder, self.head):
-            z = self.every_projection(x)
-        p, beta = log_p.exp(), self.channel_beta
-        order: Literal[2] | None = 2 if beta <= 1 else None
-        return self._gain(z, p, beta, order)
-
-    def _sampled_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator) -> Tensor:
-        """The sampled bound over uniform draws, weighted by P(T|x), likewise: (B,)."""
-        size = self.channel.family.size
+    def _channel_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator) -> Tensor:
+        """The channel's objective without the entropy, (B,). Encoder and head get no gradient."""
+        size, beta = self.channel.family.size, self.channel_beta
+        if self.exact_channel:
+            with torch.no_grad(), eval_mode(self.encoder, self.head):
+                z = self.every_projection(x)
+            return self._gain(z, log_p.exp(), beta, order=2 if beta <= 1 else None)
         t = torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
         with torch.no_grad(), eval_mode(self.encoder, self.head):
             z = self.some_projections(x, t)
         w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
-        return self._estimate(z, w, self.channel_beta)
+        return self._estimate(z, w, beta)
 
     def _gain(self, z: Tensor, p: Tensor, beta: float, order: Literal[2] | None = None) -> Tensor:
-        """The objective over all transformations, (B,)."""
+        """The objective with all transformations, (B,)."""
         if self.objective == "information":
-            return info_max(z, p, beta, _gathered(z, p), order=order)
-        return info_max_bound(z, p, beta, _gathered(z, p), distinct=self.distinct, order=order)
+            return info_max(z, p, beta, gather_keys(z, p), order=order)
+        return info_max_bound(z, p, beta, gather_keys(z, p), distinct=self.distinct, order=order)
 
     def _estimate(self, z: Tensor, w: Tensor, beta: float) -> Tensor:
-        """The objective over drawn transformations of weights `w`, (B,)."""
+        """The objective with drawn transformations and their weights `w`, (B,)."""
         if self.objective == "information":
-            p = w / w.shape[1]
-            return info_max(z, p, beta, _gathered(z, p))
-        return sampled_info_max(z, beta, w, _gathered(z, w))
-
-    # ---- projections ------------------------------------------------------------------------------------------------
+            return self._gain(z, w / w.shape[1], beta)
+        return sampled_info_max(z, beta, w, gather_keys(z, w))
 
     def project(self, views: Tensor) -> Tensor:
-        """h of views (n, ...): (n, d), on the sphere, an empty view at its center."""
+        """h of views (n, ...): (n, d), on the sphere. If `centered`, h of an empty view is 0."""
         if not self.centered:
             return on_sphere(full_precision(self.head(self.encoder(views))))
-        # In one batch, so that BatchNorm treats both alike.
+        # In one batch, so that both share BatchNorm statistics.
         v = full_precision(self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])]))))
         return on_sphere(v[:-1] - v[-1:])
 
     def every_projection(self, x: Tensor, f: Tensor | None = None) -> Tensor:
-        """h of all views of samples (B, ...): (B, M, d); `f`, (B, M, n_components), where it is known already."""
+        """h of all views of samples (B, ...): (B, M, d). `f` can be given, (B, M, n_components)."""
         family = self.channel.family
         if f is None and not family.is_dense(self.encoder):
             return self.project(family.all_views(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
@@ -210,17 +199,15 @@ class CRLTACMethod(Method):
         return on_sphere(v).unflatten(0, f.shape[:2])
 
     def some_projections(self, x: Tensor, t: Tensor) -> Tensor:
-        """h of views T_t(x) of samples (B, ...), numbers `t` (B, m): (B, m, d)."""
+        """h of the views T_t(x) of samples (B, ...) with indices `t` (B, m): (B, m, d)."""
         family = self.channel.family
         if self.centered:
             return self.project(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
         f = family.embed_some(self.encoder, x, t)
         return on_sphere(full_precision(self.head(f.flatten(0, 1)))).unflatten(0, t.shape)
 
-    # ---- Method ---------------------------------------------------------------------------------------------------
-
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        # In training BatchNorm has to see all rows together; else the views of few images are in memory at a time.
+        # In train mode, BatchNorm needs all rows at once. Otherwise blocks limit the memory for views.
         size = len(x) if self.training else block_size(x)
         return apply_in_blocks(lambda part: self._represent(part, output), x, size)
 
@@ -239,7 +226,7 @@ class CRLTACMethod(Method):
 
     @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the channel: entropy in nats, effective number, largest probability, probability of nonempty views."""
+        """Entropy in nats, effective number of transformations, largest probability, probability of nonempty views."""
         log_p = apply_in_blocks(self.channel.log_p, x, block_size(x))
         h = float(entropy(log_p).mean())
         self.chosen.fill_(math.exp(h))
@@ -250,16 +237,11 @@ class CRLTACMethod(Method):
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         learned = self.channel.scores is not None
-        return verdict(self._state(float(self.chosen))) if learned and self.chosen else []
+        return final_warnings(self._state(float(self.chosen))) if learned and self.chosen else []
 
     def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
         states = [self._state(row["effective"]) for row in rows if "effective" in row]
-        return early_signs(states, progress) if states and self.channel.scores is not None else {}
+        return early_warnings(states, progress) if states and self.channel.scores is not None else {}
 
-    def _state(self, chosen: float) -> ChannelState:
-        return ChannelState(chosen, self.channel.family.size, self.effective_target)
-
-
-def _gathered(z: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Projections and weights of all processes; None in one process."""
-    return (distributed.gather(z), distributed.gather(p)) if distributed.is_distributed() else None
+    def _state(self, effective: float) -> ChannelState:
+        return ChannelState(effective, self.channel.family.size, self.effective_target)

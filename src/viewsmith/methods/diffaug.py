@@ -2,9 +2,9 @@
 Contrastive Learning with Domain-Knowledge-Free Diffusion-based Data Augmentation).
 
 Symbols: x a sample, y = Enc(x) its representation, z its projection, Gen the diffusion model, lambda the probability
-that a positive is replaced by a generated one. Step A moves the encoder on the soft contrastive loss (equation 5), with
-positives from fixed views and, once there is a generator, x+ = Gen(y). Step B moves the generator on the denoising
-loss, conditioned on a copy of the encoder (equation 6, with the gradient and the products that are missing there).
+that a positive is replaced by a generated one. Step A trains the encoder with the soft contrastive loss (equation 5).
+Positives are fixed views and, when the generator is trained, x+ = Gen(y). Step B trains the generator with the
+denoising loss, conditioned on a copy of the encoder (equation 6, with the gradient and the products missing there).
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ from viewsmith.methods.generator_step import generator_update
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 
+#: Warn if more than this fraction of generated views are outliers.
 MANY_OUTLIERS = 0.5
 
 
 class DiffAugMethod(Method):
-    """The soft contrastive framework with positives that are in part generated.
+    """The soft contrastive framework, with generated views as a part of the positives.
 
     Parameters
     ----------
     framework : SoftContrastive
         Encoder, head, map and loss.
     views : ViewPair
-        Positives before there is a generator, and beside it.
+        Fixed views: positives that are not generated.
     generated : GeneratedViews
+        The generator and its views.
     schedule : str
-        The phases in order: A encoder, B generator, or J alone: both at every step (table 5); see `parse_phases`.
+        The phases in order: A trains the encoder, B the generator, J both in every step (table 5). See `parse_phases`.
     epochs, generator_epochs : int
-        Of all A phases (of J) together, and of all B phases together; both are split in proportion to the numbers in
-        `schedule`, or evenly.
+        Total epochs of all A phases (or of J), and of all B phases. They are divided in proportion to the numbers in
+        `schedule`, or equally.
     optimizer, generator_optimizer : Optimizer
-        The encoder's schedule runs once over all its phases, the generator's over each of its own.
+        The encoder's learning-rate curve covers all its phases; the generator's starts again in each of its phases.
     replacement : float
-        lambda, the fraction of second views that are generated.
+        lambda, probability that a second view is replaced by a generated one, 0 to 1.
     refresh : int
-        Epochs after which the cache of generated views is made again; 0: it is made once in each phase.
+        Number of epochs after which the cache of generated views is computed again; 0: once in each phase.
     fresh : bool
-        Views are generated for every batch; there is no cache.
+        Generate new views for every batch, without a cache.
     on_top : bool
-        Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
+        Apply fixed views to generated samples, too (for example, crops of a generated image).
     """
 
     def __init__(
@@ -100,11 +102,11 @@ class DiffAugMethod(Method):
         return phases
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """A: the soft contrastive loss, where x+ = Gen(y) with probability lambda (equation 5); moves the encoder."""
+        """A: the soft contrastive loss, with x+ = Gen(y) with probability lambda (equation 5); trains the encoder."""
         return self.framework(self.pair(batch), batch.progress), {}
 
     def generator_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """B: the denoising loss, conditioned on y of the copied encoder (equation 6); moves the generator."""
+        """B: the denoising loss, conditioned on y of the copied encoder (equation 6); trains the generator."""
         return self.generated.loss(batch), {}
 
     def _begin_a(self, seed: int) -> None:
@@ -118,22 +120,22 @@ class DiffAugMethod(Method):
         self.generated.fit_scales(seed)
 
     def pair(self, batch: Batch) -> Pair:
-        """Two views of each sample; some of the second ones are generated."""
+        """Two views of each sample; some of the second views are generated."""
         generated = self.positives(batch)
         if generated is None:
             return self.views.for_batch(batch, self.framework)
-        made, taken = generated
-        where = taken.view(-1, *[1] * (batch.x.ndim - 1))
+        new, replaced = generated
+        where = replaced.view(-1, *[1] * (batch.x.ndim - 1))
         if self.on_top:
-            return self.views.for_batch(batch, self.framework, second=torch.where(where, made, batch.x))
+            return self.views.for_batch(batch, self.framework, second=torch.where(where, new, batch.x))
         pair = self.views.for_batch(batch, self.framework)
-        ids = None if pair.ids is None else (pair.ids[0], torch.where(taken, batch.index, pair.ids[1]))
-        return replace(pair, second=torch.where(where, made, pair.second), ids=ids)
+        ids = None if pair.ids is None else (pair.ids[0], torch.where(replaced, batch.index, pair.ids[1]))
+        return replace(pair, second=torch.where(where, new, pair.second), ids=ids)
 
     def positives(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
-        """Generated views of the batch, and which of them replace second views; None: there are none yet."""
+        """Generated views of the batch, and which of them replace second views; None before there is a generator."""
         joint = self.schedule[0][0] == "J"
-        if joint and self.generated.rounds <= batch.epoch:  # the condition follows the encoder epoch by epoch
+        if joint and self.generated.rounds <= batch.epoch:  # copy the encoder once per epoch
             self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
             self.generated.check_learning()
             self.generated.measure_drift()
@@ -146,7 +148,7 @@ class DiffAugMethod(Method):
         self.generated.prepare(x, seed)
 
     def finish(self) -> None:
-        """Judge the generator, which may have been stopped in the middle of its phase."""
+        """Check the generator, because training can stop in the middle of its phase."""
         self.generated.check_learning()
 
     def describe(self) -> dict[str, Any]:
@@ -168,13 +170,13 @@ class DiffAugMethod(Method):
         return self.views.needs_pool and not self.generated.trained
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """A generated view of each sample; a fixed one while there is no generator."""
+        """A generated view of each sample, or a fixed view before the generator is trained."""
         if self.generated.trained:
             return self.generated.view(x, index, generator)
         return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of generated views (`GeneratedViews.diagnose`)."""
+        """Diagnostics of generated views, see `GeneratedViews.diagnose`."""
         return self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
@@ -188,12 +190,12 @@ class DiffAugMethod(Method):
 
 
 def parse_phases(text: str) -> list[tuple[str, int]]:
-    """Phases and their epochs in proportion: "A200 B400 A800", or "ABA", which is "A1 B1 A1".
+    """Phases with their relative numbers of epochs, from "A200 B400 A800" or "ABA" (equal to "A1 B1 A1").
 
     Raises
     ------
     InputError
-        Other letters or another order; numbers with some letters only, or below 1.
+        The letters or their order are invalid, only some letters have numbers, or a number is below 1.
     """
     found = re.findall(r"([ABJ])(\d*)", text)
     written = re.fullmatch(r"\s*(?:[ABJ]\d*\s*)+", text) is not None
@@ -208,6 +210,6 @@ def parse_phases(text: str) -> list[tuple[str, int]]:
 
 
 def _split(total: int, numbers: Sequence[int]) -> list[int]:
-    """`total` as whole numbers in proportion to given ones."""
+    """Divide `total` into integers in proportion to `numbers`."""
     ends = [total * end // sum(numbers) for end in itertools.accumulate(numbers)]
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]

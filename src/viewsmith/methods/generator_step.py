@@ -1,4 +1,4 @@
-"""The step that trains a conditional generator, in DiffAug and in GenView."""
+"""The update that trains a conditional generator, for DiffAug and GenView."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from viewsmith.views.generated.diffusion_views import GeneratedViews
 
 
 def generator_update(generated: GeneratedViews, step: Step, optimizer: Optimizer) -> Update:
-    """The update of the generator, after which the average of its weights follows.
+    """The update of the generator; after each step, the running average of its weights is updated.
 
-    A generator that diverges must not end the training of the encoder, which finds out later
-    (`GeneratedViews.check_learning`).
+    A generator that diverges does not end the training. `GeneratedViews.check_learning` detects it later.
     """
     generator = generated.generator
     return Update("generator", step, (generator,), optimizer, after=generator.update_average, may_diverge=True)

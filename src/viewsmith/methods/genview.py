@@ -1,9 +1,9 @@
-"""GenView: generated views with noise that each sample can bear, and pairs weighted by their quality (Li et al. 2024,
+"""GenView: generated views with a noise level for each sample, and pairs weighted by quality (Li et al. 2024,
 GenView: Enhancing View Quality with Pretrained Generative Model for Self-Supervised Learning).
 
 Symbols: X a sample, X+ its generated view, t and t+ fixed augmentations, P = t(X) and P+ = t+(X+) a pair of views, q
-its quality, w its weight, L the loss of any framework. One of the two sources of a pair is X+ with probability alpha,
-the other stays X (equation 6); the loss is the mean of w L (equations 10 to 14). X+ is precomputed (equation 9), or
+its quality, w its weight, L the loss of any framework. With probability alpha, one of the two sources of a pair is
+X+ and the other is X (equation 6). The loss is the mean of w L (equations 10 to 14). X+ is precomputed (equation 9), or
 comes from a generator that is trained between two phases of the encoder.
 """
 
@@ -27,7 +27,7 @@ from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.quality import Passes, ViewQuality
 from viewsmith.views.pair import Pair, ViewPair
 
-#: For either view of each sample, int64 (B,): 0 for the sample itself, k for its generated view k - 1.
+#: Source of the first and of the second views, int64 (B,) each: 0 is the sample, k is its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
 Start = Callable[[int], None]
 
@@ -42,26 +42,27 @@ class GenViewMethod(Method):
     views : ViewPair
         The fixed augmentations t and t+.
     generated : GeneratedViews, optional
-        A generator to train between two phases, and the views it makes. Without it, views come from `precomputed`.
+        A generator that is trained between two phases, and its views. None: views come from `precomputed`.
     quality : ViewQuality, optional
-        Weighs pairs; without it all weights are 1.
+        Measures the quality of pairs. None: all weights are 1.
     alpha : float
-        Probability that one of the two sources of a pair is generated; 0: the framework alone.
+        Probability that one of the two sources of a pair is generated, 0 to 1. 0: no generated views.
     gamma : float
-        Of the weights, ``n softmax(gamma q)``.
+        Inverse temperature of the weights ``n softmax(gamma q)``.
     on_top : bool
-        Fixed views are applied to generated samples too (crops of a generated image), not instead of them.
+        Apply fixed views to generated samples, too (for example, crops of a generated image).
     first_fraction : float
-        Fraction of the epochs before the encoder is copied for the quality of pairs and for the generator. Where a
-        pretrained network measures the quality, pairs are weighted from the first step on.
+        Fraction of the epochs before the encoder is copied for the quality of pairs and for the generator. If a
+        pretrained network measures the quality, pairs are weighted from the first step.
     epochs, generator_epochs : int
+        Epochs of the encoder and of the generator.
     optimizer, generator_optimizer : Optimizer
-        The encoder's schedule runs once over all its phases.
+        The encoder's learning-rate curve covers all its phases.
 
     Attributes
     ----------
     precomputed : sequence of Tensor or Samples
-        Each holds one view of each training row, scaled; to be set before training where there is no generator.
+        Each element has one view of each training row, scaled. Must be set before training if there is no generator.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class GenViewMethod(Method):
         return Phase(name, end - begin, [update], start=start)
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The framework's losses of the pairs, each times its weight (equation 14); moves encoder and head."""
+        """Losses of the pairs, multiplied by their weights (equation 14); trains encoder and head."""
         pair, sources = self.pair(batch)
         losses, passes = self.losses(pair, batch.progress)
         found = self.weights(batch, pair, sources, passes)
@@ -114,7 +115,7 @@ class GenViewMethod(Method):
         return weights.to(losses.dtype) * losses, logs
 
     def generator_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The denoising loss of the samples; moves the generator."""
+        """The denoising loss of the samples; trains the generator."""
         assert self.generated is not None
         return self.generated.loss(batch), {}
 
@@ -135,40 +136,40 @@ class GenViewMethod(Method):
             self._start_quality()
 
     def _start_quality(self) -> None:
-        """Measure quality from now on: by the encoder as it is now, or by a pretrained network."""
+        """Start to measure quality, with a copy of the current encoder or with a pretrained network."""
         assert self.quality is not None and self.rows is not None
         if self.quality.needs_trained_encoder or not self.quality.ready:
             self.quality.copy_encoder(self.framework.encoder, self.rows)
-        self.quality.release()  # its maps may lack views that were made since
+        self.quality.release()  # its cached maps do not contain new views
 
     def pair(self, batch: Batch) -> tuple[Pair, Sources | None]:
-        """Two views of each sample, one of them perhaps of a generated one (equation 6), and where both come from."""
-        made = self.made()
-        if not made or not self.alpha:
+        """Two views of each sample, one of them possibly of a generated sample (equation 6), and their sources."""
+        generated = self.generated_views()
+        if not generated or not self.alpha:
             return self.views.for_batch(batch, self.framework), None
         draws = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device)
-        number = torch.randint(len(made), draws.shape[1:], generator=batch.generator, device=batch.x.device)
-        taken, side = draws[0] < self.alpha, draws[1] < 0.5
-        first, second = taken & side, taken & ~side
+        number = torch.randint(len(generated), draws.shape[1:], generator=batch.generator, device=batch.x.device)
+        use_generated, in_first = draws[0] < self.alpha, draws[1] < 0.5
+        first, second = use_generated & in_first, use_generated & ~in_first
         sources = torch.where(first, number + 1, 0), torch.where(second, number + 1, 0)
-        new = take(made, batch.index, number)
-        here = [which.view(-1, *[1] * (batch.x.ndim - 1)) for which in (first, second)]
+        new = take(generated, batch.index, number)
+        masks = [mask.view(-1, *[1] * (batch.x.ndim - 1)) for mask in (first, second)]
         if self.on_top:
-            shown = [torch.where(each, new, batch.x) for each in here]
-            return self.views.for_batch(replace(batch, x=shown[0]), self.framework, second=shown[1]), sources
+            samples = [torch.where(mask, new, batch.x) for mask in masks]
+            return self.views.for_batch(replace(batch, x=samples[0]), self.framework, second=samples[1]), sources
         pair = self.views.for_batch(batch, self.framework)
         ids = None
         if pair.ids is not None:
             ids = (torch.where(first, batch.index, pair.ids[0]), torch.where(second, batch.index, pair.ids[1]))
-        shown = [torch.where(*each) for each in ((here[0], new, pair.first), (here[1], new, pair.second))]
-        return replace(pair, first=shown[0], second=shown[1], ids=ids, crops=None), sources
+        views = torch.where(masks[0], new, pair.first), torch.where(masks[1], new, pair.second)
+        return replace(pair, first=views[0], second=views[1], ids=ids, crops=None), sources
 
-    def made(self) -> list[Rows]:
-        """Generated views of the training rows; an empty list where there are none (yet)."""
+    def generated_views(self) -> list[Rows]:
+        """Generated views of the training rows; an empty list if there are none."""
         return self.precomputed if self.generated is None else self.generated.cached_views()
 
     def losses(self, pair: Pair, progress: float) -> tuple[Tensor, Passes | None]:
-        """The framework's losses, (B,), and the feature maps of its pass where quality is computed from them."""
+        """The framework's losses, (B,), and the feature maps of its passes if quality is computed from them."""
         if self.quality is None or not self.quality.ready or self.quality.source != "encoder":
             return self.framework(pair, progress), None
         with self.quality.record_passes(self.framework) as passes:
@@ -177,7 +178,7 @@ class GenViewMethod(Method):
     def weights(
         self, batch: Batch, pair: Pair, sources: Sources | None, passes: Passes | None = None
     ) -> tuple[Tensor, dict[str, Tensor]] | None:
-        """Weights of the pairs by their quality, over the pairs of all processes, and what to log; None: all are 1."""
+        """Weights of the pairs by quality, over all processes, and values to log; None: all weights are 1."""
         if self.quality is None or not self.quality.ready:
             return None
         if passes is not None:
@@ -185,9 +186,9 @@ class GenViewMethod(Method):
         elif self.quality.source == "cached" and pair.crops is not None:
             if not self.quality.cached_maps:
                 assert self.rows is not None
-                self.quality.cache_maps([self.rows, *self.made()])
-            nowhere = torch.zeros_like(batch.index)
-            q = self.quality.from_cached_maps(batch.index, sources or (nowhere, nowhere), pair.crops)
+                self.quality.cache_maps([self.rows, *self.generated_views()])
+            zeros = torch.zeros_like(batch.index)
+            q = self.quality.from_cached_maps(batch.index, sources or (zeros, zeros), pair.crops)
         else:
             q = self.quality(pair.first, pair.second)
         weights = quality_weights(q, self.gamma, gathered=gather(q))
@@ -203,7 +204,7 @@ class GenViewMethod(Method):
             self.generated.prepare(x, seed)
 
     def finish(self) -> None:
-        """Judge the generator, which may have been stopped in the middle of its phase."""
+        """Check the generator, because training can stop in the middle of its phase."""
         if self.generated is not None:
             self.generated.check_learning()
 
@@ -223,7 +224,7 @@ class GenViewMethod(Method):
 
     @property
     def generates(self) -> bool:
-        """Whether there is a generator that learned something."""
+        """Whether there is a trained generator."""
         return self.generated is not None and bool(self.generated.trained)
 
     @property
@@ -231,7 +232,7 @@ class GenViewMethod(Method):
         return self.views.needs_pool and not self.generates
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """A generated view of each sample; a fixed one where there is no generator."""
+        """A generated view of each sample, or a fixed view if there is no generator."""
         if self.generated is not None and self.generates:
             return self.generated.view(x, index, generator)
         if self.precomputed and index is not None:
@@ -239,7 +240,7 @@ class GenViewMethod(Method):
         return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Of the cache of generated views (`GeneratedViews.diagnose`)."""
+        """Diagnostics of generated views, see `GeneratedViews.diagnose`."""
         return {} if self.generated is None else self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:

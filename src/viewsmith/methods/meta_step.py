@@ -1,11 +1,11 @@
-"""The second derivative through one step of an encoder, at the price of first ones.
+"""The gradient through one gradient step of an encoder, at the cost of first derivatives.
 
-Symbols: theta the weights of encoder and head, z(theta) the projections, omega what makes augmented features of them,
-L1 the loss of the inner step, theta' = theta - ell grad_theta L1, L2 the loss at theta'. Wanted is the gradient of
-L2(theta'(omega), omega) in omega. By the chain rule it is dL2/domega - ell d/domega <grad_theta L1, v> with
-v = grad_theta' L2, a constant. The terms of L1 that depend on omega depend on theta through z alone, so with
-u = dz/dtheta v, a product in forward mode, <grad_theta L1, v> = const + <dL1/dz, u>: second derivatives are those of a
-loss of projections, not of an encoder.
+Symbols: theta the weights of encoder and head, z(theta) the projections, omega the weights of the generators of
+augmented features, L1 the loss of the inner step, theta' = theta - ell grad_theta L1, L2 the loss at theta'. The module
+computes the gradient of L2(theta'(omega), omega) with respect to omega. By the chain rule it is
+dL2/domega - ell d/domega <grad_theta L1, v>, where v = grad_theta' L2 is a constant. The terms of L1 that depend on
+omega depend on theta only through z. With the forward-mode product u = dz/dtheta v, therefore,
+<grad_theta L1, v> = const + <dL1/dz, u>. So only the loss is differentiated twice, not the encoder.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from viewsmith.core.distributed import is_distributed, world_size
 from viewsmith.core.errors import InputError
 
 Weights = dict[str, Tensor]
-#: From weights to the losses without augmented features, (B,) or None, and the projections (M, B, d).
+#: Maps weights to the losses without augmented features, (B,) or None, and the projections (M, B, d).
 Forward = Callable[[Weights], tuple[Tensor | None, Tensor]]
-#: From projections (M, B, d) to losses (B,).
+#: Maps projections (M, B, d) to losses (B,).
 Loss = Callable[[Tensor], Tensor]
 
 
 @contextmanager
 def batch_statistics(*modules: nn.Module) -> Iterator[None]:
-    """BatchNorm in training mode uses the batch's statistics and does not change its running ones."""
+    """Context in which BatchNorm in train mode uses batch statistics and does not change its running statistics."""
     norms = [m for module in modules for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     before = [norm.track_running_stats for norm in norms]
     for norm in norms:
@@ -42,35 +42,36 @@ def batch_statistics(*modules: nn.Module) -> Iterator[None]:
 
 
 def check_statistics(*modules: nn.Module) -> None:
-    """Refuse BatchNorm over several GPUs, whose kernels have neither second nor forward-mode derivatives.
+    """Reject BatchNorm over several GPUs (SyncBatchNorm), which has no second and forward-mode derivatives.
 
     Raises
     ------
     InputError
+        A module contains SyncBatchNorm.
     """
     if any(isinstance(m, nn.SyncBatchNorm) for module in modules for m in module.modules()):
         raise InputError(
-            "meta is 'second-order', which BatchNorm over several GPUs has no derivatives for: take "
+            "meta is 'second-order', but BatchNorm over several GPUs has no second derivatives: use "
             "meta='first-order', norm='none' (vectors), or one GPU"
         )
 
 
 def mean(losses: Tensor, weight: Tensor | None) -> Tensor:
-    """The training scalar, mean of weight times loss."""
+    """The training loss: mean of weight times loss, a scalar."""
     return (losses if weight is None else weight * losses).mean()
 
 
 def inner_gradient(forward: Forward, inner: Loss, weights: Weights, weight: Tensor | None = None) -> Weights:
-    """grad_theta L1, mean over processes, from a forward and a backward pass."""
+    """grad_theta L1, mean over processes, by a forward and a backward pass."""
     theta = {name: value.detach().requires_grad_() for name, value in weights.items()}
-    own, z = forward(theta)
-    losses = inner(z) if own is None else own + inner(z)
+    base, z = forward(theta)
+    losses = inner(z) if base is None else base + inner(z)
     found = torch.autograd.grad(mean(losses, weight), list(theta.values()), allow_unused=True)
     return _averaged(theta, found)
 
 
 def lookahead(weights: Weights, gradient: Mapping[str, Tensor | None], rate: float) -> Weights:
-    """theta' = theta - ell grad_theta L1 (MetAug: equation 3), fresh leaves of a graph."""
+    """theta' = theta - ell grad_theta L1 (MetAug: equation 3), as new leaves of the graph."""
     found = {}
     for name, value in weights.items():
         slope = gradient[name]
@@ -92,54 +93,56 @@ def meta_losses(
     second_order: bool = True,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """L2 of each sample at theta', whose gradient in omega is that of the whole meta objective (equation 2).
+    """L2 of each sample at theta'. The gradient in omega is that of the meta objective (equation 2).
 
-    One forward and one backward pass at theta', one forward-mode product at theta, and second derivatives of `inner`
-    alone. Without `second_order`, theta' is a constant: one pass of `embed`, and `outer` alone.
+    It takes one forward and one backward pass at theta', one forward-mode product at theta, and second derivatives of
+    `inner`. Without `second_order`, theta' is a constant, and only one pass of `embed` and `outer` are needed.
 
     Parameters
     ----------
     forward : callable
-        See `Forward`; the losses it gives are the same in L1 and L2.
+        See `Forward`. Its losses are part of both L1 and L2.
     embed : callable
-        From `weights` to the projections that `forward` returns, differentiable in forward mode.
+        Maps weights to the projections that `forward` returns; differentiable in forward mode.
     inner, outer : callable
-        The parts of L1 and L2 that depend on augmented features, from projections.
+        Map projections to the parts of L1 and L2 that depend on augmented features.
     omega : sequence of Tensor
-        The generators' parameters, in which the gradient is wanted; `outer` depends on all of them.
+        Parameters of the generators. `outer` must depend on all of them.
     weights : dict of Tensor
         theta.
     gradient : dict of Tensor or None
-        grad_theta L1 at `z`, mean over processes; None: 0.
+        grad_theta L1 at `z`, mean over processes; None means 0.
     z : Tensor, shape (M, B, d)
         Projections at theta.
     rate : float
         ell.
+    second_order : bool
+        Whether theta' depends on omega.
     weight : Tensor, shape (B,), optional
-        Of the samples.
+        Weights of the samples.
 
     Returns
     -------
     Tensor, shape (B,)
-        Of these values and with that gradient in omega; without `second_order` an ordinary graph.
+        With `second_order`, only the gradient in omega is defined.
     """
     theta = lookahead(weights, gradient, rate)
     if not second_order:
         with torch.no_grad():
             ahead = embed(theta)
         return outer(ahead)
-    own, ahead = forward(theta)
+    base, ahead = forward(theta)
     leaf = ahead.detach().requires_grad_()
     losses = outer(leaf)
-    # Gradients in omega alone, which are taken here: a backward pass from the losses would reach z, too.
+    # The gradient in omega is computed here, because a backward pass from the losses would also reach z.
     pull, *slopes = torch.autograd.grad(mean(losses, weight), [leaf, *omega])
     losses = losses.detach()
     outputs, pulls = [ahead], [pull]
-    if own is not None:
-        outputs, pulls = [ahead, mean(own, weight)], [pull, torch.ones_like(own[0])]
-        losses = losses + own.detach()
+    if base is not None:
+        outputs, pulls = [ahead, mean(base, weight)], [pull, torch.ones_like(base[0])]
+        losses = losses + base.detach()
     v = _averaged(theta, torch.autograd.grad(outputs, list(theta.values()), pulls, allow_unused=True))
-    # In forward mode autocast casts the weights of a convolution and not its input.
+    # In forward mode, autocast would convert the weights of a convolution, but not its input.
     with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
         u = jvp(embed, ({name: value.detach() for name, value in weights.items()},), (v,))[1]
     leaf = z.detach().requires_grad_()
@@ -147,12 +150,12 @@ def meta_losses(
     mixed = torch.autograd.grad((pull * u).sum(), omega)
     parts = [((g - rate * m) * p).sum() for g, m, p in zip(slopes, mixed, omega, strict=True)]
     surrogate = torch.stack(parts).sum()
-    # A constant added to every sample counts mean(weight) times in the training scalar.
+    # In the training loss, a constant that is added to every sample is multiplied by mean(weight).
     return losses + (surrogate - surrogate.detach()) / (1 if weight is None else weight.mean())
 
 
 def _averaged(theta: Weights, gradients: tuple[Tensor | None, ...]) -> Weights:
-    """Gradients by name, mean over processes; zero where there is none."""
+    """Gradients by name, mean over processes; None is replaced by zeros."""
     found = {
         name: torch.zeros_like(value) if gradient is None else gradient.detach()
         for (name, value), gradient in zip(theta.items(), gradients, strict=True)

@@ -1,4 +1,4 @@
-"""Terms of MetAug's loss, used by both of its updates, and the same terms at other weights than the encoder's own."""
+"""The terms of MetAug's loss for both of its updates, at the current weights or at given ones."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from viewsmith.views.pair import Pair
 
 
 def state_of(framework: Framework) -> Weights:
-    """Copies of a framework's weights and buffers; without the memory of `Unified`, whose draw is kept instead."""
-    kept = framework.state_dict().items()
-    return {name: value.detach().clone() for name, value in kept if not name.startswith("contrast.")}
+    """Copies of a framework's weights and buffers, without the memory of `Unified`, whose keys are in `InnerStep`."""
+    state = framework.state_dict().items()
+    return {name: value.detach().clone() for name, value in state if not name.startswith("contrast.")}
 
 
 @dataclass
 class Terms:
-    """L = L_ori + delta L_aug (MetAug: equation 11), and R (equation 5).
+    """The terms of L = L_ori + delta L_aug (MetAug: equation 11), and R (equation 5).
 
     Attributes
     ----------
     framework : Framework
-        L_ori: `Unified`, or any other with an encoder and a head.
+        Framework of L_ori: `Unified`, or another one with an encoder and a head.
     contrast : FeatureContrast or None
-        Memory and loss of L_aug; None: there is no such term.
+        Memory and loss of L_aug; None: there is no L_aug.
     features : MetaFeatures or None
-        Generators of augmented features.
+        Generators of augmented features; None: there are none.
     feature_weight : float
         delta.
     margin : {"large", "medium", "small"}
+        See `viewsmith.losses.oucl.margins`.
     margin_weight : float
         alpha over delta.
-    margin_each : bool
-        Margins of each sample instead of the batch.
+    margin_per_sample : bool
+        Compute margins for each sample instead of for the batch.
     """
 
     framework: Framework
@@ -53,39 +54,39 @@ class Terms:
     feature_weight: float
     margin: Margin
     margin_weight: float
-    margin_each: bool
+    margin_per_sample: bool
 
     def projections(self, pair: Pair, views: Views) -> Tensor:
-        """z, (M, B, d)."""
+        """Projections z of M views, (M, B, d)."""
         if pair.local is None:
             return embed(self.framework.encoder, self.framework.head, views.x)
         z: Tensor = self.framework.head(represent_views(self.framework.encoder, pair))
         return z.unflatten(0, (-1, len(pair.first)))[:2]
 
-    def own_losses(self, pair: Pair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
-        """L_ori (B,) of another framework than `Unified`, and z; one forward pass where it takes both views at once."""
+    def base_losses(self, pair: Pair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
+        """L_ori (B,) and z. For `Unified`, L_ori is None: it is computed by `of_projections`."""
         if isinstance(self.framework, Unified):
             return None, self.projections(pair, views)
         if self.contrast is None:
             losses = self.framework(pair, progress)
             return losses, losses.new_zeros(0)
-        seen: list[Tensor] = []
-        handle = self.framework.head.register_forward_hook(lambda module, given, z: seen.append(z))
+        outputs: list[Tensor] = []
+        handle = self.framework.head.register_forward_hook(lambda module, inputs, z: outputs.append(z))
         try:
             losses = self.framework(pair, progress)
         finally:
             handle.remove()
         batch = len(pair.first)
-        if len(seen) == 1 and len(seen[0]) >= 2 * batch:
-            return losses, seen[0].unflatten(0, (-1, batch))[:2]
+        if len(outputs) == 1 and len(outputs[0]) >= 2 * batch:  # one pass with both views
+            return losses, outputs[0].unflatten(0, (-1, batch))[:2]
         return losses, self.projections(pair, views)
 
     def of_projections(
         self, draw: Draw | None, *, regularized: bool = False, logs: dict[str, Tensor] | None = None
     ) -> Callable[[Tensor], Tensor]:
-        """A function from z to the terms that `own_losses` leaves out, (B,).
+        """Function that maps z to the terms that `base_losses` does not compute, (B,).
 
-        These are L_ori of `Unified`, delta L_aug and, if `regularized`, alpha R. Each call adds to `logs`.
+        These are L_ori of `Unified`, delta L_aug and, if `regularized`, alpha R. Each call adds values to `logs`.
         """
 
         def losses(z: Tensor) -> Tensor:
@@ -101,7 +102,9 @@ class Terms:
                 total = total + self.feature_weight * added
                 found = {"augmented": added}
                 if regularized and self.margin_weight:
-                    margin = self.contrast.regularization(z, draw, augmented, self.margin, each=self.margin_each)
+                    margin = self.contrast.regularization(
+                        z, draw, augmented, self.margin, per_sample=self.margin_per_sample
+                    )
                     total = total + self.feature_weight * self.margin_weight * margin
                     found["margin"] = margin
                 if logs is not None:
@@ -113,9 +116,20 @@ class Terms:
 
 
 @dataclass
-class Inner:
-    """What the generators' update needs of the encoder's: the framework's state before it (theta included), views, draw
-    and projections."""
+class InnerStep:
+    """Data of the encoder's update for the generators' update.
+
+    Attributes
+    ----------
+    state : dict of Tensor
+        Weights and buffers of the framework before the update.
+    theta : list of str
+        Names of the trained weights in `state`.
+    pair, views, draw
+        Views and keys of the step.
+    z : Tensor, shape (M, B, d)
+        Projections, without gradient.
+    """
 
     state: Weights
     theta: list[str]
@@ -125,30 +139,30 @@ class Inner:
     z: Tensor
 
 
-class Whole(nn.Module):
-    """`Terms.own_losses` of a batch as a function of the framework's weights, everything else as in `state`.
+class BatchLosses(nn.Module):
+    """`Terms.base_losses` of a batch as a function of weights. Buffers and all other weights are those of `state`.
 
-    Momentum copies, queues and centers of the framework change only in clones, which are discarded.
+    Momentum copies, queues and centers of the framework do not change: only clones of them are updated.
     """
 
     def __init__(self, terms: Terms, state: Weights, pair: Pair, views: Views, progress: float) -> None:
         super().__init__()
         self.framework, self.state = terms.framework, state
-        self.losses = lambda: terms.own_losses(pair, views, progress)
+        self.losses = lambda: terms.base_losses(pair, views, progress)
 
     def forward(self) -> tuple[Tensor | None, Tensor]:
         return self.losses()
 
     def at(self, weights: Weights) -> tuple[Tensor | None, Tensor]:
-        """Losses (B,) or None, and z."""
+        """`Terms.base_losses` with these weights."""
         given = {f"framework.{name}": value.clone() for name, value in self.state.items() if name not in weights}
         given |= {f"framework.{name}": value for name, value in weights.items()}
         found: tuple[Tensor | None, Tensor] = functional_call(self, given, ())
         return found
 
 
-class Projector(nn.Module):
-    """`Terms.projections` of a batch likewise; without the loss it can be differentiated in forward mode."""
+class BatchProjections(nn.Module):
+    """`Terms.projections` of a batch as a function of the weights; can be differentiated in forward mode."""
 
     def __init__(self, terms: Terms, pair: Pair, views: Views) -> None:
         super().__init__()
@@ -159,14 +173,14 @@ class Projector(nn.Module):
         return self.projections()
 
     def at(self, weights: Weights) -> Tensor:
-        """z; only the weights of encoder and head are used."""
+        """z with these weights; only those of encoder and head are used."""
         given = {name: value for name, value in weights.items() if name.startswith(("encoder.", "head."))}
         found: Tensor = functional_call(self, given, ())
         return found
 
 
-class Attraction(nn.Module):
-    """The loss that adversarial views climb in place of OUCL: a contrast of pairs, without memory."""
+class PairContrast(nn.Module):
+    """The loss that adversarial views increase instead of OUCL: NT-Xent of pairs, without a memory."""
 
     def __init__(self, framework: Framework) -> None:
         super().__init__()

@@ -1,12 +1,11 @@
-"""MetAug: features augmented by generators that learn from how much they help the encoder (Li et al. 2022, MetAug:
+"""MetAug: generators augment features and learn from the effect on the encoder (Li et al. 2022, MetAug:
 Contrastive Learning via Meta Feature Augmentation).
 
 Symbols: theta encoder and head (the paper's theta and vartheta), omega the generators (MAGs), z projections,
 a_omega(z) augmented features, L = L_ori + delta L_aug (equation 11), ell the rate of the inner step, R the margin
-regularization (equation 5). Algorithm 1, per batch: update theta on L, omega fixed; then update omega on L at
-theta' = theta - ell grad_theta L, plus alpha R. Here theta is the value before the first update, whose gradient is
-therefore the inner one and is not computed again (Algorithm 1 looks ahead from the updated value, in a second loop over
-the data).
+regularization (equation 5). For each batch, Algorithm 1 updates theta with the loss L. It then updates omega with the
+loss L + alpha R at theta' = theta - ell grad_theta L. Here theta is the value before the first update, so that the
+gradient of that update is used again. In the paper, theta is the updated value, in a second loop over the data.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from viewsmith.frameworks.unified import Views, check_batch
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
 from viewsmith.methods.meta_step import batch_statistics, check_statistics, inner_gradient, meta_losses
-from viewsmith.methods.meta_terms import Attraction, Inner, Projector, Terms, Whole, state_of
+from viewsmith.methods.meta_terms import BatchLosses, BatchProjections, InnerStep, PairContrast, Terms, state_of
 from viewsmith.networks.per_view import ViewEncoders
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 from viewsmith.views.pair import Pair, ViewPair
@@ -34,40 +33,42 @@ Order = Literal["second-order", "first-order", "frozen", "none"]
 
 
 class MetAugMethod(Method):
-    """Encoders that contrast original and augmented features, and generators that learn through their step.
+    """Encoders are trained with original and augmented features, generators through the encoders' gradient step.
 
     Parameters
     ----------
     framework : Unified or another framework
-        Encoder, head and L_ori.
+        Encoder, head and loss L_ori.
     views : ViewPair
         Makes the views of samples.
     features : MetaFeatures or None
-        The generators; None: there are none ("only OUCL").
+        The generators. None: there are no augmented features ("only OUCL").
     contrast : FeatureContrast, optional
-        Of L_aug, where the framework is not `Unified`, which has its own.
+        Memory and loss of L_aug if the framework is not `Unified`. `Unified` has its own.
     n_views : int
-        M, with a shared encoder; 2 with other frameworks than `Unified`.
+        M, number of views, at least 2; 2 if the framework is not `Unified`.
     meta : {"second-order", "first-order", "frozen", "none"}
-        How the generators learn: through the inner step, with its result taken as given, not at all.
+        How the generators are trained: with the derivative of the inner step, with the result of the inner step as a
+        constant, not at all; or there are none.
     feature_weight : float
         delta, above 0.
     inner_rate : float
-        ell.
+        ell, learning rate of the inner step.
     margin : {"large", "medium", "small"}
+        See `viewsmith.losses.oucl.margins`.
     margin_weight : float
-        alpha over delta: the generators' objective is (L + alpha R) / delta, of the same minima on any scale of delta.
-    margin_each : bool
-        Margins of each sample instead of the batch.
+        alpha over delta. The generators' loss is (L + alpha R) / delta, so that its minima do not depend on delta.
+    margin_per_sample : bool
+        Compute margins for each sample instead of for the batch.
     epochs : int
     optimizer, feature_optimizer : Optimizer
     every : int
-        Steps from one update of the generators to the next.
+        The generators are updated in every step whose number is a multiple of this.
 
     Raises
     ------
     InputError
-        One view only, or views that the framework cannot take.
+        `n_views` is less than 2, or not 2 with another framework than `Unified`.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class MetAugMethod(Method):
         inner_rate: float,
         margin: Margin,
         margin_weight: float,
-        margin_each: bool,
+        margin_per_sample: bool,
         epochs: int,
         optimizer: Optimizer,
         feature_optimizer: Optimizer,
@@ -96,11 +97,15 @@ class MetAugMethod(Method):
             raise InputError(f"n_views is {n_views}, expected 2 with another framework than oucl")
         self.framework, self.views, self.features = framework, views, features
         self.added = None if isinstance(framework, Unified) else contrast
-        self.feature_weight, self.margin_weight, self.margin_each = feature_weight, margin_weight, margin_each
+        self.feature_weight, self.margin_weight, self.margin_per_sample = (
+            feature_weight,
+            margin_weight,
+            margin_per_sample,
+        )
         self.margin: Margin = margin
         self.n_views, self.meta, self.inner_rate, self.every = n_views, meta, inner_rate, every
         self.epochs, self.optimizer, self.feature_optimizer = epochs, optimizer, feature_optimizer
-        self.inner: Inner | None = None
+        self.inner: InnerStep | None = None
         if features is not None and meta == "frozen":
             features.requires_grad_(False)
 
@@ -111,7 +116,7 @@ class MetAugMethod(Method):
         return [Phase("train", self.epochs, updates)]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """theta: L, omega fixed; moves encoder and head. The batch enters the memory last."""
+        """theta: L with fixed omega; trains encoder and head. Finally the batch is written into the memory."""
         check_batch(len(batch.x))
         terms, logs = self.terms, dict[str, Tensor]()
         pair, views = self.views_of(batch.x, batch.index, batch.generator, batch.progress)
@@ -119,33 +124,33 @@ class MetAugMethod(Method):
         draw = None if memory is None else memory.draw(len(batch.x), views.ids, batch.generator)
         inner = self.learns and batch.step % self.every == 0
         state = state_of(self.framework) if inner else {}
-        own, z = terms.own_losses(pair, views, batch.progress)
+        base, z = terms.base_losses(pair, views, batch.progress)
         losses = terms.of_projections(draw, logs=logs)(z)
         if memory is not None:
             memory.write(z, views.ids)
         if inner:
             theta = [name for name, p in self.framework.named_parameters() if p.requires_grad]
-            self.inner = Inner(state, theta, pair, views, draw, z.detach())
-        return losses if own is None else own + losses, logs
+            self.inner = InnerStep(state, theta, pair, views, draw, z.detach())
+        return losses if base is None else base + losses, logs
 
     def feature_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """omega: (L + alpha R) / delta at theta' = theta - ell grad_theta L; moves the generators."""
+        """omega: (L + alpha R) / delta at theta' = theta - ell grad_theta L; trains the generators."""
         terms, logs = self.terms, dict[str, Tensor]()
         inner, self.inner = self.inner, None
         assert inner is not None and self.features is not None
         if self.meta == "second-order":
             check_statistics(self.framework, self.features)
-        whole = Whole(terms, inner.state, inner.pair, inner.views, batch.progress)
+        batch_losses = BatchLosses(terms, inner.state, inner.pair, inner.views, batch.progress)
         theta = {name: inner.state[name] for name in inner.theta}
         first, second = terms.of_projections(inner.draw), terms.of_projections(inner.draw, regularized=True, logs=logs)
         with batch_statistics(self.framework, self.features):
             if self.optimizer.clip is None:
                 gradient = {name: p.grad for name, p in self.framework.named_parameters() if name in theta}
-            else:  # the gradient that the encoder's update leaves is clipped, which is not linear in omega
-                gradient = dict(inner_gradient(whole.at, first, theta, batch.weight))
+            else:  # the stored gradient of the encoder's update is clipped, which is not linear in omega
+                gradient = dict(inner_gradient(batch_losses.at, first, theta, batch.weight))
             losses = meta_losses(
-                whole.at,
-                Projector(terms, inner.pair, inner.views).at,
+                batch_losses.at,
+                BatchProjections(terms, inner.pair, inner.views).at,
                 first,
                 second,
                 omega=[p for p in self.features.parameters() if p.requires_grad],
@@ -160,33 +165,33 @@ class MetAugMethod(Method):
 
     @property
     def terms(self) -> Terms:
-        """The terms of L, and R, on this method's parts."""
+        """The terms of L and R, with the parts of this method."""
         contrast = self.framework.contrast if isinstance(self.framework, Unified) else self.added
-        weights = self.feature_weight, self.margin, self.margin_weight, self.margin_each
+        weights = self.feature_weight, self.margin, self.margin_weight, self.margin_per_sample
         return Terms(self.framework, contrast, self.features, *weights)
 
     @property
-    def served(self) -> nn.Module:
-        """The framework as the views see it: adversarial ones climb a contrast of pairs in place of OUCL."""
-        return Attraction(self.framework) if isinstance(self.framework, Unified) else self.framework
+    def view_framework(self) -> nn.Module:
+        """The framework whose loss adversarial views increase; `PairContrast` instead of `Unified`."""
+        return PairContrast(self.framework) if isinstance(self.framework, Unified) else self.framework
 
     @property
     def learns(self) -> bool:
-        """Whether the generators learn."""
+        """Whether the generators are trained."""
         return self.features is not None and self.meta in ("second-order", "first-order")
 
     def views_of(
         self, x: Tensor, index: Tensor | None, generator: torch.Generator | None, progress: float = 0.0
     ) -> tuple[Pair, Views]:
-        """A pair for the framework, and M views: its first one, and the second ones of as many pairs as it takes."""
+        """A pair for the framework, and M views: the first view of the pair and the second views of M - 1 pairs."""
         encoder = self.framework.encoder
         split = isinstance(encoder, ViewEncoders) and encoder.split is not None
         made = [
-            self.views(x, index=index, generator=generator, progress=progress, framework=self.served)
+            self.views(x, index=index, generator=generator, progress=progress, framework=self.view_framework)
             for _ in range(1 if split else self.n_views - 1)
         ]
         pair, shown = made[0], [p.ids[1] for p in made if p.ids is not None]
-        if split:  # all views are taken from one augmented sample
+        if split:  # all views are parts of one augmented sample
             return pair, Views((pair.second,), torch.stack(shown * self.n_views) if shown else None)
         ids = None if pair.ids is None else torch.stack([pair.ids[0], *shown])
         return pair, Views((pair.first, *(p.second for p in made)), ids)
@@ -204,7 +209,7 @@ class MetAugMethod(Method):
         self.inner = None
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        """h of all views side by side, ``view-1`` and so on for one of them, or their projections."""
+        """h of all views, concatenated; ``view-1`` and so on: h of one view; ``projection``: the projections."""
         if output.startswith("view-"):
             h = self.framework.represent(x)
             return h.chunk(self.n_views, dim=1)[int(output.removeprefix("view-")) - 1]
@@ -216,7 +221,7 @@ class MetAugMethod(Method):
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One view of each sample; for augmented features see `feature_views`."""
-        return self.views.view(x, index=index, generator=generator, framework=self.served)
+        return self.views.view(x, index=index, generator=generator, framework=self.view_framework)
 
     @torch.no_grad()
     def feature_views(
@@ -230,6 +235,6 @@ class MetAugMethod(Method):
             There are no generators.
         """
         if self.features is None:
-            raise InputError("meta is 'none': there are no generators of features; fit with another one")
+            raise InputError("meta is 'none': there are no generators of features; fit with another value of meta")
         z = unit(full_precision(self.terms.projections(*self.views_of(x, index, generator))))
         return z, self.features(z)

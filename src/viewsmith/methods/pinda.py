@@ -1,8 +1,8 @@
-"""PiNDA: learn the noise that helps (Data Augmentation of Contrastive Learning is Estimating Positive-incentive Noise).
+"""PiNDA: learned noise (Data Augmentation of Contrastive Learning is Estimating Positive-incentive Noise).
 
-Symbols: x a sample, f the encoder with its head, a the framework's other augmentation (identity where there is
-none), psi the generator, eps = mu + sigma * e the noise, e ~ N(0, I). One joint update moves encoder and generator
-through the reparameterized noise (equation 17, Algorithms 1 and 2).
+Symbols: x a sample, f the encoder with its head, a the other augmentation (or the identity), psi the generator,
+eps = mu + sigma * e the noise, e ~ N(0, I). One update trains encoder and generator together through the
+reparameterized noise (equation 17, Algorithms 1 and 2).
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from viewsmith.frameworks import Framework
 from viewsmith.views.learned.pi_noise import PiNoise, inverse_norm, log_barrier
 from viewsmith.views.pair import Pair, ViewPair
 
-Noise = tuple[Tensor, Tensor, Tensor]  # as of `PiNoise.noise`
+Noise = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
 Penalty = Literal["none", "inverse_norm", "log_barrier"]
 
 
 class PiNDAMethod(Method):
-    """A framework whose views carry learned noise.
+    """A framework with learned noise on its views.
 
     Parameters
     ----------
     framework : Framework
         Encoder, head and pair loss.
     views : ViewPair
-        The other augmentation a. The smaller views of multi-crop carry no noise.
+        The other augmentation a. Local views of multi-crop get no noise.
     noise : PiNoise
         The generator psi.
     algorithm : {1, 2}
-        1: noise on the first view of every pair. 2: each view of each sample is, with equal probability, the sample
-        with noise or a view of `views`.
+        1: the first view of every pair gets noise. 2: each view is, with equal probability, the sample with noise or a
+        view from `views`.
     two_sided : bool
-        In Algorithm 1 noise on both views.
+        In Algorithm 1, both views get noise.
     penalty : {"none", "inverse_norm", "log_barrier"}
-        Added to the loss, times `penalty_weight`; see `viewsmith.views.learned.pi_noise`.
+        Penalty on the noise, see `viewsmith.views.learned.pi_noise`.
+    penalty_weight : float
+        Weight of the penalty in the loss.
     epochs : int
     optimizer : Optimizer
     """
@@ -71,7 +73,7 @@ class PiNDAMethod(Method):
         return [Phase("train", self.epochs, [Update("encoder and noise", self.joint_step, trains, self.optimizer)])]
 
     def joint_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The framework's losses of noisy views, and the penalty on the noise; moves encoder and generator."""
+        """Losses of noisy views plus the penalty on the noise; trains encoder and generator."""
         pair = self.views.for_batch(batch, self.framework)
         pair, noise, inputs = self._noisy(pair, batch)
         contrast = self.framework(pair, batch.progress)
@@ -80,11 +82,11 @@ class PiNDAMethod(Method):
         return contrast + self.penalty_weight * penalty, logs
 
     def _noisy(self, pair: Pair, batch: Batch) -> tuple[Pair, Noise, Tensor]:
-        """The pair with its noise, the noise, and the samples it was predicted from."""
+        """The pair with noise, the noise, and the input of the generator."""
         if self.algorithm == 2:
             noise = self.noise.noise(batch.x, batch.generator, 2)
             return self._one_of_two(pair, batch, noise[0]), noise, batch.x
-        # One pass of the generator: of the sample where both views start from it, else of both together.
+        # One pass of the generator: with the samples if both views are equal to them, else with both views.
         same = pair.first is pair.second
         inputs = pair.first if same or not self.two_sided else torch.cat([pair.first, pair.second])
         noise = self.noise.noise(inputs, batch.generator, 2 if self.two_sided and same else 1)
@@ -94,11 +96,11 @@ class PiNDAMethod(Method):
         return replace(pair, first=pair.first + noise[0]), noise, inputs
 
     def _one_of_two(self, pair: Pair, batch: Batch, eps: Tensor) -> Pair:
-        """Each view of a pair, or the sample with noise in its place (Algorithm 2)."""
+        """Replace views of a pair by samples with noise, with probability 1/2 each (Algorithm 2)."""
         if pair.first.shape != batch.x.shape:
             raise InputError(
-                f"algorithm is 2, which shows samples {tuple(batch.x.shape[1:])} with noise in the place of views, and "
-                f"these have shape {tuple(pair.first.shape[1:])}: take algorithm 1"
+                f"algorithm is 2 with views of shape {tuple(pair.first.shape[1:])}, expected the shape of samples, "
+                f"{tuple(batch.x.shape[1:])}, which replace views: take algorithm 1"
             )
         chosen = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device) < 0.5
         noisy = batch.x + eps.unflatten(0, (2, -1))
@@ -134,15 +136,15 @@ class PiNDAMethod(Method):
         return self.noise(x, index=index, generator=generator)
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        """Noise that sits on few features, has collapsed, or has grown."""
+        """Warnings if the noise is on few features, has collapsed or has grown."""
         diagnosed = [row for row in rows if "noise_level" in row]
         return noise_warnings(diagnosed[0], diagnosed[-1]) if diagnosed else []
 
     @torch.no_grad()
     def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-        """``sigma`` (predicted deviation), ``noise`` (a draw of it) and ``view`` (x + noise), of the shape of `x`.
+        """``sigma`` (predicted deviation), ``noise`` (one draw) and ``view`` (x + noise), with the shape of `x`.
 
-        With a learned mean, ``mean`` too.
+        If the mean is learned, also ``mean``.
         """
         eps, sigma, _ = self.noise.noise(x, generator)
         mean = self.noise.noise_parameters(x)[1]
@@ -153,13 +155,13 @@ class PiNDAMethod(Method):
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
         """Noise level (root mean square of sigma) and its spread over features (standard deviation over mean).
 
-        Features are pixels of each channel or positions of each letter; padding counts nowhere.
+        Features of images are pixels of each channel, those of DNA positions of each letter. Padding is not counted.
         """
         sigma = self.noise.noise_parameters(x)[0]
         real = self.noise.real(x)
         counted = torch.ones_like(sigma) if real is None else real.expand_as(sigma).to(sigma.dtype)
         times = counted.sum(dim=0)
-        # Padding has sigma = 0, so that it adds nothing to the sums.
+        # Padding has sigma = 0, so it does not change the sums.
         profile = (sigma.sum(dim=0) / times.clamp_min(1))[times > 0]
         spread = profile.std(correction=0) / profile.mean()
         level = (sigma.square().sum() / counted.sum()).sqrt()
@@ -167,7 +169,7 @@ class PiNDAMethod(Method):
 
 
 def noise_warnings(first: dict[str, Any], last: dict[str, Any]) -> list[str]:
-    """What is wrong with learned noise, and what to do, from the first and the last diagnosis of a training."""
+    """Problems of learned noise, and what to do, from the first and the last diagnostics of a training."""
     found = []
     if last["noise_spread"] > 1:
         found.append(

@@ -148,7 +148,7 @@ def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
         width,
         negatives=resolved.negatives,
         kind=options.memory,
-        each=options.negative_draws == "sample",
+        per_sample=options.negative_draws == "sample",
         momentum=options.memory_momentum,
     )
     logits = Logits(
@@ -159,7 +159,7 @@ def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
         detach=options.detach_weights,
         attenuation=options.attenuation,
     )
-    return FeatureContrast(memory, logits, united=options.united, recalled=options.positives == "memory")
+    return FeatureContrast(memory, logits, united=options.united, stored_positives=options.positives == "memory")
 
 
 def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
