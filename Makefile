@@ -130,7 +130,7 @@ study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=fo
 	$(PIP) -e ".[$(TEST_EXTRAS),bench]"
 	$(call quality,study_diffaug)
 	$(call speed,diffaug_cost)
-	$(call quality,diffaug_bank)
+	$(call quality,diffaug_sampler)
 	$(call tables,diffaug)
 
 study-metaug: $(TEST) ## the study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)

@@ -9,7 +9,7 @@ from benchmarks.common import data
 from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     crl_tac_mnist,
-    diffaug_bank,
+    diffaug_sampler,
     study,
     study_crl_tac,
     study_diffaug,
@@ -22,7 +22,7 @@ from viewsmith.estimators import CRLTAC
 
 STUDIES = [
     module.STUDY
-    for module in (study, study_domains, study_diffaug, study_metaug, study_genview, study_crl_tac, diffaug_bank)
+    for module in (study, study_domains, study_diffaug, study_metaug, study_genview, study_crl_tac, diffaug_sampler)
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
 SIZES = {
@@ -32,7 +32,7 @@ SIZES = {
     "study_metaug": 199,
     "study_genview": 144,
     "study_crl_tac": 48,
-    "diffaug_bank": 20,
+    "diffaug_sampler": 20,
     "crl_tac_mnist": 24,
 }
 
@@ -131,7 +131,7 @@ def test_rows_beyond_the_limits_and_copies_are_dropped(folder):
     [
         (study.STUDY, "texture", ("contrastive", "pinda", "raw", "pca", "untrained")),
         (study_domains.STUDY, "dna_ienhancer2l", ("raw", "neighbors + fixed views", "noise")),
-        (diffaug_bank.STUDY, "texture", ("fast",)),
+        (diffaug_sampler.STUDY, "texture", ("fast",)),
     ],
     ids=lambda part: getattr(part, "name", None),
 )

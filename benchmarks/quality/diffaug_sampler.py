@@ -4,7 +4,7 @@ DiffAug's defaults at 600 encoder steps, batch 256, one generated view a sample,
 sets that no other study of DiffAug uses. Only the sampler that fills the view cache differs: the default one, or
 ancestral DDPM with 1,000 steps. Paired by set and seed: mean difference (fast minus slow) and its 95 % interval.
 
-    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.diffaug_bank [minutes] [set or row ...]
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.diffaug_sampler [minutes] [set or row ...]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SETS = sets("texture", "optdigits", train_rows=3000)
 HALF: dict[str, Any] = {"cached_views": 1, "replacement": 0.5}
 PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
 STUDY = Study(
-    "diffaug_bank",
+    "diffaug_sampler",
     SETS,
     {
         "fast": Trained(DiffAug, HALF),
