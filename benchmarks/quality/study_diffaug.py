@@ -64,7 +64,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "lambda 0.5": {"replacement": 0.5},
     "from noise": {"strength": 1.0},
     "strength 0.3": {"strength": 0.3},
-    "kept near": {"keep_outliers": False},
+    "without outliers": {"keep_outliers": False},
     "ABABA": {"phases": "ABABA"},
     "supervised condition": {"condition": "labels"},
     "joint": {"phases": "J"},
