@@ -1,6 +1,6 @@
 """Parts of viewsmith in a plain PyTorch loop, without an estimator: an encoder, a view maker and a loss.
 
-The neighbor recipe on handwritten digits: a sample and one of its nearest rows attract, all others repel.
+The neighbor recipe on handwritten digits: a sample and one of its nearest rows attract each other, all others repel.
 Run it with ``python examples/plain_pytorch.py``; it takes a few seconds on a CPU.
 """
 
@@ -18,7 +18,7 @@ def train(x: torch.Tensor, steps: int = 300, batch_size: int = 256) -> tuple[tor
     """An encoder trained on rows x, (n, d), and the loss of every step."""
     encoder, head = MLP(x.shape[1], [256, 256], norm="batch", last="activated"), MLP(256, [32])
     views = Neighbors(k=5)
-    views.prepare(x)  # the rows that views are taken from
+    views.prepare(x)  # rows among which neighbors are searched
     optimizer = torch.optim.AdamW([*encoder.parameters(), *head.parameters()], lr=3e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     generator = torch.Generator().manual_seed(0)  # all randomness of the views
@@ -38,7 +38,7 @@ def train(x: torch.Tensor, steps: int = 300, batch_size: int = 256) -> tuple[tor
 
 
 def main() -> None:
-    """How well k-means finds the digits in the pixels, and in the representation."""
+    """Print how well k-means finds the digits, from pixels and from the representation."""
     torch.manual_seed(0)
     digits = load_digits()
     x, y = torch.tensor(digits.data, dtype=torch.float32), digits.target[1200:]

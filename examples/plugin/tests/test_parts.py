@@ -1,4 +1,4 @@
-"""Every equation against a slow, obvious loop; every promise of a part that is not seen in an estimator."""
+"""Equations against slow, simple loops, and properties of parts that need no estimator."""
 
 import pytest
 import torch
@@ -49,6 +49,6 @@ def test_drift_is_straight_between_knots_and_can_be_replayed(dtype, rtol):
     knots = 0.5 * torch.randn(4, 1, 3, generator=torch.Generator().manual_seed(0), dtype=dtype)[:, 0]
     for row, (left, middle, right) in zip(one - x, knots, strict=True):
         for place in range(9):
-            share = place / 4 if place <= 4 else (place - 4) / 4
+            fraction = place / 4 if place <= 4 else (place - 4) / 4
             ends = (left, middle) if place <= 4 else (middle, right)
-            torch.testing.assert_close(row[place], (1 - share) * ends[0] + share * ends[1], rtol=rtol, atol=1e-6)
+            torch.testing.assert_close(row[place], (1 - fraction) * ends[0] + fraction * ends[1], rtol=rtol, atol=1e-6)

@@ -21,14 +21,14 @@ from viewsmith.views import Pair
     source="Wang and Isola 2020",
 )
 class AlignUniform(Framework):
-    """The squared distance of two views of a sample, and how crowded the sphere is around them.
+    """The squared distance of two views of a sample plus the log density of projections around them.
 
     Parameters
     ----------
     encoder, head : nn.Module, optional
         See `Framework`.
     uniformity : float
-        Weight of the second term; 0 lets all projections fall together.
+        Weight of the second term; with 0 all projections become equal.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class AlignUniform(Framework):
         self.uniformity = uniformity
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """One loss value for each sample, shape (B,); with several processes each spreads the rows that it has."""
+        """One loss value for each sample, shape (B,); the second term uses the rows of this process only."""
         check_no_local_views(pair, "align-uniform")
         # One forward for both views: they share their BatchNorm statistics. The loss is computed in float32 at least.
         z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))

@@ -1,4 +1,4 @@
-"""A method: two noise levels are two views, and a decoder watches that the representation keeps the sample."""
+"""A method: two noise levels are two views, and a decoder reconstructs the sample from the representation."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from viewsmith.methods.contrastive import ContrastiveMethod
 
 
 class DenoisingMethod(ContrastiveMethod):
-    """Two updates in turn: the encoder on the framework's loss and the decoder's error, then the decoder alone."""
+    """Two updates in turn: the encoder on the framework's loss and the decoder's error, then the decoder only."""
 
     def __init__(self, *parts: nn.Module, decoder: nn.Module, levels: tuple[float, float], weight: float, **schedule):
         super().__init__(*parts, **schedule)  # framework and views; epochs and optimizer
@@ -29,7 +29,7 @@ class DenoisingMethod(ContrastiveMethod):
         return [Phase("train", self.epochs, updates)]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of each sample, (B,), with the error of reading it from its noisier view, and what is logged."""
+        """The loss of each sample, (B,), with the decoder's error on its noisier view, and values to log."""
         pair = self.views.for_batch(batch, self.framework)
         pair.first = self.noisy(pair.first, 0, batch.generator)
         pair.second = self.noisy(pair.second, 1, batch.generator)
@@ -37,7 +37,7 @@ class DenoisingMethod(ContrastiveMethod):
         return contrast + self.weight * error, {"contrast": contrast.mean(), "error": error.mean()}
 
     def decoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The decoder's error; the encoder is held still, because this update does not train it."""
+        """The decoder's error, (B,); the encoder is frozen, because this update does not train it."""
         return self.error(self.noisy(batch.x, 1, batch.generator), batch.x), {}
 
     def noisy(self, x: Tensor, level: int, generator: torch.Generator | None) -> Tensor:
@@ -47,7 +47,7 @@ class DenoisingMethod(ContrastiveMethod):
         return (self.decoder(self.framework.encoder(view)) - x).square().mean(dim=1)
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """What galleries and `views` show: the noisier view."""
+        """Views for the report and for `views`: the noisier view."""
         return self.noisy(super().view(x, index=index, generator=generator), 1, generator)
 
 

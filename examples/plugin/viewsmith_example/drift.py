@@ -1,4 +1,4 @@
-"""A view maker: the slow drift of a sensor, for rows whose features follow one another, such as time points."""
+"""A view maker: the slow drift of a sensor, for rows whose features have an order, such as time points."""
 
 from typing import Annotated
 
@@ -18,14 +18,14 @@ from viewsmith.views import ViewMaker
     domains="vectors",
 )
 class Drift(ViewMaker):
-    """x + s * c: c is a curve through Gaussian values at equally spaced knots, straight between them.
+    """x + s * c: c is a curve through Gaussian values at equally spaced knots, linear between them.
 
     Parameters
     ----------
     drift_strength : float
         s, the standard deviation at the knots in scaled units (1 is one standard deviation of the data).
     drift_knots : int
-        Knots along a row; 2 make a straight line.
+        Number of knots along a row; with 2 the curve is a straight line.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Drift(ViewMaker):
         self.drift_strength, self.drift_knots = drift_strength, drift_knots
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Views of scaled rows, (B, d), with a curve of its own for each row."""
+        """Views of scaled rows, (B, d), each with a different curve."""
         knots = torch.randn(len(x), 1, self.drift_knots, device=x.device, dtype=x.dtype, generator=generator)
         curve = F.interpolate(knots, size=x.shape[1], mode="linear", align_corners=True)
         return x + self.drift_strength * curve[:, 0]
