@@ -2,10 +2,10 @@
 VENV   ?= .venv
 PYTHON ?= python3
 PY     := $(VENV)/bin/python
-# Two threads at most, and one per test worker: OpenMP threads of several workers would wait for each other.
+# At most two threads; tests use one for each worker, because OpenMP threads of several workers wait for each other.
 THREADS ?= 2
 WORKERS ?= 2
-# Compiled tests are kept whatever the environment says: compiling them takes longer than collecting them.
+# Keep compiled tests whatever the environment says: compiling them takes longer than collecting them.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 TEST_EXTRAS := test,image,unclip,omics,parquet,viz
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -33,32 +33,32 @@ $(CHECK): $(TEST)
 	$(PIP) -e ".[$(TEST_EXTRAS),dev]"
 	@touch $@
 
-install: $(CORE)   ## environment with the core alone
+install: $(CORE)   ## environment without extras
 
-demo: $(CORE)      ## train on handwritten digits, compare, write runs/demo/report.html
+demo: $(CORE)      ## train on handwritten digits, evaluate, write runs/demo/report.html
 	rm -rf runs/demo
 	$(PY) -m viewsmith fit digits --method pinda --out runs/demo --threads $(THREADS)
 	$(PY) -m viewsmith evaluate runs/demo digits --threads $(THREADS)
 	$(PY) -m viewsmith report runs/demo --threads $(THREADS)
 
-test: $(TEST)      ## every property, in minutes (ARGS="-k name" to choose)
+test: $(TEST)      ## tests without the slow ones, in minutes (ARGS="-k name" selects)
 	$(PYTEST) -m "not slow and not gpu" $(ARGS)
 
-test-all: $(TEST)  ## what `make test` leaves out: slow tests, all combinations of options, more examples of properties
+test-all: $(TEST)  ## tests that `make test` leaves out: slow ones, all combinations, more random examples
 	$(PYTEST) -m "(slow or hypothesis) and not gpu" --hypothesis-profile thorough $(ARGS)
 
-lint: $(CHECK)     ## ruff, mypy and the order of the layers
+lint: $(CHECK)     ## ruff, mypy and the check of the layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-check: lint test   ## what has to be green before a change lands
+check: lint test   ## lint and test: run it before every change
 
 PICTURES := crl_tac contrastive pinda diffaug genview metaug images dna
 
 ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,export,test,bench,dev,docs
-lock:              ## pin the newest versions of everything (torch and pandas are chosen by hand; build tags are dropped)
+lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	grep -E "^(#|torch==|pandas==)" constraints.txt > build/pins.txt
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check -c build/pins.txt -e ".[$(ALL_EXTRAS)]"
@@ -66,42 +66,42 @@ lock:              ## pin the newest versions of everything (torch and pandas ar
 	build/lock/bin/python -m pip freeze --exclude-editable | sed -E "s/^(torch==[^+]*)\+.*/\1/" >> build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
-docs: $(CORE)      ## documentation pages in docs/_build; a warning is an error
+docs: $(CORE)      ## documentation in docs/_build; warnings are errors
 	$(PIP) -e ".[docs]"
 	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build
 
-docs-pictures: $(CORE) ## the pictures of the documentation, docs/_static/*.png, each by its script; minutes
+docs-pictures: $(CORE) ## pictures of the documentation, docs/_static/*.png, by their scripts, in minutes
 	$(PIP) -e ".[image]"
 	set -e; cd docs/pictures; for script in $(PICTURES); do OMP_NUM_THREADS=1 ../../$(PY) $$script.py; done
 
 clean:             ## remove the environment and the runs
 	rm -rf $(VENV) runs build docs/_build
 
-# Speed scripts that run as they are, on one thread.
+# Speed scripts without required options, on one thread.
 SPEED := engine_overhead pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step pinda_image_step \
 	soft_contrastive diffusion_sampling meta_features neighbor_graph
 speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
 tables = $(PY) -m benchmarks.tables.$(1)
 
-bench: $(TEST)     ## all speed scripts on the CPU, minutes (peers: benchmarks/README.md)
+bench: $(TEST)     ## speed scripts on the CPU, in minutes (with other libraries: benchmarks/README.md)
 	for script in $(SPEED); do $(call speed,$$script) || exit 1; done
 	$(call speed,image_views) --side 96 --batch 64
 	$(PY) -m benchmarks.speed.import_time
 	OMP_NUM_THREADS=$(THREADS) $(PY) -m benchmarks.speed.evaluate_speed --threads $(THREADS)
 
-bench-quick: $(TEST) ## one small round of every speed script that needs no data, to see that it runs; writes no results
+bench-quick: $(TEST) ## one small round of every speed script that needs no data, as a test; writes no results
 	for script in $(SPEED) import_time evaluate_speed crop_embeddings; do $(call speed,$$script) --quick || exit 1; done
 
-# On a GPU: the PyTorch of $(PYTHON), and what else is missing there from a folder of wheels (WHEELS=folder).
+# On a GPU: the PyTorch of $(PYTHON); other missing packages come from a folder of wheels (WHEELS=folder).
 GPU := CUDA_VISIBLE_DEVICES=$${CUDA_VISIBLE_DEVICES:-0} PYTHONPATH=build/gpu:src:. $(PYTHON)
 gpu_packages = test -z "$(WHEELS)" || $(PYTHON) -m pip install --quiet --no-index --no-deps --upgrade --target build/gpu $(WHEELS)/*.whl
 
-gpu:           ## the tests that want a GPU (WHEELS=folder; VIEWSMITH_TEST_DEVICE=cpu tries them without one)
+gpu:           ## tests that need a GPU (WHEELS=folder; VIEWSMITH_TEST_DEVICE=cpu runs them on the CPU)
 	$(gpu_packages)
 	$(GPU) -m pytest -q -m "gpu" tests/gpu $(ARGS)
 
-bench-gpu:     ## the speed scripts that take --device cuda; lines go to results/NAME_cuda.jsonl (WHEELS=folder)
+bench-gpu:     ## speed scripts with --device cuda; results go to results/NAME_cuda.jsonl (WHEELS=folder)
 	$(gpu_packages)
 	for script in image_views dna_views nt_xent; do $(GPU) -m benchmarks.speed.$$script --device cuda || exit 1; done
 	$(GPU) -m benchmarks.speed.image_views --device cuda --side 96 --batch 64
@@ -110,34 +110,34 @@ bench-gpu:     ## the speed scripts that take --device cuda; lines go to results
 	$(GPU) -m benchmarks.speed.soft_contrastive --device cuda
 	$(GPU) -m benchmarks.speed.neighbor_graph --device cuda
 
-gpu-published: ## published sizes on a GPU, 8 minutes a call until all is done (VIEWSMITH_DATA=folder; WHEELS=folder)
+gpu-published: ## published sizes on a GPU, 8 minutes in each call until all is done (VIEWSMITH_DATA=folder; WHEELS=folder)
 	$(gpu_packages)
 	$(GPU) -m benchmarks.quality.gpu_published $(ARGS)
 
-study: $(TEST)     ## the studies and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds each)
+study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call quality,study)
 	$(call quality,study_domains)
 	$(call tables,vectors)
 	$(call tables,domains)
 
-crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its study (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds each)
+crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its study (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call speed,crop_embeddings)
 	$(call quality,crl_tac_mnist)
 	$(call quality,study_crl_tac)
 	$(call tables,crl_tac)
 
-study-diffaug: $(TEST) ## the study of DiffAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
+study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(PIP) -e ".[$(TEST_EXTRAS),bench]"
 	$(call quality,study_diffaug)
 	$(call speed,diffaug_cost)
 	$(call quality,diffaug_sampler)
 	$(call tables,diffaug)
 
-study-metaug: $(TEST) ## the study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
+study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)
 	$(call tables,metaug)
 
-study-genview: $(TEST) ## the study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 bounds it)
+study-genview: $(TEST) ## study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_genview)
 	$(call speed,genview_cost)
 	$(call tables,genview)
