@@ -1,13 +1,13 @@
-"""CRL-TAC's tables 1 and 2: MNIST digits at one of nine places of an 84 x 84 image, and MNIST as it is.
+"""CRL-TAC's tables 1 and 2: MNIST digits at one of nine places of an 84 x 84 image, and plain MNIST (28 x 28).
 
 All 60,000 training images and 10,000 test images. A digit's place is drawn once, from seed 0. One thread. Rows:
 
 crl-tac         the library's defaults (`EPOCHS` epochs); on plain MNIST the channel's beta is 1, as in the paper
-two threads     on a machine that does nothing else: what 10 and 20 minutes on two cores give (84 x 84)
+two threads     on an idle machine: accuracy after 10 and 20 minutes on two cores (84 x 84)
 uniform         a uniform channel: SimCLR with uniform crops
 untrained       before training
 published head  the head of two layers, 200 and 50 wide, for the default's one layer of 128
-30 epochs       for longer
+30 epochs       a longer training
 low beta        the encoder's beta as in the paper as well (0.5, and 1 on plain MNIST)
 
 Each is scored as encoder output f and as projection h, averaged over P(T|x) ("learned"; uniform for the others), its 8
@@ -93,7 +93,7 @@ def oracle(cells: np.ndarray) -> torch.Tensor:
 
 
 def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, ways: list[str]) -> dict[str, np.ndarray]:
-    """f and h of images by way of averaging (oracle as well, if the cells are known), and what the channel does."""
+    """f and h of images for each average (and the oracle, if the cells are known), and statistics of the channel."""
     method = model.method_
     assert isinstance(method, CRLTACMethod)
     family = method.channel.family
@@ -154,7 +154,7 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
 
 
 def probe(h: np.ndarray, h_test: np.ndarray, data: Data) -> float:
-    """Accuracy of logistic regression on features as they are."""
+    """Accuracy of logistic regression on features without scaling."""
     classes, codes = np.unique(data.y, return_inverse=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

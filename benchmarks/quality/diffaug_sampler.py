@@ -1,4 +1,4 @@
-"""Do views made in 10 steps train an encoder as well as those of DDPM in 1,000 steps? The same network, paired.
+"""Do views made in 10 steps train an encoder as well as those of DDPM in 1,000 steps? Paired, with the same network.
 
 DiffAug's defaults at 600 encoder steps, batch 256, one generated view a sample, lambda 0.5 so that views matter, on
 sets that no other study of DiffAug uses. Only the sampler that fills the view cache differs: the default one, or

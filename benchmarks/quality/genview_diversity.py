@@ -1,8 +1,8 @@
-"""Does GenView's quality of vectors and DNA help, as the cosine of views or less their likeness? Paired by seed.
+"""Do GenView's quality weights help on vectors and DNA, with and without `quality_diversity`? Paired by seed.
 
 GenView without a view cache on 2,000 train rows (at random, seed 0), 240 encoder steps (DNA: 120), batch 256, the copy
 after a quarter of them; linear and kNN (cosine, k = 5) accuracy on at most 1,000 test rows. No weights, the cosine and
-`quality_diversity`, with gamma 1 and 5, seeds 0 to 2. Every finished cell is a line of --out; they are not run again.
+`quality_diversity`, with gamma 1 and 5, seeds 0 to 2. Every finished cell is a line of --out and is not run again.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.genview_diversity --out FILE
 """

@@ -1,11 +1,11 @@
-"""Published sizes, for a GPU: trainings of hours, in slices that each end with a checkpoint.
+"""Published sizes, for a GPU: trainings of hours, in parts that each end with a checkpoint.
 
 simclr, pinda   CIFAR-10 with a ResNet-18, 1,000 epochs (PiNDA's table 3), seed 0
 crl-tac         MNIST digits at one of nine places of 84 x 84 pixels, all 60,000 (table 1), seeds 0 to 3, 30 epochs
 diffaug         MNIST as 60,000 vectors of 784 with the published settings, seed 0
 
 A call trains the first row that is not finished for --minutes, and scores it when it is finished (linear probe and 5
-nearest neighbors, all test rows); the next call goes on from the checkpoint. Runs lie in --folder.
+nearest neighbors, all test rows); the next call resumes from the checkpoint. Runs are in --folder.
 
     VIEWSMITH_DATA=folder python -m benchmarks.quality.gpu_published [--minutes 8] [--device cuda] [row ...] [--quick]
 """
@@ -50,7 +50,7 @@ ROWS = {
 
 
 def train(name: str, row: Published, seed: int, folder: Path, minutes: float, device: str, quick: bool) -> Any:
-    """The model after another slice, its rows, and whether it is finished."""
+    """Train for another part; return the model, its rows, and whether it is finished."""
     few = {"train_rows": 64, "test_rows": 64} if quick else {}
     data, cls = load(replace(row.data, **few)), estimators()[row.method]
     options = {**(cls.presets[row.preset] if row.preset else {}), **row.options, "random_state": seed, "device": device}
@@ -58,7 +58,7 @@ def train(name: str, row: Published, seed: int, folder: Path, minutes: float, de
         options |= {"epochs": 2, "batch_size": 32}
     run = folder / f"{name}-{seed}{'-quick' if quick else ''}"
     summary = json.loads((run / "summary.json").read_text()) if (run / "summary.json").exists() else {}
-    # Minutes count from the start of the training, those of earlier slices included.
+    # Minutes count from the start of the training, those of earlier parts included.
     before = summary.get("seconds", {}).get("training", 0.0) / 60
     model = cls(**options, minutes=before + minutes, checkpoint_every=60, verbose=True)
     return model.fit(data.x, run=run, resume=True), data

@@ -1,11 +1,11 @@
 """The study of GenView: what generated views, adaptive noise and quality weights add to a framework alone.
 
 Every row has the same encoder (the default one for CPUs), batch 256, optimizer, fixed views and number of encoder
-steps: 1,200 on vectors, 300 on images and DNA; rows with views train the embedded generator on top of them, for half as
-many. No external weights. Settings are the defaults: nothing was chosen on these sets.
+steps: 1,200 on vectors, 300 on images and DNA; rows with views also train the diffusion model
+of viewsmith, for half as many. No external weights. Settings are the defaults: nothing was chosen on these sets.
 
 framework: the framework alone. + views: one of two sources generated, the same noise for all (level 200), no weights.
-+ adaptive: each sample the noise it can bear. + quality: weights, too. Ablations: random noise, alpha 0.5, quality
++ adaptive: a noise level for each sample. + quality: with weights. Ablations: random noise, alpha 0.5, quality
 alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_genview [minutes] [set or row ...]

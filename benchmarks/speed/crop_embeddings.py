@@ -1,7 +1,7 @@
-"""Embeddings of crops the quick way against cutting each out and embedding it, by CRL-TAC's encoder without biases.
+"""Time of CRL-TAC's encoder on crops of images: all crops in one pass, against cutting out and embedding each crop.
 
-all: the 289 crops of 84 x 84 images in one dense pass; 32 images. The other side cuts all crops out and embeds them as
-one batch (the plain way). Target: at least 8 times faster.
+all: the 289 crops of 84 x 84 images in one dense pass; 32 images. The plain way cuts all crops out and embeds them as
+one batch. Target: at least 8 times faster.
 drawn, 84 x 84: 8 crops of each of 256 images, drawn with repetition from 8 neighbors: each is embedded once.
 drawn, 28 x 28: 8 crops of each of 256 images, drawn from all nine: one dense pass.
 
@@ -28,7 +28,7 @@ Work = Callable[[], torch.Tensor]
 
 
 def cases(quick: bool) -> dict[str, tuple[dict[str, Any], Work, Work]]:
-    """What is embedded, the quick way and the plain one."""
+    """The cases: crops to embed, the fast way and the plain way."""
     encoder = CropCNN(bias=False)
     few, many = (2, 4) if quick else (32, 256)
 

@@ -38,7 +38,7 @@ UNIFORM = "learned (uniform inference)"
 
 
 def mnist(table: Table, name: str) -> list[str]:
-    """A table of the rows on MNIST, the paper's numbers beside those that it has."""
+    """Table of the rows on MNIST, with a column of the paper's numbers where they exist."""
     runs = {row: table.get((f"mnist {name}", row), {}) for row in crl_tac_mnist.OPTIONS}
     runs = {row: seeds for row, seeds in runs.items() if seeds}
     if not runs:
@@ -50,7 +50,7 @@ def mnist(table: Table, name: str) -> list[str]:
             f"{row}: seeds {', '.join(map(str, sorted(seeds)))}",
             *([f"{row}, paper"] if row in published else []),
         ]
-    lines = ["", f"### {name} pixels" if name != "plain" else "### MNIST as it is", "", *head("", heads)]
+    lines = ["", f"### {name} pixels" if name != "plain" else "### 28 x 28 pixels (plain MNIST)", "", *head("", heads)]
     for key in [*KEYS, "seconds_fit"]:
         cells = []
         for row, seeds in runs.items():
@@ -65,15 +65,15 @@ def mnist(table: Table, name: str) -> list[str]:
 
 
 def number(seeds: dict[int, dict[str, float]], key: str, places: int) -> str:
-    """The mean over seeds: of standardized features, in brackets of raw ones."""
+    """Mean over seeds, on standardized features, and in brackets on raw ones."""
     kinds = [f"{key} std", f"{key} raw"] if key[:2] in ("f ", "h ") else [key]
     means = [[row[kind] for row in seeds.values() if kind in row] for kind in kinds]
-    told = [f"{sum(part) / len(part):.{places}f}" for part in means if part]
-    return "" if not told else told[0] if len(told) == 1 else f"{told[0]} ({told[1]})"
+    shown = [f"{sum(part) / len(part):.{places}f}" for part in means if part]
+    return "" if not shown else shown[0] if len(shown) == 1 else f"{shown[0]} ({shown[1]})"
 
 
 def study() -> list[str]:
-    """The tables of the study, uniform inference as a row of its own."""
+    """The tables of the study, with a separate row for uniform inference."""
     table, lines = collect(STUDY.path), []
     sets = measured(table, list(STUDY.sets))
     for name in sets:
@@ -97,15 +97,15 @@ def main() -> None:
     lines = [
         "# Measured: CRL-TAC",
         "",
-        "Written by `benchmarks/tables/crl_tac.py`. One thread of a shared CPU, so that seconds are upper bounds.",
+        "Written by `benchmarks/tables/crl_tac.py`. One thread of a shared CPU: seconds are upper bounds.",
         "",
         "## MNIST (tables 1 and 2 of the paper)",
         "",
         f"Protocol: `benchmarks/quality/crl_tac_mnist.py`. {progress(crl_tac_mnist.cells(), crl_tac_mnist.PATH)}.",
-        "Accuracy of logistic regression on 10,000 test images: standardized features, and in brackets raw ones, where",
-        "C = 1 is strong for features as small as the encoder's. learned: expectation over P(T|x); top: its 8 most",
-        "probable crops; uniform: all crops; oracle: the nine crops inside the digit's cell. The paper's numbers are",
-        "means of 4 seeds; its probe is scikit-learn's, and how features were scaled is not said.",
+        "Accuracy of logistic regression on 10,000 test images, on standardized features and, in brackets, on raw",
+        "features (C = 1 is a strong penalty for the encoder's small values). learned: expectation over P(T|x); top:",
+        "its 8 most probable crops; uniform: all crops; oracle: the nine crops inside the digit's cell. The paper's numbers are",
+        "means of 4 seeds, with the probe of scikit-learn; it does not say how features were scaled.",
         *(line for name in crl_tac_mnist.SETS for line in mnist(found, name)),
         "",
         "## A learned channel against a uniform one",

@@ -51,17 +51,17 @@ def collect(path: Path) -> Table:
 
 
 def measured(table: Table, sets: Sequence[str]) -> list[str]:
-    """The sets of which there is any cell."""
+    """The sets that have at least one cell."""
     return [name for name in sets if any(key[0] == name for key in table)]
 
 
 def values(table: Table, dataset: str, method: str, metric: str) -> list[float]:
-    """Of each seed, in order; rows that did not measure it are left out."""
+    """Values of a metric by seed, in order, without rows that did not measure it."""
     return [row[metric] for _, row in sorted(table.get((dataset, method), {}).items()) if metric in row]
 
 
 def mean(table: Table, dataset: str, method: str, metric: str) -> float:
-    """Over the seeds; NaN where there is none."""
+    """Mean over the seeds; NaN without any."""
     found = values(table, dataset, method, metric)
     return statistics.fmean(found) if found else math.nan
 
@@ -206,8 +206,8 @@ def method_page(
         f"Written by `benchmarks/tables/{method}.py` from `benchmarks/results/{study.path.name}`; the protocol is in",
         f"`benchmarks/quality/{study.name}.py`. {progress(study.cells(), study.path)}.",
         "",
-        "Mean ± standard deviation over seeds; accuracy on test rows. The most seeds that a row has stand behind its",
-        "name; entries without ± have one.",
+        "Mean ± standard deviation over seeds; accuracy on test rows. The number behind a row's name is the largest",
+        "number of its seeds; entries without ± have one seed.",
         *note,
         *sections(table, metrics, sets, order),
     ]
@@ -239,8 +239,8 @@ def comparison(
     lines = [
         "",
         f"{progress(study.cells(), study.path)}. {last['processor']}, {last['threads']} thread, torch {last['torch']}, "
-        f"{last['date'][:10]}; rows hold",
-        "their commit. Other work ran on the machine at the same time: seconds are upper bounds.",
+        f"{last['date'][:10]}; the lines",
+        "of the file name their commits. The machine was shared with other work: seconds are upper bounds.",
     ]
     for metric in metrics:
         lines += section(TITLES[metric], by_set(table, metric, sets, order))

@@ -19,8 +19,8 @@ COMPARED = (
     ("simclr + mag", "simclr"),
 )
 TRAINING = {
-    "effective_rank": "effective rank of the embeddings",
-    "feature_cosine": "cosine of augmented features and embeddings",
+    "effective_rank": "effective rank of the representations",
+    "feature_cosine": "cosine of augmented features and projections",
     "seconds_fit": "seconds of training",
 }
 

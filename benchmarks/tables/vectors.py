@@ -14,10 +14,11 @@ ORDER = (
 INTRODUCTION = """# Measured results: vectors
 
 Made by `benchmarks/tables/vectors.py` from `benchmarks/results/study.jsonl`; the protocol is that of
-[evaluation.md](evaluation.md) and of the head of `benchmarks/quality/study.py`. Every trained row has the same
-encoder, batch and steps; noise rows have the same search over their strength. Mean ± standard deviation over
-seeds 0, 1, 2 (raw and PCA are deterministic). Test labels chose nothing in the study itself; which sets the
-neighbor recipe's own defaults were chosen on is said in [contrastive.md](contrastive.md)."""
+[evaluation.md](evaluation.md) and of the docstring of `benchmarks/quality/study.py`. Every trained row has the
+same encoder, batch size and number of steps; rows with noise have the same search over its strength. Mean ±
+standard deviation over seeds 0, 1, 2 (raw and PCA are deterministic). In the study nothing was chosen with test
+labels; [contrastive.md](contrastive.md#limits) names the sets on which defaults of the neighbor recipe were
+chosen."""
 
 
 def main() -> None:

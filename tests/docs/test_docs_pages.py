@@ -1,4 +1,4 @@
-"""Every page of a method has the same sections in the same order and a picture, and every picture has its script."""
+"""Pages of methods, frameworks and domains have the same sections; pages of methods have a picture from a script."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,7 @@ from viewsmith.core.registry import entries
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECTIONS = ["When to use it", "Example", "Options", "How it works", "Measured", "Limits"]
+GUIDES = ["frameworks", "tables", "cells", "images", "dna"]
 PICTURES = sorted(path.stem for path in (DOCS / "_static").glob("*.png"))
 PAGES = sorted(DOCS.glob("*.md"))
 
@@ -21,8 +22,8 @@ def methods():
     return [entry.name for entry in entries("method") if entry.origin == "viewsmith"]
 
 
-@pytest.mark.parametrize("name", methods())
-def test_the_page_of_a_method_has_the_sections_in_order(name):
+@pytest.mark.parametrize("name", [*methods(), *GUIDES])
+def test_a_page_has_the_sections_in_order(name):
     found = [line for line in re.findall(r"^## (.+)$", page(name), re.MULTILINE) if line in SECTIONS]
     assert found == SECTIONS
 
