@@ -8,7 +8,8 @@ import resource
 import numpy as np
 import pytest
 
-from viewsmith.core.files import atomic_folder, atomic_path, write_json_atomic, write_text_atomic
+from viewsmith.core.errors import InUseError
+from viewsmith.core.files import atomic_folder, atomic_path, locked_folder, write_json_atomic, write_text_atomic
 
 
 def test_the_file_is_replaced_at_the_end(tmp_path):
@@ -131,3 +132,48 @@ def test_a_folder_appears_when_it_is_complete(tmp_path):
     with pytest.raises(OSError, match="not empty"), atomic_folder(path):
         pass
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_folder_has_one_holder(tmp_path):
+    path = tmp_path / "a" / "folder"
+    with locked_folder(path):
+        with pytest.raises(InUseError, match=r"folder is in use by another process.*wait"), locked_folder(path):
+            pytest.fail("two holders")
+        assert os.listdir(path) == [".lock"]
+        (path / "file").write_text("content")
+    assert os.listdir(path) == ["file"]
+    with locked_folder(path), locked_folder(tmp_path / "other"):
+        pass
+    assert os.listdir(path) == ["file"] and os.listdir(tmp_path) == ["a"]
+
+
+def test_an_empty_folder_made_for_the_lock_does_not_stay(tmp_path):
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), locked_folder(tmp_path / "a" / "b"):
+            raise error
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "a").mkdir()
+    with locked_folder(tmp_path / "a"):
+        pass
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def hold(path, held, end):
+    with locked_folder(path):
+        held.set()
+        end.wait(60)
+
+
+def test_the_lock_ends_with_its_process(tmp_path, processes):
+    held, end = processes.Event(), processes.Event()
+    process = processes.Process(target=hold, args=(tmp_path / "run", held, end))
+    process.start()
+    assert held.wait(60)
+    with pytest.raises(InUseError), locked_folder(tmp_path / "run"):
+        pass
+    process.kill()
+    process.join(60)
+    assert os.listdir(tmp_path / "run") == [".lock"]
+    with locked_folder(tmp_path / "run"):
+        pass
+    assert os.listdir(tmp_path / "run") == []

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 from torch import nn
-from training_toys import BATCH, SEED, D, N, make_contrastive, make_players, rows
+from training_toys import BATCH, SEED, STEPS, D, N, make_contrastive, make_players, rows
 
 from viewsmith.core import Method, Optimizer, Phase, TrainingError, Update, derive_seed
 from viewsmith.losses import nt_xent
-from viewsmith.training import Callback, History, Trainer
+from viewsmith.training import Callback, CheckpointFolder, History, Trainer
 from viewsmith.training.optimizers import learning_rate
 
 
@@ -243,8 +243,35 @@ def test_a_loss_that_is_not_finite_ends_training_in_one_line():
     with pytest.raises(TrainingError) as caught:
         trained(make_players(), callbacks=[Broken()])
     message = str(caught.value)
-    assert "update 'encoder' became nan in epoch 2 of phase 'warm up'" in message
+    assert "update 'encoder' became nan in step 7, epoch 2 of phase 'warm up' (not finite: size)" in message
     assert "lower the learning rate (0.05)" in message and "\n" not in message
+
+
+def test_on_a_gpu_it_is_noticed_at_the_end_of_the_epoch(monkeypatch):
+    monkeypatch.setattr("viewsmith.training.engine.on_host", lambda x: False)
+    with pytest.raises(TrainingError, match=r"became nan in epoch 2 of phase 'warm up' \(not finite: size\)"):
+        trained(make_players(), callbacks=[Broken()])
+
+
+@pytest.mark.parametrize("host", [True, False])
+def test_the_last_finite_state_is_kept(host, tmp_path, monkeypatch):
+    monkeypatch.setattr("viewsmith.training.engine.on_host", lambda x: host)
+    folder = CheckpointFolder(tmp_path)
+    with pytest.raises(TrainingError):
+        trained(make_players(), callbacks=[Broken()], checkpoint=folder, checkpoint_every=0)
+    tensors, record = folder.load()
+    assert record["steps"] == 5  # the weights broke after step 6, before its checkpoint
+    assert all(value.isfinite().all() for value in tensors.values() if value.is_floating_point())
+
+
+def test_weights_that_break_in_the_last_step_are_an_error():
+    class LastStep(Callback):
+        def step(self, trainer):
+            if trainer.steps == STEPS:
+                next(trainer.method.parameters()).data.fill_(float("inf"))
+
+    with pytest.raises(TrainingError, match=f"the weights that update 'encoder' trains .* after step {STEPS}: lower"):
+        trained(make_players(), callbacks=[LastStep()])
 
 
 def test_bf16_trains_close_to_float32_with_float32_losses():

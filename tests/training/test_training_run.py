@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import tomllib
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 import torch
 
 from refusals import refusal
+from viewsmith import Contrastive
+from viewsmith.core.errors import InUseError
 from viewsmith.training import RunFolder
 from viewsmith.training.run import environment, json_line
+from viewsmith.workflows.runs import removed_on_error
 
 CONFIG = {
     "viewsmith": "1",
@@ -164,3 +168,29 @@ def test_a_configuration_cut_off_in_writing_is_no_obstacle(run):
     (run.path / ".config-0123456789ab.toml").write_text("viewsm")
     assert run.open_for(CONFIG, resume=True) is False
     assert run.read_config()["method"] == CONFIG["method"]
+
+
+def test_a_run_is_written_by_one_training_at_a_time(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
+    path = tmp_path / "run"
+    model = Contrastive(epochs=1, hidden=(4,), n_components=2, random_state=0)
+    with RunFolder(path).locked():
+        assert f"{path} is in use by another process" in refusal(model.fit, x, run=path)
+        assert os.listdir(path) == [".lock"]  # the other process has not written anything yet
+        with pytest.raises(InUseError), removed_on_error(path):
+            model.fit(x, run=path)
+    model.fit(x, run=path)
+    before = (path / "model.safetensors").read_bytes()
+    with RunFolder(path).locked(), pytest.raises(InUseError):
+        model.save(path)
+    assert (path / "model.safetensors").read_bytes() == before and not (path / ".lock").exists()
+
+
+def test_the_folder_of_another_process_is_not_removed(tmp_path):
+    # The folder is absent when the command starts, and another process makes it meanwhile.
+    path = tmp_path / "run"
+    with pytest.raises(InUseError), removed_on_error(path):
+        path.mkdir()
+        (path / "config.toml").write_text("of another process")
+        raise InUseError("in use")
+    assert (path / "config.toml").exists()

@@ -7,6 +7,10 @@ class InputError(ValueError):
     """Invalid data, option or file given by the user. The command line prints the message and exits with 2."""
 
 
+class InUseError(InputError):
+    """Another process writes to the folder now. Nothing in it may be removed."""
+
+
 class MissingExtra(ImportError, InputError):
     """An optional dependency is not installed; the message names the extra that installs it."""
 

@@ -12,6 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import filelock
+
+from viewsmith.core.errors import InUseError
+
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
@@ -80,6 +84,50 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+@contextlib.contextmanager
+def locked_folder(path: str | Path, name: str = ".lock") -> Iterator[None]:
+    """Hold a folder while the block runs, so that no other process that asks for it can write to it.
+
+    The operating system releases the lock when the process ends, for whatever reason. The folder is created if it
+    does not exist, and removed again if it is still empty at the end. On file systems without locks (some network
+    mounts) filelock uses a file that names its process, and a lock whose process on the same machine has ended does
+    not count.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+        Name of the lock file in the folder; it is removed at the end.
+
+    Raises
+    ------
+    InUseError
+        Another process holds the folder.
+    OSError
+        The folder or the lock file cannot be written.
+    """
+    folder = Path(path)
+    absent = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / name, blocking=False, thread_local=False)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise InUseError(
+            f"{path} is in use by another process, which writes to it: wait until that ends, or choose another folder"
+        ) from None
+    try:
+        yield
+    finally:
+        # While it is still held: filelock does not accept a lock on a file that has been removed.
+        with contextlib.suppress(OSError):
+            (folder / name).unlink()
+        lock.release()
+        with contextlib.suppress(OSError):
+            for parent in absent:
+                parent.rmdir()
 
 
 def write_text_atomic(path: str | Path, text: str) -> None:

@@ -159,17 +159,18 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         self.initial_ = self.weights()
         # Train. With several processes, all read the folder and the first one writes to it.
         first = distributed.rank() == 0
-        resumes = folder.open_for(self.configuration(), resume=resume) if folder and first else False
-        resumes = distributed.broadcast_flag(resumes, device)
-        if folder and first and not folder.initial.exists():
-            folder.write_initial(self.initial_)
-        outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, split=context.get("split"))
-        self.status_, self.metrics_ = outcome.status, outcome.metrics
-        self.warnings_, self.summary_ = outcome.warnings, outcome.summary
-        self._to_device()
-        if folder and first:
-            folder.write_model(self.weights())
-            folder.write_summary(self.summary_)
+        with folder.locked() if folder and first else contextlib.nullcontext():
+            resumes = folder.open_for(self.configuration(), resume=resume) if folder and first else False
+            resumes = distributed.broadcast_flag(resumes, device)
+            if folder and first and not folder.initial.exists():
+                folder.write_initial(self.initial_)
+            outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, split=context.get("split"))
+            self.status_, self.metrics_ = outcome.status, outcome.metrics
+            self.warnings_, self.summary_ = outcome.warnings, outcome.summary
+            self._to_device()
+            if folder and first:
+                folder.write_model(self.weights())
+                folder.write_summary(self.summary_)
         return self
 
     def transform(self, X: Any, *, output: str = "representation") -> np.ndarray:
@@ -262,11 +263,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Write the model as a run folder; a model in the folder is replaced only if it has the same configuration."""
         check_is_fitted(self)
         folder = RunFolder(path)
-        folder.open_for(self.configuration(), resume=True)
-        folder.write_initial(self.initial_)
-        folder.write_model(self.weights())
-        folder.write_summary(self.summary_)
-        folder.write_metrics(self.metrics_)
+        with folder.locked():
+            folder.open_for(self.configuration(), resume=True)
+            folder.write_initial(self.initial_)
+            folder.write_model(self.weights())
+            folder.write_summary(self.summary_)
+            folder.write_metrics(self.metrics_)
 
     @classmethod
     def _load(cls, folder: RunFolder, config: dict[str, Any], custom: dict[str, Any]) -> Self:

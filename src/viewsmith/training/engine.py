@@ -7,13 +7,14 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.method import Batch, Method, Phase
 from viewsmith.core.random import derive_seed
@@ -21,7 +22,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import drop_frozen_gradients, set_rates, training_progress
-from viewsmith.training.updates import RunningUpdate, begin, check_result, frozen, synchronize_batch_norm
+from viewsmith.training.updates import RunningUpdate, begin, check_result, check_weights, frozen, synchronize_batch_norm
 
 Status = Literal["finished", "interrupted", "time limit"]
 
@@ -121,7 +122,8 @@ class Trainer:
         Raises
         ------
         TrainingError
-            The loss is not finite, or a step returns something else than pair losses and what to log.
+            A loss is not finite (noticed in its step on a CPU, at the end of the epoch on a GPU; a state with weights
+            that are not finite is never saved), or a step returns something else than pair losses and what to log.
         InputError
             A checkpoint to resume from is damaged, or of a training on another number of rows; or an update trains
             nothing.
@@ -142,6 +144,8 @@ class Trainer:
             for callback in self.callbacks:
                 callback.start(self)
             status = self._run()
+            for run in self.running:
+                check_weights(run, self.steps)
             if self.checkpoint and self._saved_at != self.steps:
                 self._save()
             self.method.finish()
@@ -211,8 +215,11 @@ class Trainer:
         loss = (losses if batch.weight is None else batch.weight * losses).mean()
         run.clear_gradients()
         loss.backward()
+        loss = loss.detach()
         if run.may_diverge:
-            loss = run.drop_divergence(loss.detach())
+            loss = run.drop_divergence(loss)
+        if on_host(loss) and not math.isfinite(loss):
+            raise TrainingError(self._not_finite(run, float(loss), logs, f"step {self.steps + 1}, "))
         drop_frozen_gradients(run.optimizer, batch.progress)
         if run.spec.clip is not None:
             nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)
@@ -227,12 +234,8 @@ class Trainer:
             if run.loss is None:
                 continue
             loss = float(run.loss) / run.count
-            if not math.isfinite(loss):
-                raise TrainingError(
-                    f"the loss of update {run.name!r} became {loss} in epoch {row['epoch']} of phase "
-                    f"{phase.name!r}: lower the learning rate ({run.spec.learning_rate}) "
-                    "or check the data for extreme values"
-                )
+            if not math.isfinite(loss):  # on a GPU, where a step cannot read its loss without waiting
+                raise TrainingError(self._not_finite(run, loss, run.logs))
             row.setdefault("loss", loss)
             if len(self.running) > 1:
                 row[f"loss/{run.name}"] = loss
@@ -256,6 +259,14 @@ class Trainer:
         """Loss of the epoch so far; waits for the device."""
         run = self.running[0] if self.running else None
         return self.loss if run is None or run.loss is None else float(run.loss) / run.count
+
+    def _not_finite(self, run: RunningUpdate, loss: float, logs: Mapping[str, Tensor], step: str = "") -> str:
+        terms = ", ".join(name for name, value in logs.items() if not math.isfinite(value.detach()))
+        return (
+            f"the loss of update {run.name!r} became {loss} in {step}epoch {self.epochs_done + 1} of phase "
+            f"{self.phase.name!r}{terms and f' (not finite: {terms})'}: lower the learning rate "
+            f"({run.spec.learning_rate}) or check the data for extreme values"
+        )
 
     def _order(self) -> Tensor:
         """Rows of this epoch in their order: a permutation addressed by phase and epoch."""
@@ -302,6 +313,8 @@ class Trainer:
             self._save()
 
     def _save(self) -> None:
+        for run in self.running:
+            check_weights(run, self.steps)  # the checkpoint before this one is kept
         self._saved, self._saved_at = time.monotonic(), self.steps
         if distributed.rank() != 0:
             return

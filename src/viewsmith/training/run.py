@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -15,11 +16,12 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.files import write_json_atomic, write_text_atomic
+from viewsmith.core.files import locked_folder, write_json_atomic, write_text_atomic
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.training.checkpoint import CheckpointFolder
 
 NONE = "none"  # TOML has no null
+LOCK = ".lock"
 
 
 class RunFolder:
@@ -47,6 +49,12 @@ class RunFolder:
             reason = "has no config.toml" if self.path.is_dir() else "is no folder"
             raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
 
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the folder while it is written to; raises InUseError if another process holds it."""
+        if self.path.exists() and not self.path.is_dir():
+            return contextlib.nullcontext()  # `open_for` refuses it
+        return locked_folder(self.path, LOCK)
+
     def open_for(self, config: dict[str, Any], *, resume: bool) -> bool:
         """Make the folder ready for a training of this configuration; returns whether there is one to resume.
 
@@ -67,9 +75,9 @@ class RunFolder:
                     f"{self.path} already holds this run: add --resume to continue it, or choose another folder"
                 )
             return True
-        # A temporary file of a configuration whose writing was killed is not a user's file.
+        # The lock, or a temporary file of a configuration whose writing was killed, is not a user's file.
         if self.path.exists() and (
-            not self.path.is_dir() or any(not f.name.startswith(".config-") for f in self.path.iterdir())
+            not self.path.is_dir() or any(not f.name.startswith((".config-", LOCK)) for f in self.path.iterdir())
         ):
             raise InputError(f"{self.path} exists and is no run of viewsmith: choose an empty or new folder")
         self.path.mkdir(parents=True, exist_ok=True)

@@ -188,3 +188,17 @@ def check_result(found: Any, run: RunningUpdate, batch: Batch, method: Method) -
         given = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else f"type {type(losses).__name__}"
         raise TrainingError(f"{label} returns losses of {given}, expected one per sample, ({n},)")
     raise TrainingError(f"{label} returns losses that depend on none of the parameters in its trains")
+
+
+def check_weights(run: RunningUpdate, step: int) -> None:
+    """Check that all weights an update trains are finite.
+
+    Raises
+    ------
+    TrainingError
+    """
+    if not torch.stack(torch._foreach_norm([p.detach() for p in run.parameters])).isfinite().all():
+        raise TrainingError(
+            f"the weights that update {run.name!r} trains are no longer finite after step {step}: lower the learning "
+            f"rate ({run.spec.learning_rate}), or clip the gradients"
+        )

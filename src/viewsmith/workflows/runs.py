@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, InUseError
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.custom_transforms import CUSTOM
@@ -50,6 +50,8 @@ def removed_on_error(run: Path) -> Iterator[None]:
     new = bool(absent) or (run.is_dir() and not any(run.iterdir()))
     try:
         yield
+    except InUseError:
+        raise  # another process has made the run since
     except BaseException:
         if new and distributed.rank() == 0 and not (run / "checkpoint" / POINTER).exists():
             with contextlib.suppress(OSError):
