@@ -29,7 +29,8 @@ OPTIONS = {
     "views": "n out split seed label labels image-size threads debug",
     "locate": "out n label labels threads debug",
     "crop": "out n label labels threads debug",
-    "generate": "out merge generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
+    "merge": "out debug",
+    "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
     "batch-size epochs device label labels image-size domain transductive threads debug",
     "export": "out format debug",
     "report": "data label labels threads debug",

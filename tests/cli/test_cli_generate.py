@@ -62,26 +62,24 @@ def test_shards_are_merged(made, data, tmp_path):
     parts = [tmp_path / "one", tmp_path / "two"]
     for number, part in enumerate(parts, start=1):
         good("generate", data / "given.npz", "--out", part, *options, "--shard", f"{number}/2")
-    result = good("generate", "--merge", parts[0], "--out", tmp_path / "bank")
+    result = good("merge", parts[0], "--out", tmp_path / "bank")
     assert "2 of 4 blocks are missing" in result.err
-    result = good("generate", *parts, "--merge", "--out", tmp_path / "bank")
+    result = good("merge", *parts, "--out", tmp_path / "bank")
     assert result.out.splitlines() == [str(tmp_path / "bank")] and result.err == ""
     assert contents(tmp_path / "bank") == contents(made)
 
 
 def test_merges_that_are_refused(made, data, tmp_path):
     out = ("--out", tmp_path / "bank")
-    merge = ("generate", "--merge", made)
-    assert call(*merge, *out, "--seed", 0).refused("--seed has no effect with --merge")
+    merge = ("merge", made)
     assert call(*merge, tmp_path / "none", *out).refused("no view cache at")
-    assert call("generate", made, made, *out).refused("got 2 data sets", "--merge")
     options = ("--run", made / "generator", "--batch-size", 8, "--seed", 5)
     good("generate", data / "given.npz", "--out", tmp_path / "other", *options)
     assert call(*merge, tmp_path / "other", *out).refused("different view caches", "seed is 0 there, 5 now")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
     block = tmp_path / "other" / "blocks" / "000000.safetensors"
     block.write_bytes(block.read_bytes()[:-5])
-    assert call("generate", "--merge", tmp_path / "other", *out).refused("000000.safetensors is damaged")
+    assert call("merge", tmp_path / "other", *out).refused("000000.safetensors is damaged")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 

@@ -209,3 +209,14 @@ def test_other_noise_is_refused(noise):
 def test_other_shards_are_refused(text):
     assert "expected i/n" in refusal(parse_shard, text)
     assert parse_shard("2/2") == (2, 2)
+
+
+def test_processes_share_the_blocks_of_one_folder(processes, tmp_path, whole):
+    workers = [processes.Process(target=job, args=(tmp_path,), kwargs={"kill": kill}) for kill in (None, 3, None)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    # The one to be killed may find no third block to do.
+    assert [worker.exitcode for worker in workers] in ([0, -signal.SIGKILL, 0], [0, 0, 0])
+    assert bits(ViewCacheFolder(tmp_path)) == bits(whole)

@@ -1,4 +1,4 @@
-"""The command line: fit, embed, evaluate, views, locate, crop, generate, export, report, methods."""
+"""The command line: fit, embed, evaluate, views, locate, crop, generate, merge, export, report, methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from viewsmith.cli.errors import cut, explain, show_warning
 from viewsmith.cli.fit import fit
-from viewsmith.cli.generate import generate
+from viewsmith.cli.generate import generate, merge
 from viewsmith.cli.locate import crop, locate
 from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (fit, embed, evaluate, views, locate, crop, generate, export, report, methods):
+for command in (fit, embed, evaluate, views, locate, crop, generate, merge, export, report, methods):
     app.command(cls=ListingCommand)(command)
 
 

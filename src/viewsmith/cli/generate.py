@@ -1,4 +1,4 @@
-"""The command generate."""
+"""The commands generate and merge."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Debug, Features, ImageSize, Label, Labels, Threads, check_only, set_threads
-from viewsmith.core.errors import InputError
+from viewsmith.cli.options import Data, Debug, Features, ImageSize, Label, Labels, Threads, set_threads
 
 
 def generate(
-    context: typer.Context,
-    data: Annotated[
-        list[str], typer.Argument(metavar="DATA", help="As for fit; with --merge: the folders that shards wrote.")
-    ],
+    data: Data,
     out: Annotated[Path, typer.Option(metavar="CACHE", help="Folder for the view cache; a stopped job is resumed.")],
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Merge the view caches that the shards of one job wrote.")
-    ] = False,
     generator: Annotated[
         str, typer.Option(help="diffusion; unclip:FOLDER or unclip:OWNER/NAME (extra unclip); folder:PATH")
     ] = "diffusion",
@@ -43,7 +36,7 @@ def generate(
         str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
     ] = None,
     features: Features = None,
-    shard: Annotated[str, typer.Option(metavar="I/N", help="Part of the job, from 1/N to N/N.")] = "1/1",
+    shard: Annotated[str, typer.Option(metavar="I/N", help="Part of the job, for folders that are merged.")] = "1/1",
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Samples in a block; default: 16 (unclip), 256.")
     ] = None,
@@ -62,24 +55,14 @@ def generate(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Generate views of DATA for `fit --method genview`; a stopped job is resumed."""
+    """Generate views of DATA for `fit --method genview`; a stopped job is resumed, several jobs share a folder."""
     from viewsmith.data import load_dataset
     from viewsmith.training.generation import parse_shard
-    from viewsmith.workflows.generate import generate_cache, merge_caches
+    from viewsmith.workflows.generate import generate_cache
 
-    if merge:
-        check_only(context, "with --merge", ("merge", "data", "out", "debug"))
-        with writing(out):
-            cache = merge_caches([Path(folder) for folder in data], out)
-        if missing := cache.missing():
-            typer.echo(f"{len(missing)} of {len(cache.numbers())} blocks are missing", err=True)
-        typer.echo(str(out))
-        return
-    if len(data) > 1:
-        raise InputError(f"got {len(data)} data sets, expected one: to merge the view caches of shards, add --merge")
     part = parse_shard(shard)
     set_threads(threads)
-    dataset = load_dataset(data[0], label=label, labels=labels, domain=domain, image_size=image_size)
+    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size)
     with writing(out):
         cache = generate_cache(
             dataset,
@@ -103,4 +86,19 @@ def generate(
         )
     if missing := cache.missing():
         typer.echo(f"{len(missing)} of {len(cache.numbers())} blocks are for other shards", err=True)
+    typer.echo(str(out))
+
+
+def merge(
+    parts: Annotated[list[Path], typer.Argument(metavar="CACHE...", help="Folders that the shards of one job wrote.")],
+    out: Annotated[Path, typer.Option(metavar="CACHE", help="A new folder, or one of these.")],
+    debug: Debug = False,
+) -> None:
+    """Merge view caches that were generated with `generate --shard`, in folders of their own."""
+    from viewsmith.workflows.generate import merge_caches
+
+    with writing(out):
+        cache = merge_caches(parts, out)
+    if missing := cache.missing():
+        typer.echo(f"{len(missing)} of {len(cache.numbers())} blocks are missing", err=True)
     typer.echo(str(out))

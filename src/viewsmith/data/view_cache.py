@@ -17,6 +17,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.random import derive_seed
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
+from viewsmith.data.claims import Claims
 
 LAYOUT = 3
 
@@ -34,6 +35,8 @@ class ViewCacheFolder:
         ``views`` (b, K, ...) of the rows from ``number * block``, in the units of the data, with ``index`` (b,),
         ``seed``, ``level`` and ``quality`` (b, K) and ``tolerance`` (b,). ``quality`` is that of sample and view, from
         the features from which the tolerance was computed (NaN if not computed).
+    ``claims/``
+        While processes work: the blocks that each makes now (`viewsmith.data.claims.Claims`).
     ``manifest.csv``
         One line per view, written when all blocks exist: sample, view, seed, level, tolerance, quality, block,
         generator, version.
@@ -50,6 +53,7 @@ class ViewCacheFolder:
         self.path = Path(path)
         self.record_file, self.levels = self.path / "view_cache.json", self.path / "levels.safetensors"
         self.blocks, self.manifest = self.path / "blocks", self.path / "manifest.csv"
+        self.claims = Claims(self.path / "claims")
 
     # ---- record ---------------------------------------------------------------------------------------------------
 
@@ -296,8 +300,8 @@ def _check_equal_levels(caches: Sequence[ViewCacheFolder]) -> None:
 
 
 def _may_precede_record(entry: Path) -> bool:
-    """Whether an entry may exist before the record: the generator, the folder of blocks, a partly written record."""
-    return entry.name in ("generator", "blocks") or entry.name.startswith(".view_cache-")
+    """Whether an entry may exist before the record: generator, blocks, claims, a partly written record."""
+    return entry.name in ("generator", "blocks", "claims") or entry.name.startswith(".view_cache-")
 
 
 def _difference(existing: dict[str, Any], given: dict[str, Any]) -> str:

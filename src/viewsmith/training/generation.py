@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -66,6 +67,9 @@ def generate(
 ) -> None:
     """Make the blocks that are missing in a cache of views.
 
+    Any number of processes may do this in one folder at the same time: they share the blocks among them, and each
+    returns when all blocks (of its shard) exist.
+
     Parameters
     ----------
     cache : ViewCacheFolder
@@ -79,24 +83,28 @@ def generate(
         Show a bar with the time left on stderr when that is a terminal.
     """
     record = cache.read_record()
-    if cache.read_levels() is None:
-        cache.write_levels(*find_levels(record, rows, generator))
+    with cache.claims.hold("levels", wait=True):
+        if cache.read_levels() is None:
+            cache.write_levels(*find_levels(record, rows, generator))
     known, axis = cache.read_levels(), cache.read_axis()
     assert known is not None
     (part, parts), measured = shard, _measured(record)
     todo = [number for number in cache.missing() if number % parts == part - 1]
-    for number in with_progress(todo, "generate", len(todo), "blocks", after=0) if progress else todo:
-        index = cache.rows_of(number)
-        block, level, seeds = rows[index], known[1][index], cache.seeds(index)
-        views, quality = [], []
-        for view in range(record["views_per_sample"]):
-            streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
-            views.append(generator.generate(block, index, view, level[:, view], streams))
-            q = generator.quality(block, views[-1], axis) if measured else torch.full((len(block),), UNKNOWN)
-            quality.append(q.float().cpu())
-        cache.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
+    with contextlib.closing(cache.claims.each(todo, lambda number: cache.block(number).exists())) as claimed:
+        bar = with_progress(claimed, "generate", len(todo), "blocks", after=0) if progress else claimed
+        for number in bar:
+            index = cache.rows_of(number)
+            block, level, seeds = rows[index], known[1][index], cache.seeds(index)
+            views, quality = [], []
+            for view in range(record["views_per_sample"]):
+                streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
+                views.append(generator.generate(block, index, view, level[:, view], streams))
+                q = generator.quality(block, views[-1], axis) if measured else torch.full((len(block),), UNKNOWN)
+                quality.append(q.float().cpu())
+            cache.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
     if not cache.missing():
         cache.finish()
+        cache.claims.clear()
 
 
 def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:

@@ -53,6 +53,8 @@ def generate_cache(
 ) -> ViewCacheFolder:
     """Generate the view cache of a data set, or its missing blocks, as the command ``viewsmith generate`` does.
 
+    Processes that do this at the same time, in one folder, share the work.
+
     Parameters
     ----------
     dataset : Dataset
@@ -148,17 +150,18 @@ def generate_cache(
                     "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug "
                     "--set phases=AB --out RUN`, and give --run RUN to every shard"
                 )
-            trained = train_generator(
-                folder,
-                rows,
-                dataset,
-                context,
-                seed=seed,
-                epochs=epochs,
-                minutes=minutes,
-                device=device,
-                progress=progress,
-            )
+            with cache.claims.hold("generator", wait=True):  # other processes read what the first one trains
+                trained = train_generator(
+                    folder,
+                    rows,
+                    dataset,
+                    context,
+                    seed=seed,
+                    epochs=epochs,
+                    minutes=minutes,
+                    device=device,
+                    progress=progress,
+                )
             made = DiffusionGenerator(trained, steps, features)
         cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
         generate(cache, torch.from_numpy(rows), made, shard=shard, progress=progress)
@@ -166,7 +169,7 @@ def generate_cache(
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
-    """Merge the folders that the shards of a job wrote, as ``viewsmith generate --merge`` does.
+    """Merge the folders that the shards of a job wrote, as ``viewsmith merge`` does.
 
     After an error, a new folder is removed unless it has blocks (`viewsmith.data.view_cache.merge_folders`).
     """
@@ -249,7 +252,8 @@ def _removed_on_error(cache: ViewCacheFolder) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        useful = [*cache.path.glob("blocks/*.safetensors"), *cache.path.glob("generator/checkpoint/*")]
+        kinds = ("blocks/*.safetensors", "generator/checkpoint/*", "claims/*")
+        useful = [path for kind in kinds for path in cache.path.glob(kind)]
         if absent and not useful and not (cache.path / "generator" / "model.safetensors").exists():
             shutil.rmtree(cache.path, ignore_errors=True)
         raise
