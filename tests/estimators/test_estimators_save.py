@@ -232,3 +232,29 @@ def test_a_run_without_a_seed_goes_on_with_the_one_it_drew(wine, tmp_path):
 def test_one_row_has_views_where_nothing_is_borrowed(wine):
     assert PiNDA(**TINY).fit(wine).views(wine[:1], 3).shape == (1, 3, wine.shape[1])
     assert "at least two rows" in refusal(Contrastive(**TINY).fit(wine).views, wine[:1])
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        ("config.toml", "[fitted.encoder_options]\nhidden", "[fitted.encoder_options]\nhiddej", "hiddej"),
+        ("config.toml", "row_shape = [\n", "row_shape = [\n1.5,\n", "is damaged"),
+        ("metrics.jsonl", '{"phase"', '{"phase', "line 1"),
+        ("metrics.jsonl", '{"phase"', '\udcff{"phase"', "line 1"),
+        ("metrics.jsonl", "{", "[1]\n{", "line 1"),
+    ],
+)
+def test_a_damaged_text_is_an_error_of_one_line(wine, tmp_path, name, old, new, expected):
+    Contrastive(**TINY | {"epochs": 2}).fit(wine, run=tmp_path)
+    text = (tmp_path / name).read_text()
+    assert old in text
+    (tmp_path / name).write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
+    message = refusal(viewsmith.load, tmp_path)
+    assert "is damaged" in message and expected in message and len(message.splitlines()) == 1
+
+
+def test_a_cut_last_line_of_metrics_is_left_out(wine, tmp_path):
+    Contrastive(**TINY | {"epochs": 2}).fit(wine, run=tmp_path)
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert len(viewsmith.load(tmp_path).metrics_) == 1

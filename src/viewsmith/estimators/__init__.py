@@ -96,3 +96,8 @@ def load(
         return cls._load(folder, config, custom)
     except KeyError as error:
         raise InputError(f"{folder.config} is incomplete: it has no {error}; restore it or train again") from error
+    except (InputError, OSError, MemoryError):
+        raise
+    except Exception as error:  # values that no run has, which any constructor may refuse in its own words
+        detail = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{folder.path} is damaged ({detail}): restore it or train again") from error

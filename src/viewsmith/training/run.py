@@ -111,12 +111,16 @@ class RunFolder:
     def read_metrics(self) -> list[dict[str, Any]]:
         if not self.metrics.exists():
             return []
-        rows = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+        rows: list[dict[str, Any]] = []
+        # What follows the last end of a line was cut off by a kill; a resumed run writes it again.
+        for number, line in enumerate(self.metrics.read_bytes().split(b"\n")[:-1], start=1):
             try:
-                rows.append(json.loads(line))
-            except ValueError:
-                break  # a line cut off by a kill; a resumed run writes it again
+                row = json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{self.metrics} is damaged (line {number}: {error}): delete it") from error
+            if not isinstance(row, dict):
+                raise InputError(f"{self.metrics} is damaged (line {number} is not an object): delete it")
+            rows.append(row)
         return rows
 
     def _read_json(self, path: Path) -> dict[str, Any] | None:

@@ -1,0 +1,165 @@
+"""Damage files of every kind at random and load them: each loads, or is refused in one clear line.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.survival.fuzz [--inputs 100000] [--seed 0] [--quick]
+
+A valid small file of each format is changed in one to eight places (two on average): bits are flipped, bytes replaced, inserted and
+deleted, parts repeated, the end cut off. Anything but a data set or `InputError` with a message of one line is an
+error of ours and is listed; a loader may not take longer than `LIMIT` seconds either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.common.runner import RESULTS, append, when
+from viewsmith import Contrastive, load
+from viewsmith.core.errors import InputError
+from viewsmith.data import load_dataset
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.training.run import RunFolder, environment
+
+LIMIT = 10.0
+
+
+def damaged(content: bytes, rng: np.random.Generator) -> bytes:
+    """The content, changed in one to eight places."""
+    data = bytearray(content)
+    for _ in range(min(8, rng.geometric(0.5))):
+        place, kind = int(rng.integers(0, max(1, len(data)))), rng.integers(0, 6)
+        length = int(rng.integers(1, 33))
+        if kind == 0 and data:
+            data[place % len(data)] ^= 1 << int(rng.integers(0, 8))
+        elif kind == 1 and data:
+            data[place % len(data)] = int(rng.integers(0, 256))
+        elif kind == 2:
+            data[place:place] = rng.bytes(length)
+        elif kind == 3:
+            del data[place : place + length]
+        elif kind == 4:
+            data[place:place] = data[place : place + length]
+        else:
+            del data[place:]
+    return bytes(data)
+
+
+def valid_files(folder: Path) -> dict[str, tuple[Path, Callable[[], Any]]]:
+    """A valid file of each format, and what reads it."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, 3)).astype("float32")
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(label=["u", "v"] * 6)
+    np.save(folder / "x.npy", x)
+    np.savez(folder / "x.npz", X_train=x[:8], X_test=x[8:], y_train=np.arange(8) % 2, y_test=np.arange(4) % 2)
+    np.savez_compressed(folder / "compressed.npz", X=x, y=np.arange(12) % 3)
+    frame.to_csv(folder / "x.csv", index=False)
+    frame.to_csv(folder / "x.tsv", index=False, sep="\t")
+    (folder / "x.fasta").write_text("".join(f">s{i}\n{''.join(rng.choice(list('ACGTN'), 20))}\n" for i in range(8)))
+    names = {"x.npy": None, "x.npz": None, "compressed.npz": None, "x.csv": "label", "x.tsv": "label", "x.fasta": None}
+    try:
+        frame.to_parquet(folder / "x.parquet")
+        names["x.parquet"] = "label"
+    except ImportError:
+        print("without parquet: the extra parquet is not installed")
+    try:
+        import anndata
+
+        anndata.AnnData(x, obs=frame[["label"]].set_index(frame.index.astype(str))).write_h5ad(folder / "x.h5ad")
+        names["x.h5ad"] = "label"
+    except ImportError:
+        print("without h5ad: the extra omics is not installed")
+    found: dict[str, tuple[Path, Callable[[], Any]]] = {
+        name: (folder / name, lambda name=name, label=label: load_dataset(folder / name, label=label))
+        for name, label in names.items()
+    }
+    try:
+        from PIL import Image
+
+        (folder / "images").mkdir()
+        for i in range(2):
+            Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(folder / "images" / f"{i}.png")
+        found["image"] = folder / "images" / "0.png", lambda: load_dataset(folder / "images")
+    except ImportError:
+        print("without images: the extra image is not installed")
+    run = folder / "run"
+    model = Contrastive(epochs=1, hidden=(4,), n_components=2, random_state=0)
+    model.fit(x, run=run, context={"data": {"fingerprint": "0", "source": "x"}})
+    for name in ("config.toml", "model.safetensors", "initial.safetensors", "summary.json", "metrics.jsonl"):
+        found[name] = run / name, lambda: load(run)
+    state = next((run / "checkpoint").glob("state-*.safetensors"))
+    for path in (state, run / "checkpoint" / "latest.json"):
+        found["checkpoint " + path.suffix] = path, lambda: RunFolder(run).checkpoint.load()
+    views = rng.normal(size=(12, 2, 3)).astype("float32")
+    np.savez(folder / "views.npz", views=views)
+    _view_cache(folder / "cache", x, folder / "views.npz")
+    for path in (folder / "cache" / "view_cache.json", folder / "cache" / "blocks" / "000000.safetensors"):
+        found["view cache " + path.suffix] = path, lambda: ViewCacheFolder(folder / "cache").read_views()
+    return found
+
+
+def _view_cache(out: Path, x: np.ndarray, views: Path) -> None:
+    from viewsmith.workflows.generate import generate_cache
+
+    np.save(out.with_name("rows.npy"), x)
+    generate_cache(load_dataset(out.with_name("rows.npy")), out, generator=f"folder:{views}", batch_size=12)
+
+
+def fuzz(inputs: int, seed: int) -> dict[str, Any]:
+    """Counts of loaded and refused inputs, and everything else with its file kind and message."""
+    counts: collections.Counter[str] = collections.Counter()
+    wrong: collections.Counter[str] = collections.Counter()
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        files = valid_files(Path(name))
+        originals = {kind: path.read_bytes() for kind, (path, _) in files.items()}
+        for number in range(inputs):
+            kind = list(files)[number % len(files)]
+            path, read = files[kind]
+            path.write_bytes(damaged(originals[kind], rng))
+            began = time.monotonic()
+            try:
+                read()
+                counts["loaded"] += 1
+            except InputError as error:
+                counts["refused"] += 1
+                if len(str(error).splitlines()) != 1:
+                    wrong[f"{kind}: a message of several lines: {error}"] += 1
+            except Exception as error:
+                where = error.__traceback__
+                while where is not None and where.tb_next is not None:
+                    where = where.tb_next
+                file = Path(where.tb_frame.f_code.co_filename).name if where else ""
+                wrong[f"{kind}: {type(error).__name__} in {file}: {' '.join(str(error).split())[:100]}"] += 1
+            if time.monotonic() - began > LIMIT:
+                wrong[f"{kind}: takes more than {LIMIT:g} s"] += 1
+            path.write_bytes(originals[kind])
+            if number and number % 5000 == 0:
+                print(number, dict(counts), len(wrong), flush=True)
+    return {"inputs": inputs, "kinds": sorted(files), **counts, "wrong": dict(wrong.most_common(50))}
+
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="200 inputs, nothing written into results/")
+    given = parser.parse_args()
+    found = fuzz(min(200, given.inputs) if given.quick else given.inputs, given.seed)
+    for message, count in found["wrong"].items():
+        print(count, message)
+    print({key: value for key, value in found.items() if key != "wrong"})
+    if not given.quick:
+        hardware = environment()["hardware"] | {"torch": environment()["versions"]["torch"]}
+        append({"job": "fuzz", "seed": given.seed, **found, **when(), **hardware}, RESULTS / "survival.jsonl")
+    sys.exit(1 if found["wrong"] else 0)
