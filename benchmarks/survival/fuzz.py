@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.survival.fuzz [--inputs 100000] [--seed 0] [--quick]
 
-A valid small file of each format is changed in one to eight places (two on average): bits are flipped, bytes replaced, inserted and
-deleted, parts repeated, the end cut off. Anything but a data set or `InputError` with a message of one line is an
-error of ours and is listed; a loader may not take longer than `LIMIT` seconds either.
+A valid small file of each format is changed in one to eight places (two on average): bits are flipped, bytes
+replaced, inserted and deleted, parts repeated, the end cut off. Anything but a data set or `InputError` with a message
+of one line is an error of ours and is listed; a loader may not take longer than `LIMIT` seconds either.
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ def fuzz(inputs: int, seed: int) -> dict[str, Any]:
             if number and number % 5000 == 0:
                 print(number, dict(counts), len(wrong), flush=True)
     return {"inputs": inputs, "kinds": sorted(files), **counts, "wrong": dict(wrong.most_common(50))}
-
 
 
 if __name__ == "__main__":

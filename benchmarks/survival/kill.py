@@ -124,8 +124,10 @@ def stress(command: list[str], check: Callable, digest: Callable, folder: Path, 
     rng, killed, finished, different = np.random.default_rng(seed), 0, 0, 0
     while killed < kills or finished == 0:
         out = folder / f"killed-{finished}"
-        last = killed >= kills
+        last, fresh, began = killed >= kills, not out.exists(), time.monotonic()
         code = ended_within(start([*command, "--out", str(out)]), 600 if last else rng.uniform(0, duration))
+        if code == 0 and fresh:  # faster than thought: later moments would kill nothing
+            duration = min(duration, time.monotonic() - began)
         if code is None:
             killed += 1
             check(out)
