@@ -70,8 +70,8 @@ def test_a_row_for_each_box_train_before_test(place, tmp_path):
     result = good("locate", place / "of-images", place / "images.npz", "--out", out)
     assert result.out == f"{out}\n"
     assert result.err.splitlines() == [
-        f"warning: nothing is found in 1 of 20 samples of {place / 'images.npz'}: P(T|x) singles out no place there, "
-        "which have no row"
+        f"warning: no location is found in 1 of 20 samples of {place / 'images.npz'}: P(T|x) is too close to "
+        "uniform; these samples have no row"
     ]
     table = pd.read_csv(out)
     assert list(table) == ["index", "split", *BOX]
@@ -120,12 +120,12 @@ def test_features_of_a_table_have_their_names(place, tmp_path):
 def test_nothing_at_all_is_an_empty_table(place, tmp_path):
     np.savez(tmp_path / "black.npz", X=np.zeros((4, 48, 56), np.uint8))
     result = good("locate", place / "of-images", tmp_path / "black.npz", "--out", tmp_path / "b.csv")
-    assert "nothing is found in 4 of 4 samples" in result.err
+    assert "no location is found in 4 of 4 samples" in result.err
     assert (tmp_path / "b.csv").read_text() == ",".join(["index", "split", *BOX]) + "\n"
     before = sorted(tmp_path.iterdir())
     for out in ("crops", "crops.npz"):
         refused = call("crop", place / "of-images", tmp_path / "black.npz", "--out", tmp_path / out)
-        assert refused.refused("nothing is found in 4 of 4 samples", "nothing to crop")
+        assert refused.refused("no location is found in 4 of 4 samples", "nothing to crop")
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -208,14 +208,14 @@ def test_sequences_without_names_are_named_by_their_number(place, tmp_path):
     ("command", "run", "source", "out", "said"),
     [
         ("locate", "of-images", "images.npz", "b.txt", "ends in .csv, or .bed"),
-        ("locate", "of-images", "images.npz", "b.bed", "BED is of sequences, not of images"),
-        ("locate", "of-images", "images.npz", "no/b.csv", "does not exist: make it first"),
-        ("locate", "other", "t.csv", "b.csv", "the run is of contrastive"),
-        ("crop", "other", "t.csv", "c", "crops are of images and sequences"),
-        ("crop", "of-table", "t.csv", "c", "crops are of images and sequences"),
+        ("locate", "of-images", "images.npz", "b.bed", "BED is a format for sequences, not for images"),
+        ("locate", "of-images", "images.npz", "no/b.csv", "does not exist: create it first"),
+        ("locate", "other", "t.csv", "b.csv", "the run was fitted with contrastive"),
+        ("crop", "other", "t.csv", "c", "only images and sequences have crops"),
+        ("crop", "of-table", "t.csv", "c", "only images and sequences have crops"),
         ("crop", "of-dna", "seqs.fasta", "c", "ends in .fasta, .fa, .fna or .npz"),
-        ("crop", "of-images", "images.npz", "c.fasta", "these are images"),
-        ("crop", "of-images", "images.npz", "no/c", "does not exist: make it first"),
+        ("crop", "of-images", "images.npz", "c.fasta", "the samples are images"),
+        ("crop", "of-images", "images.npz", "no/c", "does not exist: create it first"),
         ("crop", "of-images", "images.npz", "full", "not an empty folder"),
         ("locate", "of-images", "seqs.fasta", "b.csv", "images"),
     ],
