@@ -178,7 +178,7 @@ def test_other_files_refused(save, tmp_path):
 
 def test_matrices_refused(save):
     assert "holds no X" not in refusal(load_dataset, save(cells(None)))
-    assert "has no X; nor any layers" in refusal(load_dataset, save(cells(None)))
+    assert "has no X and no layers" in refusal(load_dataset, save(cells(None)))
     assert "has no X; give one of its layers with layer (--layer): counts" in refusal(
         load_dataset, save(cells(None, counts=COUNTS))
     )

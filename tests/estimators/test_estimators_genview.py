@@ -141,7 +141,7 @@ def test_a_bank_of_vectors_by_the_embedded_generator(tmp_path):
 def test_banks_that_do_not_fit(images, bank, tmp_path):
     assert "views of 48 rows, but X has 47" in refusal(GenView(**TINY, view_cache=bank).fit, images[:-1])
     assert "in another order" in refusal(GenView(**TINY, view_cache=bank).fit, images[::-1])
-    assert "is no folder" in refusal(GenView(**TINY, view_cache=str(tmp_path / "none")).fit, images)
+    assert "is not a folder" in refusal(GenView(**TINY, view_cache=str(tmp_path / "none")).fit, images)
     part = ViewCacheFolder(tmp_path / "part")
     part.open_for({key: value for key, value in ViewCacheFolder(bank).read_record().items() if key != "layout"})
     assert "lacks 1 of 1 blocks" in refusal(GenView(**TINY, view_cache=str(part.path)).fit, images)

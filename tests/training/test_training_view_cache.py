@@ -112,7 +112,7 @@ def test_shards_with_other_levels_are_not_merged(tmp_path):
     level[7, 1] = (level[7, 1] + 100) % 500
     other.write_levels(tolerance, level, other.read_axis())
     said = refusal(merge_folders, [one.path, other.path], tmp_path / "c")
-    assert "noise level of 1 of 22 rows" in said and str(other.path) in said and "--run" in said
+    assert "noise levels of 1 of 22 rows" in said and str(other.path) in said and "--run" in said
     assert not (tmp_path / "c").exists()
     other.levels.unlink()  # a shard that was stopped before it had any
     merge_folders([one.path, other.path], tmp_path / "c")
@@ -155,7 +155,7 @@ def test_another_cache_in_the_folder_is_refused(whole, changes, said):
 
 
 def test_folders_that_are_no_cache(tmp_path):
-    assert "is no folder" in refusal(ViewCacheFolder(tmp_path / "none").read_views)
+    assert "is not a folder" in refusal(ViewCacheFolder(tmp_path / "none").read_views)
     assert "no view_cache.json" in refusal(ViewCacheFolder(tmp_path).read_record)
     (tmp_path / "thesis.txt").write_text("keep me")
     assert "is not a view cache" in refusal(ViewCacheFolder(tmp_path).open_for, record())
@@ -174,7 +174,7 @@ def test_missing_and_damaged_blocks(tmp_path):
     assert "000002.safetensors is damaged (its content does not match its checksum)" in refusal(cache.read_views)
     assert "checksum" in refusal(merge_folders, [cache.path], tmp_path / "merged")
     cache.block(2).write_bytes(cache.block(1).read_bytes())
-    assert "has other rows" in refusal(cache.read_views)
+    assert "its rows are not those of the block" in refusal(cache.read_views)
     cache.block(2).unlink()
     job(tmp_path / "cache")
     assert cache.block(2).read_bytes() == content

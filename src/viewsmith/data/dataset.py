@@ -32,6 +32,7 @@ class Dataset:
     split : {"given", "stratified", "none"}
         "given": by the file. "stratified": drawn here (80/20, seed 0). "none": all rows are for training.
     domain : str
+        Name of the domain.
     source : str
         The file, folder or built-in name, as given by the user.
     feature_names : list of str, or None
@@ -44,7 +45,7 @@ class Dataset:
     row_names : list of str, or None
         Names of the rows of `x`, if the source has names: image files, FASTA records, cells.
     neighbors : sparse matrix, shape (n, n), or None
-        Neighbor graph of the rows of `x`, if it was asked for.
+        Neighbor graph of the rows of `x`; None if it was not requested.
     """
 
     x: np.ndarray
@@ -95,7 +96,7 @@ class Dataset:
         Raises
         ------
         InputError
-            They would be those of test rows, too.
+            The labels of test rows would be among them.
         """
         if transductive and self.test_index is not None and self.y is not None:
             raise InputError(
@@ -105,7 +106,7 @@ class Dataset:
         return self.y if transductive else self.y_train
 
     def fit_neighbors(self, transductive: bool) -> Any:
-        """The part of `neighbors` that joins `fit_rows`, sparse; None if there is no graph."""
+        """Neighbor graph of `fit_rows`, a sparse matrix of shape (m, m) for m rows; None if there is no graph."""
         if self.neighbors is None or transductive or self.test_index is None:
             return self.neighbors
         return self.neighbors.tocsr()[self.train_index][:, self.train_index]
@@ -114,7 +115,7 @@ class Dataset:
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Stratified 80/20 split of labeled rows, determined by labels and seed.
 
-    The row of a class with a single row is in the train split.
+    A class with a single row is in the train split only.
 
     Parameters
     ----------
@@ -136,16 +137,16 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     from sklearn.model_selection import train_test_split
 
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    shared = np.flatnonzero(counts[codes] > 1)
-    n_shared_classes = int((counts > 1).sum())
-    n_test = math.ceil(TEST_FRACTION * len(shared))
-    if n_test < max(n_shared_classes, 1):
+    divisible = np.flatnonzero(counts[codes] > 1)
+    n_divisible_classes = int((counts > 1).sum())
+    n_test = math.ceil(TEST_FRACTION * len(divisible))
+    if n_test < max(n_divisible_classes, 1):
         raise InputError(
             f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
             f"class: the test split would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
             "train and test), or leave the labels out (a continuous target is not a label)"
         )
-    train, test = train_test_split(shared, test_size=TEST_FRACTION, random_state=seed, stratify=codes[shared])
+    train, test = train_test_split(divisible, test_size=TEST_FRACTION, random_state=seed, stratify=codes[divisible])
     single = np.flatnonzero(counts[codes] == 1)
     return np.sort(np.concatenate([train, single])), np.sort(test)
 

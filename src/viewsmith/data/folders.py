@@ -49,7 +49,7 @@ def read_folder(path: Path, request: Request) -> Found:
             UserWarning,
             stacklevel=4,
         )
-    size = request.remembered("image_size")
+    size = request.or_fitted("image_size")
     fitted = request.schema["row_shape"] if request.schema else []
     x = read_images(images.files, size, color=len(fitted) == 3 and fitted[2] == 3)
     y = np.array(images.labels, dtype=np.str_) if images.labels else None

@@ -36,7 +36,7 @@ def read_h5ad(path: Path, request: Request) -> Found:
 
     from viewsmith.domains import frames
 
-    layer = request.remembered("layer")
+    layer = request.or_fitted("layer")
     with reading(str(path), _KIND), h5py.File(path, "r") as file:
         values, where = _values(file, layer, str(path))
         obs, var = read_elem(file["obs"]), read_elem(file["var"])
@@ -98,13 +98,13 @@ def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
     layers = list(file["layers"]) if "layers" in file else []
     if layer is None:
         if "X" not in file:
-            known = f"give one of its layers with layer (--layer): {name_list(layers)}" if layers else "nor any layers"
-            raise InputError(f"{what} has no X; {known}")
+            hint = f"; give one of its layers with layer (--layer): {name_list(layers)}" if layers else " and no layers"
+            raise InputError(f"{what} has no X{hint}")
         values, where = file["X"], "X"
     else:
         if layer not in layers:
-            known = suggest_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
-            raise InputError(f"{what} has no layer {one_line(layer, 60)!r}; {known}")
+            hint = suggest_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
+            raise InputError(f"{what} has no layer {one_line(layer, 60)!r}; {hint}")
         values, where = file["layers"][layer], f"layer {one_line(layer, 60)}"
     if isinstance(values, h5py.Group):
         values = sparse_dataset(values)
@@ -119,8 +119,8 @@ def _neighbors(file: Any, key: str, what: str) -> Any:
 
     known = list(file["obsp"]) if "obsp" in file else []
     if key not in known:
-        there = suggest_names(key, known, "its keys are") if known else "it has none; run scanpy.pp.neighbors first"
-        raise InputError(f"{what} has no obsp {one_line(key, 60)!r}, given as neighbors; {there}")
+        hint = suggest_names(key, known, "its keys are") if known else "it has none; run scanpy.pp.neighbors first"
+        raise InputError(f"{what} has no obsp {one_line(key, 60)!r}, given as neighbors; {hint}")
     found = read_elem(file["obsp"][key])
     if not sparse.issparse(found):
         raise InputError(f"obsp {one_line(key, 60)} in {what} is not sparse; expected the graph of scanpy.pp.neighbors")
@@ -177,7 +177,7 @@ def _label(obs: pd.DataFrame, request: Request, what: str) -> str | None:
 
 
 def _dense(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
-    """The matrix as float32 with columns in `order`; apart from the result only one block is in memory."""
+    """The matrix as float32 with columns in `order`; in addition to the result, only one block is in memory."""
     n, d = values.shape[0], values.shape[1] if order is None else len(order)
     check_size(4 * n * d, f"{what}, {n:,} x {d:,} values,", "keep fewer genes (the most variable) or fewer cells")
     x = np.empty((n, d), dtype=np.float32)

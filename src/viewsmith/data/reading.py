@@ -1,4 +1,4 @@
-"""The interface of readers: a reader is a function from a path and a `Request` to what it `Found` in the file."""
+"""The interface of readers: a reader takes a path and a `Request`, and returns what it `Found` in the file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Request:
     image_size: int | None = None
     neighbors: str | None = None
 
-    def remembered(self, option: str) -> Any:
-        """An option of the file; if it is not given, its value for the data that the run was fitted on."""
+    def or_fitted(self, option: str) -> Any:
+        """The value of an option; if it is not given, the value that the run was fitted with."""
         given = getattr(self, option)
         return given if given is not None or self.schema is None else self.schema.get(option)
 
     def check_no_table_options(self, source: str) -> None:
-        """Raise InputError if options name columns: arrays have no named columns."""
+        """Raise InputError if an option names a column, because arrays have no named columns."""
         for option, value in (("label", self.label), ("drop", self.drop), ("one_hot", self.one_hot)):
             if value:
                 raise InputError(
@@ -53,7 +53,7 @@ class Found:
     y : ndarray, shape (n,), or None
         Labels of the file, unchanged.
     n_train : int or None
-        With a given split: the first `n_train` rows are the train rows.
+        If the file gives the split: the first `n_train` rows are the train rows.
     names : list of str, or None
         Names of the columns of `x`.
     table : dict
@@ -63,7 +63,7 @@ class Found:
     row_names : list of str, or None
         Names of the rows, if the file has names: image files, FASTA records, cells.
     neighbors : sparse matrix, shape (n, n), or None
-        Neighbor graph of the rows, if asked for.
+        Neighbor graph of the rows; None if it was not requested.
     """
 
     x: np.ndarray

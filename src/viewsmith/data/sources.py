@@ -1,4 +1,4 @@
-"""Data sets from a name or a file: one function for all sources, and the checks for all of them."""
+"""Read a data set from a built-in name, a file or a folder, and check it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ READERS: dict[str, Reader] = {
     ".fasta.gz": read_fasta,
     ".fna.gz": read_fasta,
 }
-# Options of a single kind of source.
+# Options that apply to one kind of source only: the option, its reader, and the source in messages.
 _SOURCE_OPTIONS = (
     ("labels", read_fasta, "a FASTA file"),
     ("layer", read_h5ad, "an .h5ad file"),
@@ -116,7 +116,7 @@ def load_dataset(
 
 
 def _dataset(found: Found, request: Request, domain: str | None, name: str) -> Dataset:
-    """The data set from what a reader found, after the checks for all sources."""
+    """Check what a reader found, and split it into train and test rows."""
     schema = request.schema
     kind = find_domain(found.x, domain, name)
     names = found.names if kind.named_features else None
@@ -227,7 +227,7 @@ def _check_source_options(name: str, request: Request, reader: Reader | None) ->
 
 
 def _check_schema(x: np.ndarray, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
-    """Raise InputError if rows have another shape, or columns other names, than those that the run was fitted on."""
+    """Raise InputError if the shape of the rows or the names of the columns differ from those of the fitted data."""
     expected = tuple(schema["row_shape"])
     if not domain_of(schema["domain"]).same_shape(x.shape[1:], expected):
         if len(expected) == 1:
@@ -263,7 +263,7 @@ def _split(
 
 
 def _check_train_rows(dataset: Dataset) -> None:
-    """Checks of rows to fit on; new rows for a fitted run may be a single one, or all equal."""
+    """Check rows to fit on. Rows for a fitted run are not checked: they may be a single row, or all equal."""
     x, names, what = dataset.x_train, dataset.feature_names, dataset.source
     if len(x) < 2:
         raise InputError(

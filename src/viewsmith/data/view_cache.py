@@ -1,4 +1,4 @@
-"""A view cache on disk: views generated once, block by block, by one process or several, and read by trainings."""
+"""A view cache on disk: one or several processes write its views block by block, and trainings read them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class ViewCacheFolder:
     ``levels.safetensors``
         ``tolerance``, float64 (n,): how much noise a view of each sample tolerates (NaN if not computed); ``level``,
         int64 (n, K): noise levels; ``axis``, (D,): foreground axis of the features from which the tolerance was
-        computed (D = 0 without patches).
+        computed (D = 0 if the features have no patches).
     ``blocks/000000.safetensors``
         ``views`` (b, K, ...) of the rows from ``number * block``, in the units of the data, with ``index`` (b,),
-        ``seed``, ``level`` and ``quality`` (b, K) and ``tolerance`` (b,). ``quality`` is that of sample and view, from
-        the features from which the tolerance was computed (NaN if not computed).
+        ``seed``, ``level`` and ``quality`` (b, K) and ``tolerance`` (b,). ``quality`` compares each view with its
+        sample, by the features from which the tolerance was computed (NaN if not computed).
     ``claims/``
-        While processes work: the blocks that each makes now (`viewsmith.data.claims.Claims`).
+        While processes work: the blocks that each process generates now (`viewsmith.data.claims.Claims`).
     ``manifest.csv``
         One line per view, written when all blocks exist: sample, view, seed, level, tolerance, quality, block,
         generator, version.
 
-    Blocks are written atomically, and their content is determined by the record and the data. So a job that was killed
-    continues with the missing blocks, and several jobs may write to one folder or to folders that are merged.
+    Blocks are written atomically, and the record and the data determine their content. A job that was killed therefore
+    continues with the missing blocks. Several jobs may write to one folder, or to several folders that are then merged.
 
     Parameters
     ----------
@@ -91,10 +91,10 @@ class ViewCacheFolder:
         Raises
         ------
         InputError
-            It is missing, damaged, incomplete, or of another layout.
+            It is missing, damaged or incomplete, or has another layout.
         """
         if not self.exists():
-            reason = "has no view_cache.json" if self.path.is_dir() else "is no folder"
+            reason = "has no view_cache.json" if self.path.is_dir() else "is not a folder"
             raise InputError(
                 f"no view cache at {self.path} (it {reason}): expected the folder that `viewsmith generate` wrote"
             )
@@ -104,7 +104,9 @@ class ViewCacheFolder:
         except (ValueError, AttributeError) as error:
             raise InputError(f"{self.record_file} is damaged ({error}): restore it or generate again") from error
         if not complete or record["layout"] != LAYOUT:
-            raise InputError(f"{self.record_file} is of another version of viewsmith, or not complete: generate again")
+            raise InputError(
+                f"{self.record_file} was written by another version of viewsmith, or is not complete: generate again"
+            )
         return record
 
     # ---- blocks ---------------------------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ class ViewCacheFolder:
         return torch.arange(number * record["block"], min((number + 1) * record["block"], record["rows"]))
 
     def seeds(self, index: Tensor) -> list[list[int]]:
-        """Seed of each view of each row; it depends on the seed of the cache, the row and the view only."""
+        """Seed of each view of each row; it depends only on the seed of the cache, the row and the view."""
         record = self.read_record()
         views = range(record["views_per_sample"])
         return [[derive_seed(record["seed"], "view", row, view) for view in views] for row in index.tolist()]
@@ -138,7 +140,7 @@ class ViewCacheFolder:
         save_tensors(self.levels, {"tolerance": tolerance, "level": level, "axis": axis})
 
     def read_levels(self) -> tuple[Tensor, Tensor] | None:
-        """Noise tolerances (n,) and noise levels (n, K); None if they are not written yet."""
+        """Noise tolerances (n,) and noise levels (n, K); None if they have not been written yet."""
         if not self.levels.exists():
             return None
         stored = load_tensors(self.levels)
@@ -164,7 +166,7 @@ class ViewCacheFolder:
         save_tensors(self.block(number), content)
 
     def finish(self) -> None:
-        """Write the manifest, when all blocks exist."""
+        """Write the manifest; all blocks must exist."""
         if self.manifest.exists():
             return
         record = self.read_record()
@@ -186,7 +188,7 @@ class ViewCacheFolder:
         return self.read("views")
 
     def read_first(self, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The first n views of every sample and their levels.
+        """The first n views of every sample and their noise levels.
 
         Parameters
         ----------
@@ -196,7 +198,7 @@ class ViewCacheFolder:
         Returns
         -------
         views : ndarray, shape (rows, n, ...)
-        level : ndarray, shape (rows, n)
+        level : ndarray of int64, shape (rows, n)
 
         Raises
         ------
@@ -207,12 +209,12 @@ class ViewCacheFolder:
         if n is not None and n > available:
             raise InputError(
                 f"{n} views of each sample were requested, but the view cache {self.path} has {available}: "
-                "request at most these"
+                f"request at most {available}"
             )
         return self.read("views")[:, :n].numpy(), self.read("level")[:, :n].numpy()
 
     def read(self, name: str) -> Tensor:
-        """The tensor of all blocks with a name, (n, ...), in the order of the samples.
+        """Read the tensor `name` from all blocks, (n, ...), in the order of the samples.
 
         Raises
         ------
@@ -227,10 +229,10 @@ class ViewCacheFolder:
             )
         blocks = (self._read_block(number, (name, "index")) for number in self.numbers())
         first = next(blocks)
-        whole = first[name].new_empty(self.read_record()["rows"], *first[name].shape[1:])
+        tensor = first[name].new_empty(self.read_record()["rows"], *first[name].shape[1:])
         for block in itertools.chain([first], blocks):
-            whole[block["index"]] = block[name]
-        return whole
+            tensor[block["index"]] = block[name]
+        return tensor
 
     def _read_block(self, number: int, names: Sequence[str]) -> dict[str, Tensor]:
         path, index = self.block(number), self.rows_of(number)
@@ -239,21 +241,21 @@ class ViewCacheFolder:
             complete = all(name in block and len(block[name]) == len(index) for name in names)
             if complete and torch.equal(block["index"], index):
                 return block
-            reason = "it has other rows"
+            reason = "its rows are not those of the block"
         except DamageError as error:
             reason = str(error)
         raise InputError(f"the block {path} is damaged ({reason}): delete it and run `viewsmith generate` again")
 
 
-def merge_folders(parts: Sequence[str | Path], out: str | Path) -> ViewCacheFolder:
-    """Merge the folders that the shards of a job wrote, each with some of the blocks, into one view cache.
+def merge_folders(folders: Sequence[str | Path], out: str | Path) -> ViewCacheFolder:
+    """Merge the folders that the shards of a job wrote into one view cache; each folder has some of the blocks.
 
     Parameters
     ----------
-    parts : sequence of path
+    folders : sequence of path
         Folders with the same record.
     out : path
-        A new folder, or one of the parts.
+        A new folder, or one of `folders`.
 
     Returns
     -------
@@ -264,37 +266,37 @@ def merge_folders(parts: Sequence[str | Path], out: str | Path) -> ViewCacheFold
     InputError
         The folders have different records or noise levels, or blocks are damaged.
     """
-    if not parts:
+    if not folders:
         raise InputError("no view caches to merge: expected the folders that the shards of a job wrote")
-    caches, whole = [ViewCacheFolder(part) for part in parts], ViewCacheFolder(out)
+    caches, merged = [ViewCacheFolder(folder) for folder in folders], ViewCacheFolder(out)
     record = caches[0].read_record()
     for cache in caches:
         if difference := _difference(record, cache.read_record()):
             raise InputError(
                 f"{cache.path} and {caches[0].path} are different view caches ({difference}): merge shards of one job"
             )
-    _check_equal_levels([whole, *caches] if whole.exists() else caches)
-    whole.open_for(record)
+    _check_equal_levels([merged, *caches] if merged.exists() else caches)
+    merged.open_for(record)
     for cache in caches:
-        if not whole.levels.exists() and cache.levels.exists():
-            save_tensors(whole.levels, load_tensors(cache.levels))
+        if not merged.levels.exists() and cache.levels.exists():
+            save_tensors(merged.levels, load_tensors(cache.levels))
         for number in cache.numbers():
-            if cache.block(number).exists() and not whole.block(number).exists():
-                save_tensors(whole.block(number), cache._read_block(number, ("views", "index")))
-    if not whole.missing():
-        whole.finish()
-    return whole
+            if cache.block(number).exists() and not merged.block(number).exists():
+                save_tensors(merged.block(number), cache._read_block(number, ("views", "index")))
+    if not merged.missing():
+        merged.finish()
+    return merged
 
 
 def _check_equal_levels(caches: Sequence[ViewCacheFolder]) -> None:
-    """Raise InputError if samples have different noise levels in two folders: shards find them independently."""
+    """Raise InputError if two folders differ in noise levels, which every shard computes by itself."""
     known = [(cache, levels) for cache in caches if (levels := cache.read_levels()) is not None]
     for cache, (_, level) in known[1:]:
         first, (_, expected) = known[0]
         count = int((level != expected).any(dim=1).sum())
         if count:
             raise InputError(
-                f"{cache.path} has another noise level of {count} of {len(level)} rows than {first.path}: make all "
+                f"{cache.path} and {first.path} differ in the noise levels of {count} of {len(level)} rows: make all "
                 "shards with the same --run, on machines of one kind"
             )
 
