@@ -125,7 +125,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
         **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
         "domain": kind.name,
         "impute": request.impute,
-        "row_shape": kind.kept_shape(x.shape[1:]),
+        "row_shape": kind.required_shape(x.shape[1:]),
         "feature_names": names,
         **found.options,
     }

@@ -2,8 +2,8 @@
 
 A domain reads and checks the samples that users give, scales them, returns their raw features (the features that are
 available without a model), and has default settings. To add one, write a file with a subclass of `Domain`, register an
-instance of it, and register encoders, view makers and, for the methods that need them, a noise generator and a family
-of transformations.
+instance of it, and register encoders, view makers and, for the methods that need them, a noise generator and a set of
+transformations.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Domain:
     steps, steps_on_gpu : int
         Training steps if no number of epochs is given.
     step_seconds : (float, float)
-        CPU seconds that DiffAug's encoder, and its default generator, need in training for each pixel or letter of each
-        sample of a batch; 0 where it is little. Measured on one core of an AMD EPYC.
+        CPU seconds of a training step of DiffAug's encoder, and of its default generator, per sample of the batch and
+        per pixel or letter; 0 if negligible. Measured on one core of an AMD EPYC.
     defaults : mapping
         Default values of options of frameworks (``kernel``, ``temperature``, ``simclr_dims``) and of DiffAug's
         generator, by name.
@@ -117,10 +117,10 @@ class Domain:
         return np.ascontiguousarray(x)
 
     def check_training_rows(self, x: np.ndarray, names: list[str] | None, what: str) -> None:
-        """Checks of rows to fit on, in addition to those of all rows."""
+        """Check rows to fit on, in addition to the checks of all rows."""
 
-    def kept_shape(self, row_shape: Sequence[int]) -> list[int | None]:
-        """The shape that rows of later files must have; None for a dimension of any length."""
+    def required_shape(self, row_shape: Sequence[int]) -> list[int | None]:
+        """The shape that rows for a fitted model must have; None for a dimension of any length."""
         return list(row_shape)
 
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
@@ -134,11 +134,11 @@ class Domain:
         raise NotImplementedError
 
     def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
-        """Fit the input layer to the training rows; returns the scaling that is used, and statistics for views."""
+        """Fit the input layer to the training rows; return the scaling that is used, and statistics for views."""
         return str(layer.fit(raw, scaling)), {}
 
     def scaled(self, raw: Tensor, layer: Any) -> Rows:
-        """Scaled rows: scaled at once, or on access (`Samples`) if that saves memory."""
+        """Scaled rows: scaled now, or on access (`Samples`) if that saves memory."""
         return Samples(raw, layer)
 
     def channels(self, row_shape: Sequence[int]) -> int:
@@ -154,7 +154,7 @@ class Domain:
         raise NotImplementedError
 
     def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
-        """Views (n, K, ...) in the form of the user's array of samples, whose shape is `given`."""
+        """Views (n, K, ...) in the layout of the user's array of samples, whose shape is `given`."""
         return views
 
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
@@ -168,14 +168,14 @@ class Domain:
         raise NotImplementedError
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        """Features (n, d) of scaled samples (n, ...), in whose principal axes neighbors are searched.
+        """Features (n, d) of scaled samples (n, ...), whose principal coordinates are used to search neighbors.
 
-        None if neighbors are searched in the input of the encoder (after its principal axes, if it has them).
+        None if neighbors are searched in the input of the encoder (in its principal coordinates, if it uses them).
         """
         return None
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> Any:
-        """The codes that a diffusion model gets instead of samples; see `viewsmith.networks.inputs.codes`.
+        """The codes that a diffusion model is trained on instead of samples; see `viewsmith.networks.inputs.codes`.
 
         Raises
         ------
@@ -185,11 +185,11 @@ class Domain:
         raise InputError(f"there is no generator of views for {self.name}: use another method")
 
     def denoiser(self, kind: str, codes: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
-        """A network of a kind in `denoisers` that denoises these codes, given a condition of width `condition`."""
+        """A network that denoises these codes, given a condition of width `condition`; `kind` is one of `denoisers`."""
         raise NotImplementedError
 
-    def check_size(self, what: str, shape: Sequence[int], smallest: int, todo: str) -> None:
-        """Check that samples are large enough for a network, in domains in which they may be too small.
+    def check_size(self, what: str, shape: Sequence[int], smallest: int, advice: str) -> None:
+        """Check that samples are large enough for a network, in domains whose samples may be too small.
 
         Parameters
         ----------
@@ -197,8 +197,8 @@ class Domain:
             The start of the message, with ``{have}`` and ``{least}`` for the sizes.
         shape : sequence of int
         smallest : int
-            Least side.
-        todo : str
+            Smallest side that the network accepts.
+        advice : str
             What the user can do, as the end of the message.
 
         Raises

@@ -1,4 +1,4 @@
-"""Checks of all data, from files and Python: shape, dtype, missing and infinite values, labels."""
+"""Checks of data from files and from Python: shape, dtype, missing and infinite values, labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
     -------
     rows : ndarray, shape (n, ...)
         With the dtype of `X`, if it has one; DataFrames as float64, sparse matrices as dense float32. May share memory
-        with `X`. Neither the domain nor missing values are checked.
+        with `X`. The domain and missing values are not checked.
     names : list of str, or None
         Column names of a DataFrame, if it has names.
 

@@ -17,8 +17,8 @@ from viewsmith.domains.vectors import VECTORS
 def detect(X: Any, domain: str = "auto") -> Domain:
     """The domain of samples given in Python.
 
-    Strings, in a list or a column, are DNA, and a list of arrays is images; the domain of an array is determined by
-    dtype and shape (`find_domain`); everything else, such as DataFrames and sparse matrices, is vectors.
+    A list or column of strings is DNA. A list of arrays is images. The dtype and shape of an array determine its domain
+    (`find_domain`). Everything else, such as DataFrames and sparse matrices, is vectors.
 
     Parameters
     ----------

@@ -101,8 +101,8 @@ def check_letters(x: np.ndarray, what: str = "the data") -> None:
 
 
 def letter_fault(letter: str) -> str:
-    """The message about a letter that is not DNA: what was given, what was expected, what to do."""
-    shown = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
+    """The part of a message about a letter that is not DNA: what was given, what was expected, what to do."""
+    given = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
     upper = letter.upper()
     if upper == "U":
         advice = "this is RNA, write T for U"
@@ -114,11 +114,11 @@ def letter_fault(letter: str) -> str:
         advice = "is it a protein? There is no domain for proteins"
     else:
         advice = "replace it or leave the sequence out"
-    return f"{shown}, expected A C G T N, upper or lower case; {advice}"
+    return f"{given}, expected A C G T N, upper or lower case; {advice}"
 
 
 def first_other_letter(letters: np.ndarray, starts: np.ndarray) -> tuple[int, int] | None:
-    """Sequence and position of the first value that is not a letter of DNA; None if there is none.
+    """Sequence and position of the first value that is not a letter of DNA; None if all values are letters.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class DNA(Domain):
     denoisers = ("fast",)  # no denoiser of DNA was published
 
     def recognizes(self, X: Any) -> bool:
-        """A string; a list, array or column of a DataFrame that starts with a string; or an array of letters."""
+        """Whether samples are a string, a list, array or column that starts with a string, or an array of letters."""
         if isinstance(X, np.ndarray) and X.ndim == 2:
             return is_dna(X)
         if getattr(X, "ndim", 0) == 1:
@@ -294,7 +294,7 @@ class DNA(Domain):
             )
         return dna_rows(X)
 
-    def kept_shape(self, row_shape: Sequence[int]) -> list[int | None]:
+    def required_shape(self, row_shape: Sequence[int]) -> list[int | None]:
         return [None]
 
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
@@ -313,7 +313,7 @@ class DNA(Domain):
         return torch.zeros(1, 4, 32)
 
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
-        # The table of letters cannot be exported to ONNX.
+        # The lookup of letters cannot be exported to ONNX.
         return torch.full((2, 4, *row_shape), 0.25), None
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Columns of a pandas DataFrame: numbers, categories and labels. Imported only if a DataFrame is given."""
+"""Columns of a pandas DataFrame: numbers, categories and labels. Imported only where pandas is needed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def check_no_text(frame: pd.DataFrame, columns: list[Any], what: str) -> None:
     """Raise InputError if some of `columns` are not numbers; the message names them, with an example value."""
     other = [column for column in columns if not is_numeric(frame[column])]
     if other:
-        shown = [f"{one_line(column, 60)} (contains {_example(frame[column])})" for column in other[:5]]
+        named = [f"{one_line(column, 60)} (contains {_example(frame[column])})" for column in other[:5]]
         raise InputError(
             f"{what} has {pluralize(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not numbers: "
-            f"{name_list(shown + other[5:])}; leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
+            f"{name_list(named + other[5:])}; leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
         )
 
 

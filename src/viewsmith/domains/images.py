@@ -77,31 +77,31 @@ def check_images(x: np.ndarray, what: str = "the data") -> None:
 
 def image_advice(x: np.ndarray) -> str:
     """What the user can do with an array that is not images, for a message."""
-    todo = []
+    advice = []
     if x.ndim not in (3, 4):
         return "reshape them with X.reshape(n, H, W), or (n, H, W, 3)"
     sides = x.shape[1:3]
     if x.ndim == 4 and x.shape[3] not in (1, 3):
         if x.shape[1] in (1, 3):
-            todo.append("put the channels last: X.transpose(0, 2, 3, 1)")
+            advice.append("put the channels last: X.transpose(0, 2, 3, 1)")
             sides = x.shape[2:]
         elif x.shape[3] == 4:
-            todo.append("leave out the alpha channel: X[..., :3]")
+            advice.append("leave out the alpha channel: X[..., :3]")
         else:
-            todo.append("keep 1 or 3 channels, as the last dimension")
+            advice.append("keep 1 or 3 channels, as the last dimension")
     if min(sides) < SMALLEST_SIDE:
-        todo.append(
+        advice.append(
             f"sides must have at least {SMALLEST_SIDE} pixels: enlarge the images, or use the rows as flat vectors "
             "with domain='vectors' (--domain vectors)"
         )
     elif x.dtype.kind == "f":
-        todo.append(
+        advice.append(
             "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or use the rows as flat vectors "
             "with domain='vectors' (--domain vectors)"
         )
     elif x.dtype != np.uint8:
-        todo.append("cast values of 0 to 255 with X.astype(np.uint8)")
-    return "; ".join(todo)
+        advice.append("cast values of 0 to 255 with X.astype(np.uint8)")
+    return "; ".join(advice)
 
 
 class Images(Domain):
@@ -204,10 +204,10 @@ class Images(Domain):
             return PublishedImageDenoiser(self.channels(row_shape), condition)
         return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
 
-    def check_size(self, what: str, shape: Sequence[int], smallest: int, todo: str) -> None:
+    def check_size(self, what: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         if min(shape) < smallest:
             have, least = (f"{size[0]} x {size[1]} pixels" for size in (shape, (smallest, smallest)))
-            raise InputError(f"{what.format(have=have, least=least)}: {todo}")
+            raise InputError(f"{what.format(have=have, least=least)}: {advice}")
 
 
 IMAGES = Images()

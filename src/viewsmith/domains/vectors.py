@@ -50,11 +50,11 @@ class Vectors(Domain):
     preset_suffix = ""
 
     def recognizes(self, X: Any) -> bool:
-        """False: vectors are the domain of samples that no other domain recognizes; see `viewsmith.domains.detect`."""
+        """Always False: samples that no other domain recognizes are vectors; see `viewsmith.domains.detect`."""
         return False
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:
-        """Any array of numbers is accepted; its rows are flattened."""
+        """Accept any array of numbers; its rows are flattened."""
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
@@ -117,7 +117,7 @@ class Vectors(Domain):
             return {"scaled values": layer(torch.from_numpy(rows).to(layer.center.device)).cpu().numpy()}
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> VectorCodes:
-        # Only the part of the samples that the encoder uses has to be generated.
+        # The encoder uses only the coordinates of samples along its principal axes, so only these are generated.
         axes = next((m for m in encoder.modules() if isinstance(m, PrincipalAxes)), None)
         return VectorCodes(row_shape[0], axes)
 

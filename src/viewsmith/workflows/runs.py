@@ -174,7 +174,7 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
         "label": None,
         "domain": resolved.domain,
         "impute": model.options_.impute,
-        "row_shape": model.domain_.kept_shape(resolved.row_shape),
+        "row_shape": model.domain_.required_shape(resolved.row_shape),
         "feature_names": named,
     }
     # For rows given in Python, a run saves only a fingerprint.

@@ -162,6 +162,6 @@ def rebuild_family(family: FamilyOption, known: dict[str, Any], domain: Domain) 
             f"the family has {made.size} transformations, but the model was trained with {known['size']}: give the "
             "family that was given to fit"
         )
-    if None not in domain.kept_shape(known["sample"]):  # some domains have samples of variable length
+    if None not in domain.required_shape(known["sample"]):  # some domains have samples of variable length
         made.shapes = tuple(known["sample"]), tuple(known["view"])
     return made
