@@ -1,4 +1,4 @@
-"""Evaluation of a representation: the protocol, the baselines, and their comparison."""
+"""Evaluation of a representation: protocol, baselines and comparison."""
 
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.evaluation.compare import compare, format_table

@@ -1,4 +1,4 @@
-"""Baselines: what a user would have without contrastive learning, fitted on the train rows."""
+"""Baselines: features that need no contrastive learning, fitted on the train rows."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Model(Protocol):
-    """What baselines and comparisons ask of a fitted model.
+    """The interface of a fitted model that baselines and comparisons need.
 
-    A model may also have ``outputs``, a dict from the name of a further table row to the value of
-    ``transform(x, output=...)`` that makes it: maps, whose positions are compared by Euclidean distance.
+    A model may also have ``outputs``, a dict from the name of an additional table row to the value of `output` in
+    ``transform(x, output=...)``. These are maps, whose positions are compared by Euclidean distance.
     """
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
-        """What a user would take without a model, (n, d) by name."""
+        """Features that are available without a model, (n, d), by name."""
 
     @property
     def transform(self) -> Callable[..., np.ndarray]:
-        """Called with rows, and ``output=`` for further outputs: representations, (n, k)."""
+        """Function that returns representations, (n, k), of rows; ``output=`` selects one of `outputs`."""
 
     def untrained(self, X: Any) -> Model:
         """The model with its initial weights."""
@@ -46,20 +46,20 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class BaselineContext:
-    """What a baseline is computed from.
+    """The data that a baseline is computed from.
 
-    A baseline registers itself as ``@register("baseline", "my-baseline", help=...)``, a function of this context that
-    returns features of train and test rows, fitted on train. Its trait: ``on_request`` (it is left out unless asked
-    for).
+    A baseline is a function of this context that returns features of train and test rows, fitted on train. It is
+    registered by ``@register("baseline", "my-baseline", help=...)``. With the trait ``on_request=True`` it is computed
+    only if the user requests it.
 
     Attributes
     ----------
     model : Model
         The fitted model.
     raw : str
-        Name of the raw features that a split of train prefers.
+        Name of the raw features with the best score on a split of the train rows.
     x_train, x_test : array-like
-        Rows as users give them.
+        Rows in the format that users give.
     """
 
     model: Model
@@ -82,7 +82,7 @@ def _pca(context: BaselineContext) -> Pair:
     return pca(*context.raw_features())
 
 
-@register("baseline", "untrained", help="the representation with the weights from before training")
+@register("baseline", "untrained", help="the representation with the weights before training")
 def _untrained(context: BaselineContext) -> Pair:
     initial = context.model.untrained(context.x_train)
     return initial.transform(context.x_train), initial.transform(context.x_test)
@@ -100,7 +100,7 @@ def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows
     ----------
     train, test : arrays (n, d) and (m, d)
     n_components : int
-        Reduced to the number of dimensions that n centered rows of width d span, at most n - 1 and d.
+        At most n - 1 and d are used, the number of dimensions that n centered rows of width d span.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
     train, test : arrays (n, d) and (m, d)
         n at least 4.
     n_components : int
-        Reduced to n - 2 for few rows; the 15 neighbors are reduced to n - 1.
+        At most n - 2 is used. The number of neighbors is 15, at most n - 1.
     seed : int
 
     Returns
@@ -161,7 +161,7 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
 
 @contextlib.contextmanager
 def _restore_torch_threads() -> Iterator[None]:
-    """Restore the number of torch's threads on exit: importing UMAP's compiler (numba) changes it."""
+    """Restore the number of torch's threads on exit, because the import of numba, which UMAP uses, changes it."""
     threads = torch.get_num_threads()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Comparison of a representation with raw features, PCA, the untrained encoder and, on request, UMAP."""
+"""Comparison of a representation with raw features, PCA, the untrained encoder and, optionally, UMAP."""
 
 from __future__ import annotations
 
@@ -100,8 +100,13 @@ def compare(
 def format_table(result: Mapping[str, Any]) -> str:
     """The scores of `compare` as plain text, at most 120 characters wide, the best of each column marked with ``*``.
 
-    Scores that are equal to three decimals are all marked. Columns that do not fit are in a further block of rows; the
-    descriptions of the protocols follow.
+    Scores that are equal to three decimals are all marked. Columns that do not fit are in a second block of rows. The
+    descriptions of the protocols follow the table.
+
+    Parameters
+    ----------
+    result : mapping
+        Result of `compare`.
     """
     rows: Mapping[str, Mapping[str, float]] = result["embeddings"]
     first = ["", *rows]
@@ -151,7 +156,7 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
 
 
 def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -> list[tuple[str, Callable[[], Pair]]]:
-    """Name of each table row and a function that computes it; called one by one, to hold one wide array in memory."""
+    """Name of each table row and a function that computes it, so that only one embedding is in memory at a time."""
 
     context = BaselineContext(model, raw, x_train, x_test)
 

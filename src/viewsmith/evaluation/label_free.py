@@ -17,7 +17,7 @@ def label_free(h: ArrayLike, h_view: ArrayLike | None = None) -> dict[str, float
     Parameters
     ----------
     h : array (n, d)
-        Representations of n rows, n at least 2. Memory use is n * n floats.
+        Representations of n rows, n at least 2. Needs memory for n * n floats.
     h_view : array (n, d), optional
         Representations of one view of each row.
 
@@ -48,10 +48,10 @@ def label_free(h: ArrayLike, h_view: ArrayLike | None = None) -> dict[str, float
 def neighbor_r2(
     h_fit: ArrayLike, h_val: ArrayLike, x_fit: ArrayLike, x_val: ArrayLike, *, k: int = 10, components: int = 20
 ) -> float:
-    """R^2 of predicting a row's features from its neighbors in the representation: a score for selecting settings.
+    """R^2 of predicting the features of a row from its neighbors in the representation, to select settings.
 
-    The first principal coordinates of a validation row are predicted by the mean over its `k` nearest fit rows, by
-    cosine in the representation; the score is R^2 over all coordinates, weighted by their variance. On single-cell,
+    The first principal coordinates of a validation row are predicted by their mean over its `k` nearest fit rows, by
+    cosine in the representation. The score is R^2 over all coordinates, weighted by their variance. On single-cell,
     text and DNA data it selects similar settings as scores with labels do; on images it does not.
 
     Parameters
@@ -63,7 +63,7 @@ def neighbor_r2(
     k : int
         Number of neighbors, at most n.
     components : int
-        Number of principal coordinates, reduced to the number that n rows of width p have.
+        Number of principal coordinates, at most the number that n rows of width p have.
 
     Returns
     -------

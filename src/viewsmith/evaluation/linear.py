@@ -1,13 +1,13 @@
 """L2-regularized linear classifiers with a fast solver for wide data: the linear probes of the evaluation protocol.
 
-Both minimize the objectives of scikit-learn (`LogisticRegression` and `LinearSVC`, whose stopping rules are much looser
-on wide data). The solver is L-BFGS-B on full-batch gradients, after two exact changes of variables:
+The objectives are those of scikit-learn's `LogisticRegression` and `LinearSVC`, whose stopping rules are much looser on
+wide data. The solver is L-BFGS-B on full-batch gradients, after two exact changes of variables:
 
 - With more features than rows the solution is in the span of the rows (representer theorem), so a QR decomposition
   reduces the unknowns to the number of rows.
 - The unknowns are ``u = L^T w`` with ``L L^T = penalty + curvature X^T X``, an approximation of the Hessian. It makes
-  the solver fast for correlated features; half the squared gradient in `u` estimates the distance of the objective from
-  its minimum, which gives a scale-free stopping rule.
+  the solver fast for correlated features. Half the squared gradient in `u` estimates the distance of the objective from
+  its minimum, which gives a stopping rule that does not depend on the scale.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from viewsmith.core.errors import InputError
 
 Loss = Literal["logistic", "squared_hinge"]
 
-# Typical second derivative of each loss by the score. Any positive value gives the same solution; these needed the
-# fewest evaluations on single-cell, text, sensor and pixel data (grids 0.005-0.2 and 0.03-1).
+# Typical second derivative of each loss with respect to the score. Any positive value gives the same solution; these
+# values needed the fewest evaluations on single-cell, text, sensor and pixel data (grids 0.005-0.2 and 0.03-1).
 _CURVATURE: dict[Loss, float] = {"logistic": 0.02, "squared_hinge": 0.2}
 _GRAM_ROWS = 4096
 
@@ -100,23 +100,23 @@ def fit_linear(
     x : array (n, d)
         Finite rows, standardized or not.
     y_codes : int array (n,)
-        Classes 0 to `n_classes` - 1, each present.
+        Classes 0 to `n_classes` - 1; each class has at least one row.
     n_classes : int
         At least 2.
     loss : {"logistic", "squared_hinge"}
         ``"logistic"``: softmax regression with a free intercept (scikit-learn's `LogisticRegression`).
-        ``"squared_hinge"``: one-vs-rest classifiers with a regularized intercept (`LinearSVC`, liblinear). Two classes
-        need a single classifier in both.
+        ``"squared_hinge"``: one-vs-rest classifiers with a regularized intercept (`LinearSVC`, liblinear). With two
+        classes, both fit a single classifier.
     C : float
         Weight of the losses relative to the penalty, above 0.
     tol : float
-        Stop when the estimated relative distance of the objective from its minimum is below this. On nearly separable
-        data the estimate can be too small by two orders of magnitude: with 1e-6 the true distance was 1e-5 to 1e-4 on
-        standardized single-cell, text, sensor and pixel data. Large C on
-        columns that are not centered can leave 1e-3; 1e-7 is as far as float32 goes there, and leaves about 1e-5.
+        Stop when the estimated relative distance of the objective from its minimum is below this value. On nearly
+        separable data the estimate can be too small by two orders of magnitude: with 1e-6 the true distance was 1e-5 to
+        1e-4 on standardized single-cell, text, sensor and pixel data. With large C and columns that are not centered it
+        can be 1e-3; 1e-7 is the smallest value that float32 allows there, and the true distance is then about 1e-5.
     max_iter : int
-        Largest number of steps. A warning is given when it is reached, or when the solver stalls at the precision of
-        float32 (large C and columns that are not centered).
+        Largest number of steps. A warning is issued if it is reached, or if the precision of float32 stops the solver
+        early (large C and columns that are not centered).
 
     Returns
     -------
@@ -127,7 +127,7 @@ def fit_linear(
     InputError
         Fewer than two classes, or a class without a row.
     """
-    # A copy, because torch refuses to share read-only arrays without a warning.
+    # Copied, because torch warns if it shares the memory of a read-only array.
     rows = torch.from_numpy(np.array(x, dtype=np.float32, order="C"))
     codes = torch.from_numpy(np.array(y_codes, dtype=np.int64))
     if n_classes < 2:
@@ -164,7 +164,7 @@ def _targets(codes: Tensor, n_classes: int, loss: Loss) -> Tensor:
 
 
 def _loss_and_slope(scores: Tensor, targets: Tensor, loss: Loss) -> tuple[float, Tensor]:
-    """Sum of the losses and its derivative by the scores, (m, n)."""
+    """Sum of the losses and its derivative with respect to the scores, (m, n)."""
     if loss == "squared_hinge":
         shortfall = (1 - targets * scores).clamp_(min=0)
         return shortfall.square().sum().item(), -2 * targets * shortfall
@@ -180,9 +180,9 @@ def _minimize(
 ) -> Tensor:
     """Optimal weights, (m, r), for `rows`, (n, r), where column j has the penalty ``penalty[j] / 2``.
 
-    Weights and targets are class-major: for few classes (m, r) @ (r, n) and (m, n) @ (n, r) are several times faster
-    than their transposes. Products are computed in float32, losses in float64: in float32 the line search would stall
-    on nearly separable data.
+    Weights and targets are class-major, because for few classes (m, r) @ (r, n) and (m, n) @ (n, r) are several times
+    faster than their transposes. Products are computed in float32 and losses in float64, because in float32 the line
+    search would stop early on nearly separable data.
     """
     hessian = torch.diag(penalty.double())
     for block in map(Tensor.double, rows.split(_GRAM_ROWS)):
@@ -211,7 +211,7 @@ def _minimize(
 
     start = np.zeros(size[0] * size[1])
     options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "maxcor": 30, "gtol": 0.0, "ftol": 0.0}
-    # scipy's vector operations are not faster with threads, and its idle threads would slow down torch's.
+    # scipy's vector operations are not faster with several threads, and idle threads would slow down torch.
     with threadpool_limits(limits=1, user_api="blas"):
         result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
     if gap > 10 * tol:

@@ -14,7 +14,7 @@ Metric = Literal["cosine", "euclidean"]
 
 
 def neighbors(rows: ArrayLike, queries: ArrayLike, k: int, metric: Metric = "cosine") -> NDArray[np.int64]:
-    """Indices of the nearest rows of each query, the nearest first.
+    """Indices of the `k` nearest rows of each query, the nearest first.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def neighbors(rows: ArrayLike, queries: ArrayLike, k: int, metric: Metric = "cos
 
 
 def majority(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """The most frequent class code, (m,), in each row of `codes`, (m, k); of equally frequent codes the smallest."""
+    """The most frequent class code, (m,), in each row of `codes`, (m, k); for ties, the smallest code."""
     votes = np.zeros((len(codes), n_classes), dtype=np.int64)
     np.add.at(votes, (np.arange(len(codes))[:, None], codes), 1)
     return votes.argmax(axis=1)

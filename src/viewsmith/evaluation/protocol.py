@@ -1,4 +1,4 @@
-"""The evaluation protocol: classifiers fitted on train rows, scores on test rows, in one page of code."""
+"""The evaluation protocol: classifiers are fitted on train rows and scored on test rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEW_LABELS = (
 )
 _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)", "adjusted Rand index"
 
-#: Name and one-line description of each score, quoted beside every table. Higher is better in all of them.
+#: Name and one-line description of each score, printed with every table. Higher is better for all scores.
 PROTOCOLS: dict[str, str] = {
     "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardized on the train rows",
     "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine (map: Euclidean), ties to the "
@@ -69,7 +69,7 @@ def evaluate_embedding(
     name : str
         Name of the embedding in messages.
     metric : {"cosine", "euclidean"}
-        Of the nearest neighbors. Positions in a map are points, not directions: give "euclidean".
+        Metric of the nearest neighbors. Use "euclidean" for positions in a map.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def evaluate_embedding(
 
 
 def check_protocols(protocols: Sequence[str] | None) -> list[str]:
-    """The selected protocols, all of `PROTOCOLS` for None; raises InputError for an unknown name or an empty list."""
+    """The selected protocols; None selects all. Raises InputError for an unknown name or an empty list."""
     selected = list(PROTOCOLS) if protocols is None else list(protocols)
     unknown = [protocol for protocol in selected if protocol not in PROTOCOLS]
     if unknown or not selected:
@@ -118,7 +118,7 @@ def check_protocols(protocols: Sequence[str] | None) -> list[str]:
 def few_label_rows(codes: Codes, fraction: float, draw: int) -> Codes:
     """Rows of a fraction of the labels: of each class ``max(1, round(fraction * count))`` random rows.
 
-    They depend only on the labels and the number of the draw, so every embedding is fitted on the same rows.
+    The rows depend only on the labels and on `draw`, so the same rows are used for every embedding.
 
     Parameters
     ----------
@@ -143,7 +143,18 @@ def few_label_rows(codes: Codes, fraction: float, draw: int) -> Codes:
 
 
 def matched_accuracy(clusters: Codes, classes: Codes) -> float:
-    """Fraction of rows whose cluster is matched to their class, under the best one-to-one matching (Hungarian)."""
+    """Accuracy of a clustering under the best one-to-one matching of clusters to classes (Hungarian algorithm).
+
+    Parameters
+    ----------
+    clusters, classes : int arrays (n,)
+        Codes from 0.
+
+    Returns
+    -------
+    float
+        Fraction of rows whose cluster is matched to their class, 0 to 1.
+    """
     counts = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
     np.add.at(counts, (clusters, classes), 1)
     return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(classes))
