@@ -13,9 +13,9 @@ from viewsmith.estimators.figures.places import COLOR, box_gallery, cover, draw_
 from viewsmith.reports import Gallery, ReportContent, SortedSimilarities, TransformProbabilities, render_report
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
-from viewsmith.reports.placement import match_sample_shape
 from viewsmith.reports.sorted_similarities import draw_sorted
 from viewsmith.reports.transform_probabilities import draw_transform_probabilities
+from viewsmith.reports.view_shapes import match_sample_shape
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}

@@ -22,7 +22,8 @@ class EmbeddingMap:
     xy : (n, 2) array
         Positions; rows that are not finite are left out. See `two_dimensional_map`.
     labels : sequence of length n, optional
-        They determine the colors. Strings or integers are classes, floats are a scale, None or NaN is unlabeled.
+        Labels that determine the colors. Strings and integers are classes, floats are a continuous scale, None and NaN
+        are unlabeled.
     caption : str
         One line under the picture.
     """
@@ -158,7 +159,7 @@ class SimilarityHistogram:
     caption : str
         One line under the heading.
     of : str
-        What is compared, in a few words.
+        The things that are compared, for the label of the axis.
     """
 
     name: str
@@ -211,7 +212,7 @@ class SortedSimilarities:
 
 @dataclass(frozen=True, eq=False)
 class TransformProbabilities:
-    """Probabilities of the transformations of a finite family, for single samples and on average.
+    """Probabilities of the transformations of a finite set, for single samples and on average.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ class ReportContent:
     metrics : sequence of mapping
         Rows of ``metrics.jsonl`` in order. Keys other than phase, epoch, step and seconds are drawn as curves.
     warnings : sequence of str
-        Shown at the top.
+        Lines at the top of the report.
     evaluation : mapping, optional
         ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
         "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.

@@ -1,4 +1,4 @@
-"""Training curves as small multiples: one panel per logged metric and kind of phase, without smoothing."""
+"""Training curves: one panel per logged metric and kind of phase, without smoothing."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TITLES = {
     "nonempty_mass": "Probability of nonempty views",
     **{key: title for key, (title, _) in DIAGNOSTICS.items()},
 }
-_LINEAR = ("learning_rate",)  # always on a linear scale, which shows warm-up and cosine as they are
+_LINEAR = ("learning_rate",)  # always on a linear scale, so that warm-up and cosine keep their shape
 _PROBABILITIES = ("drift", "largest_p", "nonempty_mass")
 _LOG_RATIO = 100.0
 _RASTER_POINTS = 3000
 _STEPS = (1, 2, 5, 10)
-_LETTER, _PANEL_WIDTH = 4.5, 180.0  # in points: width of a letter of a phase's name, least width of a panel's axes
+_LETTER, _PANEL_WIDTH = 4.5, 180.0  # in points: width of a letter in the name of a phase, smallest width of a panel
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Axis:
 def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
     """One panel for each key with at least one finite number, in the order of first appearance.
 
-    A label-free diagnostic describes the representation, which all phases change: it has one panel. Other keys depend
-    on what a phase trains (the losses of an encoder and of a generator are different quantities): they have one panel
-    per kind of phase (`phase_kind`), with a gap in the line between separate phases of that kind.
+    A label-free diagnostic describes the representation, which all phases change, so it has one panel. Other keys
+    depend on the modules that a phase trains: the losses of an encoder and of a generator are different quantities.
+    They have one panel per kind of phase (`phase_kind`), with a gap in the line between separate phases of that kind.
     """
     axis = training_axis(metrics)
     keys = dict.fromkeys(key for row in metrics for key in row if key not in _NOT_CURVES)
@@ -85,7 +85,7 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
 
 
 def phase_kind(name: str) -> str:
-    """The kind of a phase: its name without the trailing number, A for A1 and A2."""
+    """The kind of a phase: its name without the trailing number, such as A for A1 and A2."""
     return name.rstrip("0123456789") or name
 
 
@@ -107,7 +107,7 @@ def _gaps(kinds: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def training_axis(metrics: Sequence[Mapping[str, Any]]) -> Axis:
-    """Position of each row along the run: its epoch if all rows have different epochs, else its step, else its number.
+    """Position of each row in the run: its epoch if all rows have different epochs, else its step, else its number.
 
     Counters that restart with a phase continue from the end of the previous phase.
     """
@@ -164,7 +164,7 @@ def _curve(key: str, title: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Cu
 
 
 def _without_line(y: np.ndarray) -> np.ndarray:
-    """Which finite values have no finite neighbor, so that no line shows them."""
+    """Which finite values have no finite neighbor, so that they need a dot to be visible."""
     finite = np.pad(np.isfinite(y), 1)
     return finite[1:-1] & ~finite[:-2] & ~finite[2:]
 

@@ -12,11 +12,11 @@ DIAGNOSTICS: dict[str, tuple[str, str]] = {
     "feature_std": (
         "Feature spread",
         "Mean standard deviation of the features of rows normalized to length 1, times the square root of the width: "
-        "near 1 the rows have all directions, near 0 they all have the same direction (collapse).",
+        "near 1 the rows point in all directions, near 0 they all point in the same direction (collapse).",
     ),
     "effective_rank": (
         "Effective rank",
-        "Effective number of dimensions of the representation: at most its width; below 2 it is close to a line.",
+        "Effective number of dimensions of the representation: at most its width; below 2 the rows lie near a line.",
     ),
     "alignment": (
         "Alignment",
@@ -35,7 +35,7 @@ DIAGNOSTICS: dict[str, tuple[str, str]] = {
     "generated_similarity": (
         "Similarity of generated views",
         "Mean cosine similarity of the representations of samples and of their generated views: "
-        "1 means that the encoder sees no difference; the lower, the more the views differ from their samples.",
+        "at 1 the encoder does not distinguish them; lower values mean that the views differ more from their samples.",
     ),
     "feature_cosine": (
         "Cosine of augmented features",
@@ -55,7 +55,7 @@ MAXIMUM_DRIFT = 0.5
 
 
 def latest(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    """The last finite value of `key` in the rows, None if there is none."""
+    """The last finite value of `key` in the rows; None if there is none."""
     values = (score(row.get(key)) for row in reversed(metrics))
     return next((value for value in values if value is not None), None)
 
@@ -94,7 +94,7 @@ def collapse_warnings(
 
 
 def drift_warnings(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line if at the end of training most generated views are outside their sample's neighborhood, else none."""
+    """A list of one line if most generated views are outside their sample's neighborhood at the end; else empty."""
     drift = latest(metrics, "drift")
     if drift is None or drift <= MAXIMUM_DRIFT:
         return []

@@ -14,7 +14,7 @@ _MAX_VIEWS = 6
 _MAX_FEATURES = 200
 _TILE = 96
 _LETTERS = 90
-OUTSIDE = ord(".")  # marks a letter of a sample that its view does not cover
+OUTSIDE = ord(".")  # marks a position of a sample that its view does not cover
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class AlignedRow:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The row of a sample above those of its views, from letter `start` (counted from 1) of `length`."""
+    """The row of a sample and the rows of its views, from letter `start` (counted from 1) of `length` letters."""
 
     start: int
     length: int
@@ -57,13 +57,16 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
     views = np.asarray(gallery.views, dtype=np.float64)[:, :_MAX_VIEWS]
     note = f"Dark line: the sample. Colored lines: {views.shape[1]} of its views."
     spread = np.nanstd(np.concatenate([samples[:, None], views], axis=1), axis=(0, 1))
-    shown = np.arange(samples.shape[1])
-    if len(shown) > _MAX_FEATURES:
-        shown = np.sort(np.argsort(-spread, kind="stable")[: _MAX_FEATURES // 2])
-        note += f" Shown: the {len(shown)} of {samples.shape[1]} features with the largest variance, in their order."
-    label, axis = "value", "feature" if len(shown) == samples.shape[1] else f"{len(shown)} features, in their order"
+    selected = np.arange(samples.shape[1])
+    if len(selected) > _MAX_FEATURES:
+        selected = np.sort(np.argsort(-spread, kind="stable")[: _MAX_FEATURES // 2])
+        note += f" Shown: the {len(selected)} of {samples.shape[1]} features with the largest variance, in their order."
+    label, axis = (
+        "value",
+        "feature" if len(selected) == samples.shape[1] else f"{len(selected)} features, in their order",
+    )
     # A single feature with large values would flatten all others.
-    if np.median(spread[shown]) < 0.05 * spread[shown].max():
+    if np.median(spread[selected]) < 0.05 * spread[selected].max():
         center, scale = np.nanmean(samples, axis=0), np.where(spread > 0, spread, 1)
         samples, views, label = (samples - center) / scale, (views - center) / scale, "standardized value"
     pictures = []
@@ -71,14 +74,15 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
         for i in range(min(len(samples), _VECTOR_SAMPLES)):
             figure, axes = new_axes(4.6, 1.9)
             for j, view in enumerate(views[i]):
-                axes.plot(view[shown], color=PALETTE[(j + 1) % len(PALETTE)], linewidth=0.9, alpha=0.8)
-            axes.plot(samples[i][shown], color=INK, linewidth=1.4)
+                axes.plot(view[selected], color=PALETTE[(j + 1) % len(PALETTE)], linewidth=0.9, alpha=0.8)
+            axes.plot(samples[i][selected], color=INK, linewidth=1.4)
             axes.margins(x=0.01)
             axes.set_xlabel(axis)
             axes.set_ylabel(label)
             change = np.nanmean(np.abs(views[i] - samples[i])) if views.size else 0.0
             alt = (
-                f"Sample {i + 1} and {views.shape[1]} views, {len(shown)} features; mean absolute change {change:.3g}."
+                f"Sample {i + 1} and {views.shape[1]} views, {len(selected)} features; "
+                f"mean absolute change {change:.3g}."
             )
             pictures.append(as_svg(figure, alt))
     return DrawnGallery(gallery.title, gallery.caption, note, pictures=tuple(pictures))
@@ -130,7 +134,7 @@ def _dna(gallery: Gallery) -> DrawnGallery:
         sample, sample_views = samples[i], views[i, :_MAX_VIEWS]
         changed = _differ(sample_views, sample)
         length = _length(np.concatenate([sample[None], sample_views]))
-        start = _busiest(changed[:, :length].sum(axis=0), _LETTERS)
+        start = _most_changed_window(changed[:, :length].sum(axis=0), _LETTERS)
         window = slice(start, min(start + _LETTERS, length))
         rows = [_aligned_row("sample", sample[window], sample[window])]
         for j, view in enumerate(sample_views):
@@ -138,7 +142,7 @@ def _dna(gallery: Gallery) -> DrawnGallery:
             rows.append(_aligned_row(f"view {j + 1}, {fraction:.0%}", view[window], sample[window]))
         alignments.append(Alignment(start + 1, length, tuple(rows)))
     note = (
-        "Letters of a view that differ from the sample have a filled background; those that agree are pale. "
+        "Letters of a view that differ from the sample have a filled background; equal letters are pale. "
         "Beside a view: the percentage of all its letters that differ."
     )
     if (views == _outside(views)).any():
@@ -162,14 +166,15 @@ def _length(rows: np.ndarray) -> int:
     return int(real[-1]) + 1 if len(real) else 0
 
 
-def _busiest(changed: np.ndarray, width: int) -> int:
+def _most_changed_window(changed: np.ndarray, width: int) -> int:
+    """Start of the window of `width` letters with the most changes."""
     total = np.concatenate([[0], np.cumsum(changed)])
     inside = total[width:] - total[:-width]
     return int(np.argmax(inside)) if len(inside) else 0
 
 
 def _differ(views: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Which letters of views differ from the sample's; letters that a view does not cover do not count."""
+    """Which letters of views differ from the letters of the sample; letters that a view does not cover do not count."""
     return (views != sample) & (views != _outside(views))
 
 

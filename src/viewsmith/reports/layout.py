@@ -21,7 +21,7 @@ def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = 1500) -
     seed : int
         Seed of the sample of rows and of the optimizer; the same seed gives the same map.
     max_rows : int
-        Of more rows, a random sample of this size is mapped.
+        If there are more rows, a random sample of this size is mapped.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = 1500) -
     """
     x = np.asarray(x)
     if x.ndim == 0 or x.size == 0:
-        raise InputError(f"the map got an array of shape {x.shape}; give at least one row and one feature")
+        raise InputError(f"the map was given an array of shape {x.shape}; give at least one row and one feature")
     if max_rows < 1:
         raise InputError(f"max_rows is {max_rows}; give at least 1")
     index = np.arange(len(x))
@@ -45,7 +45,7 @@ def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = 1500) -
         index = np.sort(np.random.default_rng(seed).choice(len(x), size=max_rows, replace=False))
     rows = x[index].reshape(len(index), -1).astype(np.float64)
     if not np.isfinite(rows).all():
-        raise InputError("the map got values that are not finite; remove or impute them first")
+        raise InputError("the map was given values that are not finite; remove or impute them first")
     if rows.shape[1] <= 2:
         return _padded(rows), index
     return _layout(rows, seed), index

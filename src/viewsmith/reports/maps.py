@@ -60,10 +60,10 @@ def draw_map(item: EmbeddingMap) -> DrawnMap:
     """Draw a map as a scatter plot; a class has the same color and marker in all maps with the same labels."""
     xy = np.asarray(item.xy, dtype=np.float64)
     coloring = color_by(item.labels, len(xy))
-    kept = np.isfinite(xy).all(axis=1)
-    xy = xy[kept]
-    colors, markers = coloring.colors[kept], coloring.markers[kept]
-    # Rows are often sorted by class: drawn in that order, the last class would hide the others.
+    finite = np.isfinite(xy).all(axis=1)
+    xy = xy[finite]
+    colors, markers = coloring.colors[finite], coloring.markers[finite]
+    # Drawn in random order: rows are often sorted by class, and the last class would hide the others.
     order = np.random.default_rng(0).permutation(len(xy))
     with style():
         figure, axes = new_axes(4.2, 4.2)
@@ -144,7 +144,7 @@ def _plain(label: Any) -> Any:
 
 
 def _sorted(classes: set[Any]) -> list[Any]:
-    """Numbers first, by value, also those written as text; then the other labels in alphabetical order."""
+    """Numbers and numbers written as text first, by value; then the other labels in alphabetical order."""
 
     def key(value: Any) -> tuple[bool, float, str]:
         text = str(value)

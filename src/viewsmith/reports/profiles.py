@@ -1,4 +1,4 @@
-"""One number per feature: a bar chart for few features; for many a sorted curve and tables of the extremes."""
+"""One number per feature: a bar chart for few features, or a sorted curve and tables of the extremes for many."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from viewsmith.reports.content import TransformProbabilities
 from viewsmith.reports.drawing import BLUE, MUTED, Picture, as_svg, shorten, style
 from viewsmith.reports.galleries import image_tiles
 
-#: Up to this many transformations all have a bar, in their order; of more, only the MOST_SHOWN most probable.
+#: Up to this number of transformations, each has a bar; with more, only the MOST_SHOWN most probable have one.
 ALL_SHOWN = 16
 MOST_SHOWN = 12
 
@@ -24,7 +24,7 @@ class DrawnTransformProbabilities:
     caption: str
     note: str
     pictures: tuple[Picture, ...]
-    beside: bool  # whether images are beside the bars; such pictures take the whole width
+    with_images: bool  # whether images are next to the bars; such pictures take the full width
 
 
 def draw_transform_probabilities(item: TransformProbabilities) -> DrawnTransformProbabilities:
@@ -49,27 +49,27 @@ def _bars(what: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | No
 
     p = np.asarray(p, dtype=np.float64)
     ranked = [int(k) for k in np.argsort(-p, kind="stable")]
-    shown = list(range(len(p))) if len(p) <= ALL_SHOWN else ranked[:MOST_SHOWN]
+    selected = list(range(len(p))) if len(p) <= ALL_SHOWN else ranked[:MOST_SHOWN]
     images = 0 if tiles is None else len(tiles)
-    size = (8.6, max(0.5 + 0.19 * len(shown), 1.7)) if images else (4.6, 0.5 + 0.19 * len(shown))
+    size = (8.6, max(0.5 + 0.19 * len(selected), 1.7)) if images else (4.6, 0.5 + 0.19 * len(selected))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.add_gridspec(1, 1 + images, width_ratios=[3.2, *[1] * images])
     axes = figure.add_subplot(grid[0])
-    axes.barh(np.arange(len(shown)), p[shown], color=BLUE, height=0.7)
-    axes.set_yticks(np.arange(len(shown)), labels=[shorten(names[k], 30) for k in shown])
+    axes.barh(np.arange(len(selected)), p[selected], color=BLUE, height=0.7)
+    axes.set_yticks(np.arange(len(selected)), labels=[shorten(names[k], 30) for k in selected])
     axes.axvline(1 / len(p), color=MUTED, linestyle=":", linewidth=1)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_ylim(len(selected) - 0.4, -0.6)
     axes.set_xlim(0, 1.05 * max(p.max(), 1 / len(p)))
-    rest = f"; sum of the {len(p) - len(shown)} others {1 - p[shown].sum():.2f}" if len(shown) < len(p) else ""
+    rest = f"; sum of the {len(p) - len(selected)} others {1 - p[selected].sum():.2f}" if len(selected) < len(p) else ""
     axes.set_xlabel(f"{what}: probability{rest}")
     for j in range(images):
         assert tiles is not None
-        place = figure.add_subplot(grid[1 + j])
-        place.imshow(tiles[j], interpolation="none")
-        place.set_axis_off()
-        place.set_title("sample" if j == 0 else shorten(names[ranked[j - 1]], 14), fontsize=7)
+        panel = figure.add_subplot(grid[1 + j])
+        panel.imshow(tiles[j], interpolation="none")
+        panel.set_axis_off()
+        panel.set_title("sample" if j == 0 else shorten(names[ranked[j - 1]], 14), fontsize=7)
     largest = ", ".join(f"{shorten(names[k])} {p[k]:.2f}" for k in ranked[:3])
     effective = np.exp(-(p * np.log(np.maximum(p, 1e-300))).sum())
     return as_svg(figure, f"{what}: effectively {effective:.3g} of {len(p)} transformations; most probable {largest}.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-#: Column title and tie width (the largest difference that counts as a tie) of each protocol, in the table's order.
+#: Column title of each protocol and the largest difference that counts as a tie, in the order of the table.
 PROTOCOLS: dict[str, tuple[str, float]] = {
     "linear": ("linear", 0.015),
     "knn": ("kNN", 0.015),
@@ -21,7 +21,7 @@ PROTOCOLS: dict[str, tuple[str, float]] = {
     "nmi_l2": ("NMI", 0.05),
     "ari_l2": ("ARI", 0.05),
 }
-# NMI, ARI and the variants on normalized rows mostly repeat k-means: they are in the table only.
+# NMI, ARI and the variants on normalized rows are in the table only, because they mostly agree with k-means.
 _VERDICT_PROTOCOLS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy")
 
 _SUBJECT = "representation"
@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The table: `rows` of (name, cells), and per column the outcome of the representation and the best baseline."""
+    """The table: `rows` of (name, cells); for each column, the outcome and the difference from the best baseline."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
@@ -114,7 +114,7 @@ def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
 
 
 def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: bool = False) -> Comparison:
-    """The comparison table, baselines first; all cells with the best score of a column are marked.
+    """The comparison table, baselines first. All cells with the best score of a column are marked.
 
     With `unit_rows` the columns are the clusterings of rows normalized to length 1, otherwise all other protocols.
     """

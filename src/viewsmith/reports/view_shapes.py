@@ -1,4 +1,4 @@
-"""Views brought to the shape of their samples, to show them in one picture: padded crops, aligned windows."""
+"""Bring views to the shape of their samples, to draw both in one picture: crops are padded, windows are aligned."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ GRAY = 128
 
 
 def match_sample_shape(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Views of images or sequences in the shape of their samples.
+    """Pad, subsample or align views of images or sequences to the shape of their samples.
 
-    Smaller images are centered on gray; larger ones are subsampled evenly. A window of a sequence is placed where the
-    sequence contains it, between `OUTSIDE` letters; a view that the sequence does not contain is placed at the start.
+    Smaller images are centered on gray; larger images are subsampled evenly. A window of a sequence is aligned to the
+    position where the sequence contains it, with `OUTSIDE` at all other positions. A view that the sequence does not
+    contain is aligned to the start.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def match_sample_shape(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
         return views
     if samples.ndim == 2:
         pairs = zip(views, samples, strict=True)
-        return np.stack([np.stack([_align(view, sample) for view in of]) for of, sample in pairs])
+        return np.stack([np.stack([_align(view, sample) for view in of_sample]) for of_sample, sample in pairs])
     for axis, size in enumerate(samples.shape[1:3], start=2):
         if (given := views.shape[axis]) > size:
             views = views.take(np.arange(size) * given // size, axis=axis)

@@ -1,4 +1,4 @@
-"""The features of samples and of their generated views as split violins; of many, those with the largest variance."""
+"""Split violins of the features of samples and of their generated views, for the features with the largest variance."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_FEATURES = 12
-_FEW = 10  # fewer values are drawn as dots: their density would depend on the kernel more than on the values
+_FEW = 10  # fewer values are drawn as dots, because their density would depend mainly on the kernel
 _ENDS = 0.005  # quantile left out at either end
 _POINTS = 100
 _HALF_WIDTH, _MIN_WIDTH = 0.4, 0.012
 _FLATTENED = 0.04  # a feature whose spread is below this fraction of the axis would look flat
-_SLOT_LETTERS = 100  # letters that fit under all violins together without slanting the labels
+_SLOT_LETTERS = 100  # number of letters that fit under all violins together if the labels are not slanted
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ def draw_violins(item: FeatureViolins) -> DrawnViolins:
     """Draw the features with the largest variance in the originals, in that order: originals left, views right."""
     originals, views = np.asarray(item.originals, dtype=np.float64), np.asarray(item.views, dtype=np.float64)
     names = item.feature_names if item.feature_names is not None else [f"feature {i}" for i in range(views.shape[1])]
-    shown = np.argsort(-originals.std(axis=0), kind="stable")[:MAX_FEATURES]
-    originals, views, labels = originals[:, shown], views[:, shown], [str(names[i]) for i in shown]
+    selected = np.argsort(-originals.std(axis=0), kind="stable")[:MAX_FEATURES]
+    originals, views, labels = originals[:, selected], views[:, selected], [str(names[i]) for i in selected]
     few = min(len(originals), len(views)) < _FEW
     summary = "" if few else _summary(originals, views, labels)
     note = f"Left: {len(originals):,} originals. Right: {len(views):,} generated views. "
     if max(len(originals), len(views)) >= _FEW:
         note += "White lines: median and quartiles; the outermost 0.5% at either end are left out. "
-    if len(shown) < len(names):
-        note += f"Shown: the {len(shown)} of {len(names):,} features that vary most in the originals. "
+    if len(selected) < len(names):
+        note += f"Shown: the {len(selected)} of {len(names):,} features that vary most in the originals. "
     originals, views, unit = _on_one_scale(originals, views)
     with style():
         short = [shorten(label, 22) for label in labels]
@@ -55,7 +55,7 @@ def draw_violins(item: FeatureViolins) -> DrawnViolins:
             _half(axes, originals[:, i], i, -1, BLUE)
             _half(axes, views[:, i], i, 1, VERMILION)
         _label(axes, short, unit, slanted=slanted)
-        alt = f"Violins of {len(shown)} features, originals left and generated views right. {summary}".strip()
+        alt = f"Violins of {len(selected)} features, originals left and generated views right. {summary}".strip()
         picture = as_svg(figure, alt)
     return DrawnViolins(item.name, item.caption, (note + summary).strip(), picture)
 
@@ -111,7 +111,7 @@ def kernel_density(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Gaussian kernel density estimate, not normalized.
 
     Silverman's bandwidth (1986, equation 3.31), at least one step of the grid. Values are first binned to the nearest
-    point of the grid, so the time for many values is that of counting; values beyond the grid are left out.
+    point of the grid, which is fast for many values; values outside the grid are left out.
 
     Parameters
     ----------

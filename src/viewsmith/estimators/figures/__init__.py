@@ -20,7 +20,7 @@ from viewsmith.reports import (
     TransformProbabilities,
     two_dimensional_map,
 )
-from viewsmith.reports.placement import match_sample_shape
+from viewsmith.reports.view_shapes import match_sample_shape
 
 COMPARED = 400  # samples whose views are compared
 

@@ -15,7 +15,7 @@ from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.places import box_gallery
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.reports import FeatureProfile, SortedSimilarities, TransformProbabilities
-from viewsmith.reports.placement import match_sample_shape
+from viewsmith.reports.view_shapes import match_sample_shape
 from viewsmith.views.learned.transforms import Crops, Masks
 
 PAIRS = 400  # samples whose pairs are compared, and over which P(T|x) is averaged
