@@ -32,7 +32,7 @@ from viewsmith.frameworks import FeatureContrast, FeatureMemory, Unified
 from viewsmith.losses.oucl import Logits, oucl
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, resnet18
-from viewsmith.training.updates import begin, frozen
+from viewsmith.training.updates import frozen, prepare_update
 from viewsmith.views import GaussianNoise, MetaFeatures, ViewPair
 
 
@@ -85,14 +85,14 @@ def update_work(network: str, *, meta: str, number: int) -> Work:
     """Forward, backward and step of an update; before that of the generators an encoder's update is made once."""
     made, x = method(network, meta=meta)
     batch = Batch(x, torch.arange(len(x)), torch.Generator().manual_seed(0))
-    steps = [begin(update, made) for update in made.phases()[0].updates]
+    steps = [prepare_update(update, made) for update in made.phases()[0].updates]
     left: list[Any] = []
 
     def work() -> None:
         if number == 1:
             made.inner = left[0]
         update = steps[number]
-        with frozen(update.others):
+        with frozen(update.frozen_parameters):
             losses, _ = update.step(batch)
             update.optimizer.zero_grad()
             losses.mean().backward()

@@ -58,7 +58,7 @@ def test_a_damaged_evaluation(tmp_path, runs, content):
 
 def test_a_run_that_is_none(tmp_path, data, runs):
     given = (data / "x.npy", "--out", tmp_path / "h.npz")
-    assert call("embed", tmp_path / "nowhere", *given).refused("no run at", "is no folder", "viewsmith fit")
+    assert call("embed", tmp_path / "nowhere", *given).refused("no run at", "is not a folder", "viewsmith fit")
     assert call("embed", data, *given).refused("no run at", "no config.toml")
     assert call("embed", data / "x.npy", *given).refused("no run at")
     assert call("report", tmp_path / "nowhere").refused("no run at")

@@ -244,7 +244,7 @@ def test_resume_of_a_finished_run_changes_no_file(data, runs):
     command = ("fit", data / "t.csv", "--label", "type", "--out", runs / "table", *EPOCHS)
     result = good(*command, "--resume")
     assert result.out == f"{runs / 'table'}\n" and result.err == ""
-    assert call(*command).refused("already holds this run", "add --resume")
+    assert call(*command).refused("already has this run", "add --resume")
     assert files(runs / "table") == before
 
 

@@ -108,7 +108,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, uninterrupted, stopp
     assert code == -signal.SIGKILL and out == ""
     assert epochs <= len(metrics(run)) < 20 and not (run / WEIGHTS).exists()
     assert call("embed", run, "digits", "--out", tmp_path / "h.npy").refused("has no model yet", "--resume")
-    assert call(*FIT, run).refused("already holds this run", "add --resume")
+    assert call(*FIT, run).refused("already has this run", "add --resume")
     result = forked(*FIT, run, "--resume")
     assert result.code == 0 and same(run, uninterrupted)
 

@@ -192,9 +192,9 @@ def test_help_of_every_command():
 def test_a_folder_that_holds_something_else(tmp_path):
     (tmp_path / "file").write_text("mine")
     before = files(tmp_path)
-    assert call("fit", "wine", "--out", tmp_path).refused("is no run of viewsmith", "empty or new folder")
-    assert call("fit", "wine", "--out", tmp_path, "--resume").refused("is no run of viewsmith")
-    assert call("fit", "wine", "--out", tmp_path / "file").refused("is no run of viewsmith")
+    assert call("fit", "wine", "--out", tmp_path).refused("is not a run of viewsmith", "empty or new folder")
+    assert call("fit", "wine", "--out", tmp_path, "--resume").refused("is not a run of viewsmith")
+    assert call("fit", "wine", "--out", tmp_path / "file").refused("is not a run of viewsmith")
     assert call("fit", "wine", "--out", tmp_path / "file" / "run").refused("Not a directory")
     assert call("fit", "wine", "--out", tmp_path / ("x" * 300)).refused("File name too long")
     assert files(tmp_path) == before

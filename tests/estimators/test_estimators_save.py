@@ -104,7 +104,7 @@ def test_nothing_is_unpickled(saved, processes, tmp_path):
 
 def test_a_folder_without_a_run_is_named(tmp_path):
     message = refusal(viewsmith.load, tmp_path / "none")
-    assert "it is no folder" in message and str(tmp_path / "none") in message
+    assert "it is not a folder" in message and str(tmp_path / "none") in message
     assert "has no config.toml" in refusal(viewsmith.load, tmp_path)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from viewsmith.core import Batch, Optimizer
 from viewsmith.methods import CRLTACMethod
 from viewsmith.networks import MLP, MaskScores
-from viewsmith.training.updates import begin, frozen
+from viewsmith.training.updates import frozen, prepare_update
 from viewsmith.views import AugmentationChannel, Masks
 
 B, D, M = 8, 6, 5
@@ -72,11 +72,11 @@ def gradients(name, rows=None, weights=None):
     method = crl_tac(**CASES[name])
     found = {}
     for update in method.phases()[0].updates:
-        run = begin(update, method)
+        run = prepare_update(update, method)
         x = samples() if rows is None else samples()[rows]
         drawn = torch.randint(M, (B, 3), generator=torch.Generator().manual_seed(3))
         part = drawn if rows is None else drawn[rows]
-        with frozen(run.others), fixed_draws(method, part):
+        with frozen(run.frozen_parameters), fixed_draws(method, part):
             run.step(batch(x))[0].mean().backward()
         for number, p in enumerate(run.parameters):
             found[f"{update.name}: {number}"] = p.grad.clone()

@@ -9,7 +9,7 @@ from viewsmith.frameworks import DINO, NNCLR, FeatureContrast, FeatureMemory, Mo
 from viewsmith.losses.oucl import Logits
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, SmallCNN, ViewEncoders, ViewHeads
-from viewsmith.training.updates import begin, frozen
+from viewsmith.training.updates import frozen, prepare_update
 from viewsmith.views import GaussianNoise, Identity, MetaFeatures, ViewPair
 
 N, D, H, Z = 24, 4, 6, 3
@@ -82,11 +82,11 @@ def batch(rows=slice(0, 12), step=0, weight=None, x=X):
 
 def update(method, number, given):
     """One update as in the engine: other modules are frozen, the loss is weighted, gradients are stored."""
-    return run(begin(method.phases()[0].updates[number], method), given)
+    return run(prepare_update(method.phases()[0].updates[number], method), given)
 
 
 def run(update, given):
-    with frozen(update.others):
+    with frozen(update.frozen_parameters):
         losses, logs = update.step(given)
         for p in update.parameters:
             p.grad = None
@@ -109,7 +109,7 @@ def two_steps(name, world=1, rank=0):
     There is no BatchNorm, because its statistics differ between processes on the CPU, and views are not random.
     """
     method = build(name, norm="none", makers=[Identity()], views=3 if name == "per-view" else 2)
-    updates = [begin(update, method) for update in method.phases()[0].updates]
+    updates = [prepare_update(update, method) for update in method.phases()[0].updates]
     found = {}
     for step in range(2):
         size = 12 // world

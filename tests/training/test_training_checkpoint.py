@@ -92,7 +92,7 @@ def test_a_damaged_checkpoint_is_named_and_not_gone_on_with(saved, what):
 
 def test_a_checkpoint_of_other_rows_or_another_method_is_refused(saved):
     message = refusal(trainer_for(saved).fit, rows(40), resume=True)
-    assert "a training on 32 rows, and 40 are given" in message
+    assert "a training on 32 rows, but 40 rows are given" in message
     message = refusal(trainer_for(saved, make_contrastive()).fit, rows(), resume=True)
     assert "the checkpoint does not fit its configuration" in message and "'channel.bias'" in message
 

@@ -18,7 +18,7 @@ from viewsmith.networks import MLP
 from viewsmith.training import Callback, CheckpointFolder, Trainer
 from viewsmith.training.lars import LARS
 from viewsmith.training.optimizers import make_groups, make_optimizer, set_rates, weight_decay
-from viewsmith.training.updates import begin
+from viewsmith.training.updates import prepare_update
 from viewsmith.views import GaussianNoise, ViewPair
 
 
@@ -268,8 +268,8 @@ def test_a_recipe_for_a_part_that_nothing_names_is_refused():
         optimizer=Optimizer(constant_predictor_rate=True),
     )  # fmt: skip
     (phase,) = plain.phases()
-    said = refusal(begin, phase.updates[0], plain)
+    said = refusal(prepare_update, phase.updates[0], plain)
     assert said == (
-        "update 'encoder' of ContrastiveMethod has no predictor to treat apart: name it in training_roles of the "
-        "framework"
+        "update 'encoder' of ContrastiveMethod has no predictor, for which its optimizer has a setting: name "
+        "its module in training_roles of the framework"
     )

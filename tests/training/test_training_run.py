@@ -94,15 +94,15 @@ def test_what_fit_found_out_and_where_the_data_lie_may_differ(run):
 @pytest.mark.parametrize("resume", [True, False])
 def test_another_configuration_is_refused_by_name(run, config, difference, resume):
     message = refusal(run.open_for, config, resume=resume)
-    assert "holds a run of another configuration" in message and difference in message
+    assert "has a run with another configuration" in message and difference in message
     assert run.read_config()["parameters"]["hidden"] == [256, 64]
 
 
 def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    assert "is no run of viewsmith" in refusal(RunFolder(tmp_path).open_for, CONFIG, resume=True)
+    assert "is not a run of viewsmith" in refusal(RunFolder(tmp_path).open_for, CONFIG, resume=True)
     file = tmp_path / "notes.txt"
-    assert "is no run of viewsmith" in refusal(RunFolder(file).open_for, CONFIG, resume=False)
+    assert "is not a run of viewsmith" in refusal(RunFolder(file).open_for, CONFIG, resume=False)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"] and file.read_text() == "mine"
 
 
@@ -112,7 +112,7 @@ def test_an_empty_folder_is_taken(tmp_path):
 
 
 def test_reading_where_no_run_is_says_so(tmp_path, run):
-    assert "it is no folder" in refusal(RunFolder(tmp_path / "none").read_config)
+    assert "it is not a folder" in refusal(RunFolder(tmp_path / "none").read_config)
     assert "has no config.toml" in refusal(RunFolder(tmp_path).read_config)
     assert "has no model yet" in refusal(run.read_weights)
     run.write_model({"x": torch.zeros(1)})

@@ -128,7 +128,7 @@ def test_a_time_limit_counts_the_age_of_the_run(tmp_path, whole, which):
     spent = json.loads((tmp_path / "latest.json").read_text())["record"]["seconds"]
     again = trainer_for(which, tmp_path, minutes=spent / 60)
     assert again.fit(rows(), resume=True) == "time limit"
-    assert again.steps == 2 and again.age > spent > 0
+    assert again.steps == 2 and again.elapsed > spent > 0
 
     last = trainer_for(which, tmp_path, minutes=10)
     assert last.fit(rows(), resume=True) == "finished"

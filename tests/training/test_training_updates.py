@@ -1,4 +1,4 @@
-"""One update: what it trains, what it leaves as it was, and what is said where it is written wrongly."""
+"""One update: which parameters it trains, which it does not change, and errors for invalid updates."""
 
 import pytest
 import torch
@@ -9,49 +9,49 @@ from training_toys import BATCH, SEED, D, rows
 from viewsmith.core import Batch, InputError, Method, Optimizer, Phase, TrainingError, Update
 from viewsmith.networks.encoders.sequence import SequenceBatchNorm, SequenceCNN
 from viewsmith.training import Trainer
-from viewsmith.training.updates import begin, frozen, synchronize_batch_norm
+from viewsmith.training.updates import frozen, prepare_update, synchronize_batch_norm
 
 
 class Parts(Method):
-    """A part that is trained, one that the step runs without training it, and one that it does not touch."""
+    """A module that is trained, one that the step uses without training it, and one that it does not use."""
 
     def __init__(self, trains=("encoder",), step=None):
         super().__init__()
         torch.manual_seed(0)
         self.encoder = nn.Sequential(nn.BatchNorm1d(D), nn.Linear(D, 3))
-        self.judge = nn.Sequential(nn.Tanh(), nn.BatchNorm1d(3), nn.Linear(3, 1))
+        self.head = nn.Sequential(nn.Tanh(), nn.BatchNorm1d(3), nn.Linear(3, 1))
         self.idle = nn.Sequential(nn.Linear(D, 2), nn.BatchNorm1d(2))
-        self.trains, self.step, self.seen = trains, step or self.judged, []
+        self.trains, self.step, self.seen = trains, step or self.compared, []
 
     def phases(self):
         trains = tuple(self.get_parameter(name) if "." in name else getattr(self, name) for name in self.trains)
         return [Phase("train", 1, [Update("learn", self.step, trains, Optimizer("sgd", 0.1))])]
 
-    def judged(self, batch):
+    def compared(self, batch):
         h = self.encoder(batch.x)
         self.seen.append(h.detach())
-        return self.judge(h)[:, 0].square(), {}
+        return self.head(h)[:, 0].square(), {}
 
 
 def train(method):
     return Trainer(method, seed=SEED, batch_size=BATCH).fit(rows())
 
 
-def test_what_is_not_trained_stays_as_it_was():
+def test_parameters_that_are_not_trained_do_not_change():
     method = Parts()
     before = {name: value.clone() for name, value in method.state_dict().items()}
     train(method)
     changed = {name for name, value in method.state_dict().items() if not torch.equal(value, before[name])}
-    statistics = {f"{norm}.{name}" for norm in ("encoder.0", "judge.1") for name in ("running_mean", "running_var")}
-    counts = {"encoder.0.num_batches_tracked", "judge.1.num_batches_tracked"}
-    # Weights of the encoder alone; statistics of whatever the step ran in training mode.
+    statistics = {f"{norm}.{name}" for norm in ("encoder.0", "head.1") for name in ("running_mean", "running_var")}
+    counts = {"encoder.0.num_batches_tracked", "head.1.num_batches_tracked"}
+    # Only weights of the encoder change, and statistics of all modules that the step used in training mode.
     assert changed == {name for name, _ in method.encoder.named_parameters("encoder")} | statistics | counts
-    assert all(p.grad is None for part in (method.judge, method.idle) for p in part.parameters())
+    assert all(p.grad is None for part in (method.head, method.idle) for p in part.parameters())
     assert all(p.requires_grad for p in method.parameters())
     mean = torch.zeros(3)
     for h in method.seen:
         mean = 0.9 * mean + 0.1 * h.tanh().mean(0)
-    torch.testing.assert_close(method.judge[1].running_mean, mean)
+    torch.testing.assert_close(method.head[1].running_mean, mean)
 
 
 def test_one_parameter_can_be_trained_alone():
@@ -61,7 +61,7 @@ def test_one_parameter_can_be_trained_alone():
     assert {name for name, p in method.named_parameters() if not torch.equal(p, before[name])} == {"encoder.1.bias"}
 
 
-def test_parameters_are_taken_once_and_in_order():
+def test_parameters_are_listed_once_and_in_order():
     shared = nn.Linear(2, 2)
     frozen = nn.Linear(2, 2).requires_grad_(False)
     other = nn.Sequential(nn.Linear(2, 1), shared)
@@ -72,21 +72,21 @@ def test_parameters_are_taken_once_and_in_order():
 
 def test_an_update_without_an_optimizer_has_the_defaults():
     method = Parts()
-    run = begin(Update("a", method.judged, (method.encoder,)), method)
+    run = prepare_update(Update("a", method.compared, (method.encoder,)), method)
     assert run.spec == Optimizer() and type(run.optimizer) is torch.optim.AdamW
-    assert run.step == method.judged  # nothing is wrapped in one process
-    others = {id(p) for part in (method.judge, method.idle) for p in part.parameters()}
-    assert {id(p) for p in run.others} == others
+    assert run.step == method.compared  # nothing is wrapped in one process
+    others = {id(p) for part in (method.head, method.idle) for p in part.parameters()}
+    assert {id(p) for p in run.frozen_parameters} == others
 
 
-def test_parameters_that_never_trained_are_not_set_free():
+def test_parameters_without_gradients_stay_frozen():
     method = Parts()
     method.idle.requires_grad_(False)
     train(method)
     assert not any(p.requires_grad for p in method.idle.parameters())
 
 
-def test_after_a_failure_all_may_train_again():
+def test_parameters_are_unfrozen_after_an_error():
     def fail(batch):
         raise KeyError("of the step")
 
@@ -96,7 +96,7 @@ def test_after_a_failure_all_may_train_again():
     assert all(p.requires_grad for p in method.parameters())
 
 
-def test_freezing_and_back():
+def test_freezing_and_unfreezing():
     weights = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
     with pytest.raises(KeyError), frozen(weights):
         assert not any(p.requires_grad for p in weights)
@@ -104,13 +104,13 @@ def test_freezing_and_back():
     assert all(p.requires_grad for p in weights)
 
 
-def test_batch_norm_over_several_gpus_keeps_what_is_trained():
-    method = Parts(trains=("encoder", "judge.1.weight"))
+def test_synchronized_batch_norm_has_the_same_parameters():
+    method = Parts(trains=("encoder", "head.1.weight"))
     (phase,) = method.phases()  # made before the layers are replaced
     nn.SyncBatchNorm.convert_sync_batchnorm(method)
     assert sum(isinstance(part, nn.SyncBatchNorm) for part in method.modules()) == 3
-    expected = [*method.encoder.parameters(), method.judge[1].weight]
-    assert [id(p) for p in begin(phase.updates[0], method).parameters] == [id(p) for p in expected]
+    expected = [*method.encoder.parameters(), method.head[1].weight]
+    assert [id(p) for p in prepare_update(phase.updates[0], method).parameters] == [id(p) for p in expected]
 
 
 def x(method, batch):
@@ -118,7 +118,7 @@ def x(method, batch):
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "part"),
     [
         (lambda m, b: (x(m, b), {}), "returns losses of shape (8, 3), expected one per sample, (8,)"),
         (lambda m, b: (x(m, b).mean(), {}), "returns losses of shape (), expected one per sample, (8,)"),
@@ -130,11 +130,11 @@ def x(method, batch):
         (lambda m, b: (m.idle(b.x)[:, 0], {}), "returns losses that depend on none of the parameters in its trains"),
     ],
 )
-def test_a_step_that_returns_something_else_is_told_in_one_line(step, said):
+def test_a_step_with_an_invalid_result_is_refused_in_one_line(step, part):
     method = Parts(step=lambda batch: step(method, batch))
     with pytest.raises(TrainingError) as caught:
         train(method)
-    assert str(caught.value) == f"the step of update 'learn' of Parts {said}"
+    assert str(caught.value) == f"the step of update 'learn' of Parts {part}"
 
 
 def refused(call):
@@ -151,27 +151,27 @@ def test_an_update_that_trains_nothing_is_refused():
     assert "update 'learn' of Parts trains nothing" in refused(lambda: train(Parts(trains=())))
 
 
-def test_what_is_trained_must_be_part_of_the_method():
+def test_trained_parameters_must_be_part_of_the_method():
     method = Parts()
-    update = Update("learn", method.judged, (method.encoder, nn.Linear(2, 2)))
-    assert "parameters that are not part of the method" in refused(lambda: begin(update, method))
+    update = Update("learn", method.compared, (method.encoder, nn.Linear(2, 2)))
+    assert "parameters that are not part of the method" in refused(lambda: prepare_update(update, method))
 
 
-def test_updates_and_phases_that_cannot_be_are_refused():
+def test_invalid_updates_and_phases_are_refused():
     part, step = nn.Linear(2, 2), lambda batch: None
     one, other = Update("a", step, (part,)), Update("b", step, (part,), every=3)
     assert Phase("p", 1, [one, other]).updates == [one, other]
-    said = refused(lambda: Phase("p", 1, [one, other, one]))
-    assert said == "phase 'p' has 'a', 'b', 'a', expected at least one update, each with its own name"
+    message = refused(lambda: Phase("p", 1, [one, other, one]))
+    assert message == "phase 'p' has 'a', 'b', 'a', expected at least one update, each with its own name"
     assert "phase 'p' has no updates" in refused(lambda: Phase("p", 1, []))
     for given, name in ((part, "Linear"), (part.weight, "Parameter"), (part.parameters(), "generator")):
-        said = refused(lambda given=given: Update("a", step, given))
-        assert said == f"trains of update 'a' is a {name}, expected a tuple: write trains=(part,)"
+        message = refused(lambda given=given: Update("a", step, given))
+        assert message == f"trains of update 'a' is a {name}, expected a tuple: write trains=(part,)"
     assert "every of update 'a' is 0, expected at least 1" in refused(lambda: Update("a", step, (part,), every=0))
 
 
 def test_progress_is_that_of_the_learning_rate():
-    """A phase that covers a part of a training sees where in the training it is."""
+    """The progress of a phase that covers a part of the curve is a position on the whole curve."""
 
     class Half(Parts):
         def phases(self):

@@ -125,7 +125,7 @@ def train(
         "epochs": trainer.epochs_done,
         "steps": trainer.steps,
         "rows": len(data.x),
-        "seconds": {"training": round(trainer.age, 3), "this session": round(time.perf_counter() - started, 3)},
+        "seconds": {"training": round(trainer.elapsed, 3), "this session": round(time.perf_counter() - started, 3)},
         "device": str(data.device),
         "processes": distributed.world_size(),
         **labels,

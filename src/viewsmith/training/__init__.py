@@ -1,4 +1,4 @@
-"""The engine and what surrounds it: checkpoints, callbacks, run folders."""
+"""The training engine, with checkpoints, callbacks and run folders."""
 
 from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, History, ProgressBar
 from viewsmith.training.checkpoint import CheckpointFolder

@@ -1,4 +1,4 @@
-"""Callbacks: progress on the terminal, metrics on disk, label-free diagnostics, warnings, memory."""
+"""Callbacks: progress bar, metrics file, label-free diagnostics, early warnings, memory."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class ProgressBar(Callback):
-    """A bar on stderr with loss, rate and time left; when stderr is no terminal, a line every `every` seconds."""
+    """A progress bar on stderr; if stderr is not a terminal, a line of text every `every` seconds."""
 
     def __init__(self, every: float = 30.0) -> None:
         self.every = every
         self._bar: Progress | None = None
-        self._shown = 0.0
+        self._updated = 0.0
 
     def start(self, trainer: Trainer) -> None:
-        self._first, self._born = trainer.steps, time.monotonic()
-        self._shown = self._born
+        self._first_step, self._started = trainer.steps, time.monotonic()
+        self._updated = self._started
         if not sys.stderr.isatty() or rank() != 0:
             return
         from rich.console import Console
@@ -52,29 +52,29 @@ class ProgressBar(Callback):
         self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0)
         self._bar.start()
         for name, facts in trainer.method.describe().items():
-            said = ", ".join(f"{key} {value}" for key, value in facts.items()) if isinstance(facts, dict) else facts
-            self._bar.console.print(f"{name.replace('_', ' ')}: {said}", highlight=False)
+            text = ", ".join(f"{key} {value}" for key, value in facts.items()) if isinstance(facts, dict) else facts
+            self._bar.console.print(f"{name.replace('_', ' ')}: {text}", highlight=False)
 
     def step(self, trainer: Trainer) -> None:
-        if time.monotonic() - self._shown < (self.every if self._bar is None else 0.25):
+        if time.monotonic() - self._updated < (self.every if self._bar is None else 0.25):
             return
         if self._bar is not None:
-            self._show(trainer)
+            self._update_bar(trainer)
         elif rank() == 0:
-            self._shown = time.monotonic()
+            self._updated = time.monotonic()
             print(self._line(trainer), file=sys.stderr, flush=True)
 
     def _line(self, trainer: Trainer) -> str:
-        """Phase, epoch and time left, at the rate of this session."""
+        """Phase, epoch and time left, at the mean speed since training was started or resumed."""
         total, epoch = trainer.epochs * trainer.steps_per_epoch, min(trainer.epochs_done + 1, trainer.epochs)
-        pace = (time.monotonic() - self._born) / max(1, trainer.steps - self._first)
-        left = math.ceil(pace * max(0, total - trainer.steps) / 60)
+        seconds_per_step = (time.monotonic() - self._started) / max(1, trainer.steps - self._first_step)
+        left = math.ceil(seconds_per_step * max(0, total - trainer.steps) / 60)
         return f"{trainer.phase.name}: epoch {epoch} of {trainer.epochs}, about {left} min left"
 
-    def _show(self, trainer: Trainer) -> None:
+    def _update_bar(self, trainer: Trainer) -> None:
         assert self._bar is not None
-        self._shown = time.monotonic()
-        rate = (trainer.steps - self._first) * trainer.local_batch / max(self._shown - self._born, 1e-9)
+        self._updated = time.monotonic()
+        rate = (trainer.steps - self._first_step) * trainer.local_batch / max(self._updated - self._started, 1e-9)
         self._bar.update(
             self._task,
             completed=trainer.epochs_done * trainer.steps_per_epoch + trainer.step,
@@ -85,13 +85,13 @@ class ProgressBar(Callback):
 
     def end(self, trainer: Trainer, status: Status) -> None:
         if self._bar is not None:
-            self._show(trainer)
+            self._update_bar(trainer)
             self._bar.stop()
             self._bar = None
 
 
 class History(Callback):
-    """Keeps the metric rows and, with a path, appends each to a file of JSON lines at once."""
+    """Stores the rows of metrics and, with a path, appends each row to a file of JSON lines immediately."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -100,7 +100,7 @@ class History(Callback):
     def start(self, trainer: Trainer) -> None:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Rows written after the checkpoint that training resumes from belong to epochs that run again.
+            # Remove rows that were written after the checkpoint: their epochs are run again.
             self.path.write_text("".join(json_line(row) for row in self.rows), encoding="utf-8")
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
@@ -121,15 +121,15 @@ class History(Callback):
 class GiveBackMemory(Callback):
     """Gives freed memory back to the system when the process has grown.
 
-    Where the sizes of tensors vary from step to step, as the number of different crops in CRL-TAC does, what one step
-    frees seldom suits the next one, and the process grows with the number of steps.
+    If the sizes of tensors vary from step to step (in CRL-TAC, the number of different crops varies), the memory that
+    one step frees often cannot be reused by the next step, and the process grows with the number of steps.
 
     Parameters
     ----------
     growth : int
-        Bytes by which the process has grown since it last gave memory back.
+        Memory is given back when the process has grown by this number of bytes since the last time.
     every : int
-        Steps between two looks.
+        Number of steps between two measurements of the process.
     """
 
     def __init__(self, growth: int = 2**27, every: int = 8) -> None:
@@ -147,10 +147,11 @@ class GiveBackMemory(Callback):
 
 
 class Diagnostics(Callback):
-    """Label-free numbers of the representation of a fixed sample of rows, about `points` times in a training.
+    """Adds label-free diagnostics of the representation to the metrics, about `points` times in a training.
 
-    Feature standard deviation, effective rank, uniformity, alignment of each row with a view of it, and what
-    `Method.diagnose` returns. Computed with the current weights and BatchNorm statistics; training is not changed.
+    They are the feature standard deviation, effective rank and uniformity, the alignment of rows with views of them,
+    and the values of `Method.diagnose`, computed on a fixed sample of at most `rows` rows with the current weights and
+    BatchNorm statistics. They do not change the training.
     """
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
@@ -190,15 +191,15 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
 
 
 class EarlyWarnings(Callback):
-    """Warns of each thing that `Method.early_warnings` finds once; at the end withdraws what is no longer true.
+    """Issues each warning of `Method.early_warnings` once; at the end, reports the warnings that no longer apply.
 
-    Place it after `Diagnostics` and `History` among the callbacks. What is wrong at the end is reported elsewhere
-    (`collapse_warnings`, `Method.warnings`).
+    It must come after `Diagnostics` and `History` in the list of callbacks. `collapse_warnings` and `Method.warnings`
+    report problems at the end of training.
     """
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.named: dict[str, str] = {}
+        self.issued: dict[str, str] = {}
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
         number = trainer.epochs_done + 1
@@ -206,40 +207,47 @@ class EarlyWarnings(Callback):
             return
         found = trainer.method.early_warnings(self.history.rows, number / trainer.epochs)
         for name, line in found.items():
-            if name not in self.named:
-                self.named[name] = f"epoch {number} of {trainer.epochs}: {line}"
-                self._say(self.named[name])
+            if name not in self.issued:
+                self.issued[name] = f"epoch {number} of {trainer.epochs}: {line}"
+                self._warn(self.issued[name])
 
     def end(self, trainer: Trainer, status: Status) -> None:
-        still = trainer.method.early_warnings(self.history.rows, 1.0)
-        for name, line in self.named.items():
-            if name not in still:
-                self._say(f"no longer true when training ended: {line}")
+        remaining = trainer.method.early_warnings(self.history.rows, 1.0)
+        for name, line in self.issued.items():
+            if name not in remaining:
+                self._warn(f"no longer true when training ended: {line}")
 
     def state(self) -> dict[str, Any]:
-        return {"named": self.named}
+        return {"issued": self.issued}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.named = dict(state.get("named", {}))
+        self.issued = dict(state.get("issued", {}))
 
     @staticmethod
-    def _say(line: str) -> None:
+    def _warn(line: str) -> None:
         if rank() == 0:
             warnings.warn(line, UserWarning, stacklevel=3)
 
 
 def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
-    """What is wrong in the last diagnostics, of `n_samples` training samples; each line is also issued as a warning.
+    """Signs of collapse in the last diagnostics, one line each; each line is also issued as a warning.
 
-    Only what holds for any method; `Method.warnings` returns the rest.
+    These apply to any method; `Method.warnings` returns those of one method.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Rows of metrics.
+    n_samples : int
+        Number of training samples that the diagnostics were computed on.
     """
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
     found = []
-    # n samples span n - 1 dimensions at most.
+    # n samples span at most n - 1 dimensions.
     if last is not None and last["effective_rank"] < min(2, (n_samples - 1) / 2):
         found.append(
             f"the representation has collapsed: its effective rank is {last['effective_rank']:.1f}; "
-            "if the rows are not all alike, use stronger views, a larger batch or a lower learning rate"
+            "if the rows differ from each other, use stronger views, a larger batch or a lower learning rate"
         )
     for line in found:
         warnings.warn(line, UserWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Checkpoints: tensors as safetensors, the rest as JSON, replaced atomically and checked on load. No pickle."""
+"""Checkpoints: tensors in safetensors files and other values as JSON, replaced atomically and checked when loaded."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ POINTER = "latest.json"
 
 
 class CheckpointFolder:
-    """The last state of a training, in a folder of its own.
+    """The folder of the last checkpoint of a training.
 
-    ``latest.json`` names the tensor file and is replaced last: a process killed at any moment leaves the previous
-    checkpoint or the new one, never a mixture.
+    ``latest.json`` names the tensor file and is replaced last: a process that is killed at any moment leaves the
+    previous checkpoint or the new one, never a mixture.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def save(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Replace the checkpoint. `record` is plain JSON data and holds ``steps``, the steps taken so far."""
+        """Replace the checkpoint. `record` has plain JSON values, among them ``steps``, the number of steps so far."""
         self.path.mkdir(parents=True, exist_ok=True)
-        # A name of its own: at the end of a phase the state is saved twice after the same step.
+        # The name is unique, because at the end of a phase the state is saved twice after the same step.
         target = self.path / f"state-{record['steps']}-{uuid.uuid4().hex[:8]}.safetensors"
         save_tensors(target, tensors)
         write_json_atomic(self.path / POINTER, {"file": target.name, "record": dict(record)})
-        # Earlier states, and partial files of writers that were killed.
+        # Earlier states, and partial files of processes that were killed.
         for old in self.path.glob("*state-*.safetensors"):
             if old != target:
                 old.unlink(missing_ok=True)
 
     def seconds(self) -> float:
-        """Time of training until the last checkpoint; 0 when there is none."""
+        """Seconds of training until the last checkpoint; 0 if there is none."""
         found = self._read_pointer()
         return 0.0 if found is None else float(found[1].get("seconds", 0.0))
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Tensors and record of the last checkpoint; None when there is none.
+        """Tensors and record of the last checkpoint; None if there is none.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class CheckpointFolder:
             raise _damaged(target, str(error)) from error
 
     def _read_pointer(self) -> tuple[Path, dict[str, Any]] | None:
-        """Tensor file and record of the last checkpoint."""
+        """Tensor file and record of the last checkpoint; None if there is none."""
         pointer = self.path / POINTER
         if not pointer.exists():
             return None
@@ -83,7 +83,7 @@ def _damaged(path: Path, reason: str) -> InputError:
 
 
 def pack_optimizer(name: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The tensors of an optimizer's state under flat names; rates are functions of the step and need no saving."""
+    """The tensors of an optimizer's state by flat name. Learning rates follow from the step and are not saved."""
     return {
         f"{name}/{index}/{key}": value
         for index, state in optimizer.state_dict()["state"].items()
@@ -93,7 +93,7 @@ def pack_optimizer(name: str, optimizer: torch.optim.Optimizer) -> dict[str, Ten
 
 
 def unpack_optimizer(name: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Undo `pack_optimizer`."""
+    """Load the state of an optimizer from the tensors that `pack_optimizer` returned; other names are ignored."""
     state: dict[int, dict[str, Tensor]] = {}
     for path, value in tensors.items():
         if path.startswith(f"{name}/"):

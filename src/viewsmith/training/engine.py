@@ -1,4 +1,4 @@
-"""The engine: runs any method's phases and updates, in one process or several; can stop and resume at any step."""
+"""The engine: runs the phases and updates of any method, in one or several processes; stops and resumes at any step."""
 
 from __future__ import annotations
 
@@ -22,28 +22,35 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import drop_frozen_gradients, set_rates, training_progress
-from viewsmith.training.updates import RunningUpdate, begin, check_result, check_weights, frozen, synchronize_batch_norm
+from viewsmith.training.updates import (
+    RunningUpdate,
+    check_result,
+    check_weights,
+    frozen,
+    prepare_update,
+    synchronize_batch_norm,
+)
 
 Status = Literal["finished", "interrupted", "time limit"]
 
 
 class Callback:
-    """Hooks that the engine calls during training; every one is optional."""
+    """Base class of callbacks, with hooks that the engine calls during training; each hook is optional."""
 
     def start(self, trainer: Trainer) -> None:
-        """Before the first step, also when a run is resumed."""
+        """Called before the first step, also of a resumed training."""
 
     def step(self, trainer: Trainer) -> None:
-        """After every step; must be cheap and must not wait for the device."""
+        """Called after every step; must be fast and must not wait for the device."""
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
-        """After every epoch; `row` becomes the line of metrics, and entries may be added to it."""
+        """Called after every epoch with the row of metrics, to which it may add entries."""
 
     def end(self, trainer: Trainer, status: Status) -> None:
-        """After the last step, for whatever reason training ends."""
+        """Called after the last step, whether training is finished or was stopped."""
 
     def state(self) -> dict[str, Any]:
-        """Plain data for checkpoints."""
+        """State to save in checkpoints, as plain data."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -51,7 +58,7 @@ class Callback:
 
 
 class Trainer:
-    """Trains a method on device-resident rows.
+    """Trains a method on rows that are in the memory of the device.
 
     Parameters
     ----------
@@ -59,20 +66,22 @@ class Trainer:
     seed : int
         All random streams are derived from it; see `viewsmith.core.random`.
     batch_size : int
-        Samples per step over all processes; cut to the number of rows.
+        Samples per step over all processes; at most the number of rows is used.
     device : torch.device or str
     precision : {"32", "bf16"}
-        Forward passes under bfloat16 autocast, or not.
+        "bf16": forward passes use bfloat16 autocast.
     callbacks : sequence of Callback
     minutes : float, optional
-        Stop after this time; of a resumed run, the time before counts, too.
+        Stop after this time, including the time before a resume.
     checkpoint : CheckpointFolder, optional
-        Where the state is saved: every `checkpoint_every` seconds, after each phase, and when stopped. On a CPU a
-        resumed training equals an uninterrupted one bit for bit, if the number of threads is the same: torch's
-        BatchNorm sums its rows in one part per thread, which changes the last digits.
+        Where the state is saved: every `checkpoint_every` seconds, after each phase, and when training stops. On a CPU,
+        a resumed training equals an uninterrupted one bit for bit if the number of threads is the same. (With another
+        number of threads, torch's BatchNorm sums rows in another order, which changes the last digits.)
+    checkpoint_every : float
+        Seconds between checkpoints.
     interruptible : bool
-        On SIGINT or SIGTERM finish the step, keep the state and return, instead of raising. A signal that the process
-        was started to ignore stays ignored: a shell starts background jobs so, for which Ctrl-C is not meant.
+        On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. A signal that the process
+        already ignores stays ignored, such as SIGINT in background jobs of a shell.
     """
 
     def __init__(
@@ -117,16 +126,26 @@ class Trainer:
     # ---- the loop -------------------------------------------------------------------------------------------------
 
     def fit(self, x: Rows, *, resume: bool = False) -> Status:
-        """Train on scaled rows, (n, ...), or `Samples` that are scaled batch by batch, and return why training ended.
+        """Train the method, and return why training ended.
+
+        Parameters
+        ----------
+        x : Tensor, shape (n, ...), or Samples
+            Scaled rows, or rows that are scaled batch by batch.
+        resume : bool
+            Start from the last checkpoint, if there is one.
+
+        Returns
+        -------
+        {"finished", "interrupted", "time limit"}
 
         Raises
         ------
         TrainingError
-            A loss is not finite (noticed in its step on a CPU, at the end of the epoch on a GPU; a state with weights
-            that are not finite is never saved), or a step returns something else than pair losses and what to log.
+            A step does not return pair losses and values to log, or a loss is not finite (raised in its step on a CPU,
+            at the end of the epoch on a GPU). A state with weights that are not finite is never saved.
         InputError
-            A checkpoint to resume from is damaged, or of a training on another number of rows; or an update trains
-            nothing.
+            The checkpoint is damaged, or was written for another number of rows; or an update trains no parameter.
         """
         self.method.to(self.device)
         if distributed.is_distributed() and self.device.type == "cuda":
@@ -135,7 +154,7 @@ class Trainer:
         world = distributed.world_size()
         self.local_batch = max(1, min(self.batch_size, len(x)) // world)
         self.steps_per_epoch = max(1, len(x) // (self.local_batch * world))
-        self._born = self._saved = time.monotonic()
+        self._started = self._saved = time.monotonic()
         self._generator = torch.Generator(self.device)
         self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
         with _global_randomness(derive_seed(self.seed, "global"), self.device), self._signals():
@@ -159,7 +178,7 @@ class Trainer:
             phase = self.phase
             if self.epoch == 0 and self.step == 0 and phase.start is not None:
                 phase.start(derive_seed(self.seed, "phase", self.phase_index))
-            self.running = [begin(update, self.method) for update in phase.updates]
+            self.running = [prepare_update(update, self.method) for update in phase.updates]
             if self._restored is not None:
                 for run in self.running:
                     unpack_optimizer(f"optimizer/{run.name}", run.optimizer, self._restored)
@@ -171,7 +190,7 @@ class Trainer:
                 if stopped:
                     return stopped
             self.phase_index, self.epoch = self.phase_index + 1, 0
-            self._save_if_wanted(due=self.phase_index < len(self.phases))
+            self._save_if_due(phase_ended=self.phase_index < len(self.phases))
         return "finished"
 
     def _one_epoch(self, phase: Phase) -> Status | None:
@@ -190,7 +209,7 @@ class Trainer:
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
                 progress = training_progress(run.spec, done / total)
                 batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done, progress=progress)
-                with frozen(run.others):
+                with frozen(run.frozen_parameters):
                     self._update(run, batch)
             self.step += 1
             self.steps += 1
@@ -201,7 +220,7 @@ class Trainer:
                 self._finish_epoch(phase)
             if stopped and self.epochs_done < self.epochs:
                 return stopped
-            self._save_if_wanted()
+            self._save_if_due()
             if self.step == 0:
                 break
         return None
@@ -243,20 +262,20 @@ class Trainer:
             run.clear()
         self.loss = row.get("loss", float("nan"))
         row["learning_rate"] = self.running[0].optimizer.param_groups[0]["lr"]
-        row["seconds"] = round(self.age, 3)
+        row["seconds"] = round(self.elapsed, 3)
         for callback in self.callbacks:
             callback.epoch(self, row)
         self.epoch, self.step = self.epoch + 1, 0
 
-    # ---- parts ----------------------------------------------------------------------------------------------------
+    # ---- time, order, stopping ------------------------------------------------------------------------------------
 
     @property
-    def age(self) -> float:
-        """Seconds of training so far, before a resume included."""
-        return self.seconds + time.monotonic() - self._born
+    def elapsed(self) -> float:
+        """Seconds of training so far, including the time before a resume."""
+        return self.seconds + time.monotonic() - self._started
 
     def mean_loss(self) -> float:
-        """Loss of the epoch so far; waits for the device."""
+        """Mean loss of the current epoch so far; waits for the device."""
         run = self.running[0] if self.running else None
         return self.loss if run is None or run.loss is None else float(run.loss) / run.count
 
@@ -269,18 +288,18 @@ class Trainer:
         )
 
     def _order(self) -> Tensor:
-        """Rows of this epoch in their order: a permutation addressed by phase and epoch."""
+        """Order of the rows in this epoch, int64 (n,): a permutation that depends on seed, phase and epoch."""
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", self.phase_index, self.epoch))
         return torch.randperm(len(self.x), generator=generator).to(self.device)
 
     def _stopped(self) -> Status | None:
-        late = self.minutes is not None and self.age > self.minutes * 60
-        number = 2 if self._stop else int(late)
+        late = self.minutes is not None and self.elapsed > self.minutes * 60
+        code = 2 if self._stop else int(late)
         if distributed.is_distributed():
-            # All have to stop at the same step; asking one another at the end of an epoch is often enough.
-            number = distributed.max_over_processes(number, self.device) if self.step == self.steps_per_epoch else 0
+            # All processes must stop at the same step. They communicate only at the end of an epoch, to save time.
+            code = distributed.max_over_processes(code, self.device) if self.step == self.steps_per_epoch else 0
         reasons: list[Status | None] = [None, "time limit", "interrupted"]
-        return reasons[number]
+        return reasons[code]
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -293,7 +312,7 @@ class Trainer:
                 raise KeyboardInterrupt
             self._stop = True
 
-        # None: the handler of a program around Python, which could not be put back.
+        # None is a handler that was not installed from Python. It could not be restored, so it is not replaced.
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         before = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
         for number in before:
@@ -308,8 +327,8 @@ class Trainer:
 
     _saved_at: int | None = None
 
-    def _save_if_wanted(self, due: bool = False) -> None:
-        if self.checkpoint and (due or time.monotonic() - self._saved >= self.checkpoint_every):
+    def _save_if_due(self, phase_ended: bool = False) -> None:
+        if self.checkpoint and (phase_ended or time.monotonic() - self._saved >= self.checkpoint_every):
             self._save()
 
     def _save(self) -> None:
@@ -333,7 +352,7 @@ class Trainer:
             "epoch": self.epoch,
             "step": self.step,
             "steps": self.steps,
-            "seconds": self.age,
+            "seconds": self.elapsed,
             "rows": len(self.x),
             "callbacks": {type(callback).__name__: callback.state() for callback in self.callbacks},
         }
@@ -347,7 +366,7 @@ class Trainer:
         tensors, record = loaded
         if record["rows"] != len(self.x):
             raise InputError(
-                f"the checkpoint is of a training on {record['rows']} rows, and {len(self.x)} are given: "
+                f"the checkpoint is of a training on {record['rows']} rows, but {len(self.x)} rows are given: "
                 "resume with the same data, or train in another folder"
             )
         prefix = "method/"
@@ -374,7 +393,7 @@ class Trainer:
 
 @contextlib.contextmanager
 def _global_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's global streams for modules that draw from them (dropout), and leave the caller's untouched."""
+    """Seed torch's global random streams, which dropout uses, and restore the caller's streams on exit."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)

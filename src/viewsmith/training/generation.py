@@ -1,4 +1,4 @@
-"""Generating views as a job: blocks of samples fixed by their ids, so that it stops, resumes and shards at will."""
+"""Generate a view cache block by block, so that the job can stop, resume and be split into shards."""
 
 from __future__ import annotations
 
@@ -16,44 +16,45 @@ from viewsmith.core.random import stream
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import LEVELS, adaptive_levels, random_levels
 
-#: The fraction of a sample for which none was computed.
-UNKNOWN = float("nan")
+#: Noise tolerance and quality that were not computed.
+NOT_COMPUTED = float("nan")
 
 
 class ViewGenerator(Protocol):
-    """Anything that makes a view of each sample, in the units of the data.
+    """The interface of generators: they make views of samples, in the units of the data.
 
     Attributes
     ----------
     device : torch.device
-        Where its random streams have to be.
+        The device of its random streams.
     """
 
     @property
     def device(self) -> torch.device: ...
 
     def describe(self) -> dict[str, Any]:
-        """What it is, in plain JSON values, with ``name`` and ``version``: caches with other values are other caches.
+        """Describe the generator in plain JSON values, as part of the record of a view cache.
 
-        With ``features`` where fractions and quality are computed for every kind of noise.
+        ``name`` and ``version`` are required. With ``features``, noise tolerance and quality are computed for every
+        kind of noise.
         """
         ...
 
     def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """How much noise each of all rows tolerates, float64 (n,), from 0 to 1.
+        """Noise tolerance of all rows, float64 (n,), 0 to 1, and the foreground axis it was computed from, (D,).
 
-        Also the axis of the foreground, (D,), from which it was computed; of width 0 where there are no patches.
+        D is 0 if the features have no patches.
         """
         ...
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
-        """q of some rows and a view of each, (B,), by the features that gave the fractions."""
+        """Quality q of one view of each of some rows, (B,), by the features that gave the noise tolerance."""
         ...
 
     def generate(
         self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
     ) -> Tensor:
-        """View number `view` of some rows, (B, ...) like them, from their ids, noise levels and random streams."""
+        """View number `view` of some rows, (B, ...), from their row numbers, noise levels and random streams."""
         ...
 
 
@@ -65,7 +66,7 @@ def generate(
     shard: tuple[int, int] = (1, 1),
     progress: bool = False,
 ) -> None:
-    """Make the blocks that are missing in a cache of views.
+    """Generate the blocks that are missing in a view cache.
 
     Any number of processes may do this in one folder at the same time: they share the blocks among them, and each
     returns when all blocks (of its shard) exist.
@@ -78,9 +79,9 @@ def generate(
         Samples in the units of the data.
     generator : ViewGenerator
     shard : (int, int)
-        i of n: every n-th block, from the i-th on, counted from 1.
+        (i, n): every n-th block, starting with the i-th, counted from 1.
     progress : bool
-        Show a bar with the time left on stderr when that is a terminal.
+        Show a progress bar on stderr if it is a terminal.
     """
     record = cache.read_record()
     with cache.claims.hold("levels", wait=True):
@@ -88,7 +89,7 @@ def generate(
             cache.write_levels(*find_levels(record, rows, generator))
     known, axis = cache.read_levels(), cache.read_axis()
     assert known is not None
-    (part, parts), measured = shard, _measured(record)
+    (part, parts), compared = shard, _needs_features(record)
     todo = [number for number in cache.missing() if number % parts == part - 1]
     with contextlib.closing(cache.claims.each(todo, lambda number: cache.block(number).exists())) as claimed:
         bar = with_progress(claimed, "generate", len(todo), "blocks", after=0) if progress else claimed
@@ -97,9 +98,9 @@ def generate(
             block, level, seeds = rows[index], known[1][index], cache.seeds(index)
             views, quality = [], []
             for view in range(record["views_per_sample"]):
-                streams = [torch.Generator(generator.device).manual_seed(own[view]) for own in seeds]
+                streams = [torch.Generator(generator.device).manual_seed(row_seeds[view]) for row_seeds in seeds]
                 views.append(generator.generate(block, index, view, level[:, view], streams))
-                q = generator.quality(block, views[-1], axis) if measured else torch.full((len(block),), UNKNOWN)
+                q = generator.quality(block, views[-1], axis) if compared else torch.full((len(block),), NOT_COMPUTED)
                 quality.append(q.float().cpu())
             cache.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
     if not cache.missing():
@@ -108,35 +109,36 @@ def generate(
 
 
 def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:
-    """Fractions, float64 (n,), noise levels, int64 (n, K), and axis, (D,), for the noise in a cache's record.
+    """Noise tolerances, float64 (n,), noise levels, int64 (n, K), and foreground axis, (D,), for a cache's record.
 
-    ``adaptive``: by the fraction, the same for all views of a sample; ``random``: one of the five levels for each view;
-    ``constant:L``: L; ``none``: views that exist already, of unknown level (-1). Except for ``adaptive``, fractions are
-    computed only where the generator was given features; else they are NaN, and there is no axis.
+    The levels depend on the noise in the record. ``adaptive``: by the tolerance, equal for all views of a sample.
+    ``random``: one of the five levels for each view. ``constant:L``: L. ``none``: unknown (-1), for views that exist
+    already. With noise other than ``adaptive``, tolerances are computed only if the generator has features; otherwise
+    they are NaN and D is 0.
     """
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
-    fraction, axis = torch.full((n,), UNKNOWN, dtype=torch.float64), torch.zeros(0)
-    if _measured(record):
-        fraction, axis = (found.cpu() for found in generator.noise_tolerance(rows))
+    tolerance, axis = torch.full((n,), NOT_COMPUTED, dtype=torch.float64), torch.zeros(0)
+    if _needs_features(record):
+        tolerance, axis = (found.cpu() for found in generator.noise_tolerance(rows))
     if noise == "adaptive":
-        return fraction, adaptive_levels(fraction)[:, None].repeat(1, k), axis
+        return tolerance, adaptive_levels(tolerance)[:, None].repeat(1, k), axis
     if noise == "random":
-        return fraction, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
-    return fraction, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), axis
+        return tolerance, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
+    return tolerance, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), axis
 
 
-def _measured(record: dict[str, Any]) -> bool:
-    """Whether fractions and quality are computed."""
+def _needs_features(record: dict[str, Any]) -> bool:
+    """Whether noise tolerance and quality are computed, which needs features."""
     return record["noise"] == "adaptive" or "features" in record["generator"]
 
 
 def check_noise(noise: str) -> str:
-    """The noise itself.
+    """Return `noise` if it is valid for a generator (`find_levels`).
 
     Raises
     ------
     InputError
-        It is none that a generator can be asked for (`find_levels`).
+        It is not ``adaptive``, ``random`` or ``constant:L`` with a level in range.
     """
     constant = re.fullmatch(r"constant:(\d{1,3})", noise)
     if noise in ("adaptive", "random") or (constant and int(constant[1]) <= LEVELS[-1]):
@@ -145,12 +147,12 @@ def check_noise(noise: str) -> str:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """ "2/8" as (2, 8).
+    """Convert the text i/n, such as "2/8", to (i, n).
 
     Raises
     ------
     InputError
-        It is no such text, or out of range.
+        The text has another form, or i is not between 1 and n.
     """
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):

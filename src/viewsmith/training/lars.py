@@ -1,4 +1,4 @@
-"""LARS: stochastic gradient descent whose rate is scaled layer by layer to the length of the weights."""
+"""LARS: stochastic gradient descent with a learning rate for each layer, scaled by the norm of its weights."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ class LARS(torch.optim.Optimizer):
     For each tensor w with gradient g::
 
         trust = eta |w| / (|g| + decay |w|)
-        v <- momentum v + rate trust (g + decay w)
+        v <- momentum v + lr trust (g + decay w)
         w <- w - v
 
     The trust ratio is 1 where |w| or the denominator is 0, and in groups with ``excluded=True``: biases and the weights
-    of normalization layers (SimCLR: Chen et al. 2020, appendix B.7; BYOL, Barlow Twins). A step does not wait for the
-    device.
+    of normalization layers (SimCLR: Chen et al. 2020, appendix B.7; BYOL, Barlow Twins). A step does not synchronize
+    with the device.
 
     Parameters
     ----------
     params : iterable
-        Parameters or groups of them, which may have values of their own of the arguments below.
+        Parameters or parameter groups. A group may override the arguments below.
     lr : float
+        Learning rate.
     momentum : float
     weight_decay : float
+        decay.
     trust_coefficient : float
         eta.
     excluded : bool
+        Whether the trust ratio is always 1.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class LARS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         for group in self.param_groups:
             weights: list[Any] = [p for p in group["params"] if p.grad is not None]
             if not weights:
@@ -82,8 +85,8 @@ class LARS(torch.optim.Optimizer):
 
 
 def _rates(weights: list[Any], gradients: list[Any], group: dict[str, Any]) -> list[Tensor]:
-    """The rate of each tensor times its trust ratio, on the device."""
-    length = torch.stack(torch._foreach_norm(weights))
-    below = torch.stack(torch._foreach_norm(gradients)) + group["weight_decay"] * length
-    trust = torch.where((length > 0) & (below > 0), group["trust_coefficient"] * length / below, 1.0)
+    """The learning rate times the trust ratio of each tensor, on the device."""
+    norm = torch.stack(torch._foreach_norm(weights))
+    denominator = torch.stack(torch._foreach_norm(gradients)) + group["weight_decay"] * norm
+    trust = torch.where((norm > 0) & (denominator > 0), group["trust_coefficient"] * norm / denominator, 1.0)
     return list((group["lr"] * trust).unbind())

@@ -1,4 +1,4 @@
-"""From an optimizer's specification to torch's optimizer, its parameter groups and the rates of each step."""
+"""Build torch's optimizer from a specification: parameter groups, learning rates and weight decay."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from viewsmith.training.lars import LARS
 
 
 def training_progress(spec: Optimizer, progress: float) -> float:
-    """Position on the learning-rate curve, 0 to 1, at a fraction of the phase's steps (`span`)."""
-    begin, end = spec.span
-    return begin + progress * (end - begin)
+    """Position on the learning-rate curve, 0 to 1, for the fraction of a phase's steps that is done (`span`)."""
+    start, end = spec.span
+    return start + progress * (end - start)
 
 
 def learning_rate(spec: Optimizer, progress: float) -> float:
-    """Rate at a position on the curve, 0 to 1."""
+    """Learning rate at a position on the curve, 0 to 1."""
     if progress < spec.warmup:
         return spec.learning_rate * progress / spec.warmup
     if spec.schedule == "constant":
@@ -41,10 +41,10 @@ def weight_decay(spec: Optimizer, progress: float) -> float:
 def make_groups(
     spec: Optimizer, parameters: Sequence[nn.Parameter], roles: Mapping[Role, Sequence[nn.Parameter]]
 ) -> list[dict[str, Any]]:
-    """Parameter groups of a specification, those that are treated apart last.
+    """Parameter groups of a specification; one group unless the specification treats some parameters differently.
 
-    Each has ``excluded`` (no weight decay, no trust ratio), ``constant_rate`` and ``frozen_until``, the position on the
-    curve from which it moves. Without options of a recipe there is one group.
+    Each group has the entries ``excluded`` (no weight decay, no trust ratio), ``constant_rate``, and ``frozen_until``,
+    the position on the curve from which its parameters are trained.
     """
     predictor = {id(p) for p in roles.get("predictor", ())} if spec.constant_predictor_rate else set()
     last = {id(p) for p in roles.get("last layer", ())} if spec.freeze_last_layer else set()
@@ -54,20 +54,20 @@ def make_groups(
         groups.setdefault(key, []).append(p)
     return [
         {
-            "params": groups[constant, waits, excluded],
+            "params": groups[constant, is_last, excluded],
             "weight_decay": 0.0 if excluded else spec.weight_decay,
             "excluded": excluded,
             "constant_rate": constant,
-            "frozen_until": spec.freeze_last_layer if waits else 0.0,
+            "frozen_until": spec.freeze_last_layer if is_last else 0.0,
         }
-        for constant, waits, excluded in sorted(groups)
+        for constant, is_last, excluded in sorted(groups)
     ]
 
 
 def make_optimizer(
     spec: Optimizer, parameters: Sequence[nn.Parameter], roles: Mapping[Role, Sequence[nn.Parameter]] | None = None
 ) -> torch.optim.Optimizer:
-    """The torch optimizer of a specification; the fused kernels give the same steps in fewer passes."""
+    """The torch optimizer of a specification, with fused kernels, which are faster."""
     groups, rate = make_groups(spec, parameters, roles or {}), spec.learning_rate
     if spec.name == "lars":
         return LARS(groups, rate, spec.momentum, trust_coefficient=spec.trust_coefficient)
@@ -78,7 +78,7 @@ def make_optimizer(
 
 
 def set_rates(optimizer: torch.optim.Optimizer, spec: Optimizer, progress: float) -> None:
-    """Give every group the learning rate and the weight decay of a position on the curve."""
+    """Set the learning rate and the weight decay of every group to those at a position on the curve."""
     rate, decay = learning_rate(spec, progress), weight_decay(spec, progress)
     for group in optimizer.param_groups:
         group["lr"] = spec.learning_rate if group["constant_rate"] else rate
@@ -86,7 +86,7 @@ def set_rates(optimizer: torch.optim.Optimizer, spec: Optimizer, progress: float
 
 
 def drop_frozen_gradients(optimizer: torch.optim.Optimizer, progress: float) -> None:
-    """Drop the gradients of groups that are still frozen: then neither weights nor the optimizer's state move."""
+    """Remove the gradients of groups that are still frozen, so that their weights and optimizer state do not change."""
     for group in optimizer.param_groups:
         if progress < group["frozen_until"]:
             for p in group["params"]:

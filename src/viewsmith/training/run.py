@@ -1,4 +1,4 @@
-"""The run folder: what a training leaves behind, and how it is read back."""
+"""The run folder: the files that a training writes, and how they are read."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from viewsmith.core.files import locked_folder, write_json_atomic, write_text_at
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.training.checkpoint import CheckpointFolder
 
-NONE = "none"  # TOML has no null
+NONE = "none"  # in config.toml, because TOML has no null
 LOCK = ".lock"
 
 
 class RunFolder:
-    """Paths and files of one run.
+    """The folder of one run.
 
-    ``config.toml`` (rebuilds the model), ``model.safetensors``, ``initial.safetensors`` (before training),
-    ``metrics.jsonl``, ``summary.json``, ``evaluation.json``, ``report.html`` and ``checkpoint/``.
+    It has ``config.toml`` (the complete configuration), ``model.safetensors``, ``initial.safetensors`` (the weights
+    before training), ``metrics.jsonl``, ``summary.json``, ``evaluation.json``, ``report.html`` and ``checkpoint/``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -46,7 +46,7 @@ class RunFolder:
     def check_exists(self) -> None:
         """Raise InputError if the folder has no run."""
         if not self.exists():
-            reason = "has no config.toml" if self.path.is_dir() else "is no folder"
+            reason = "has no config.toml" if self.path.is_dir() else "is not a folder"
             raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
@@ -56,41 +56,48 @@ class RunFolder:
         return locked_folder(self.path, LOCK)
 
     def open_for(self, config: dict[str, Any], *, resume: bool) -> bool:
-        """Make the folder ready for a training of this configuration; returns whether there is one to resume.
+        """Prepare the folder for a training with this configuration; return whether there is a run to resume.
 
         Raises
         ------
         InputError
-            The folder holds other files, or a run (of another configuration, or `resume` was not asked for).
+            The folder has other files, or a run with another configuration, or a run and `resume` is False.
         """
         if self.exists():
             differences = _differences(self.read_config(), config)
             if differences:
                 raise InputError(
-                    f"{self.path} holds a run of another configuration ({differences}): "
+                    f"{self.path} has a run with another configuration ({differences}): "
                     "choose another folder, or delete this one"
                 )
             if not resume:
                 raise InputError(
-                    f"{self.path} already holds this run: add --resume to continue it, or choose another folder"
+                    f"{self.path} already has this run: add --resume to continue it, or choose another folder"
                 )
             return True
-        # The lock, or a temporary file of a configuration whose writing was killed, is not a user's file.
+        # The lock and a temporary configuration file, left by a process that was killed, are not files of the user.
         if self.path.exists() and (
             not self.path.is_dir() or any(not f.name.startswith((".config-", LOCK)) for f in self.path.iterdir())
         ):
-            raise InputError(f"{self.path} exists and is no run of viewsmith: choose an empty or new folder")
+            raise InputError(f"{self.path} exists and is not a run of viewsmith: choose an empty or new folder")
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
         return False
 
     def write_config(self, config: dict[str, Any]) -> None:
+        """Write the configuration; None is written as "none"."""
         import tomli_w
 
         write_text_atomic(self.config, tomli_w.dumps(_to_toml(config)))
 
     def read_config(self) -> dict[str, Any]:
-        """The configuration as written; "none" stands for None."""
+        """Read the configuration; None is returned as "none".
+
+        Raises
+        ------
+        InputError
+            There is no run, or the file is damaged.
+        """
         import tomllib
 
         self.check_exists()
@@ -100,19 +107,22 @@ class RunFolder:
             raise InputError(f"{self.config} is damaged ({error}): restore it or train again") from error
 
     def read_summary(self) -> dict[str, Any]:
+        """Read ``summary.json``; empty if it does not exist. Raises InputError if it is damaged."""
         return self._read_json(self.summary) or {}
 
     def read_evaluation(self) -> dict[str, Any] | None:
+        """Read ``evaluation.json``; None if it does not exist. Raises InputError if it is damaged."""
         found = self._read_json(self.evaluation)
         if found is not None and not _is_evaluation(found):
             raise InputError(f"{self.evaluation} is damaged (it has no tables of scores): delete it")
         return found
 
     def read_metrics(self) -> list[dict[str, Any]]:
+        """Read the rows of ``metrics.jsonl``, without an incomplete last line. Raises InputError if it is damaged."""
         if not self.metrics.exists():
             return []
         rows: list[dict[str, Any]] = []
-        # What follows the last end of a line was cut off by a kill; a resumed run writes it again.
+        # An incomplete last line was written by a process that was killed; a resumed run writes it again.
         for number, line in enumerate(self.metrics.read_bytes().split(b"\n")[:-1], start=1):
             try:
                 row = json.loads(line)
@@ -133,24 +143,28 @@ class RunFolder:
             raise InputError(f"{path} is damaged ({error}): delete it") from error
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
+        """Write all rows of ``metrics.jsonl``."""
         write_text_atomic(self.metrics, "".join(json_line(row) for row in rows))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write ``summary.json``."""
         write_json_atomic(self.summary, summary)
 
     def write_model(self, weights: dict[str, Tensor]) -> None:
+        """Write the trained weights."""
         save_tensors(self.model, weights)
 
     def write_initial(self, weights: dict[str, Tensor]) -> None:
+        """Write the weights before training."""
         save_tensors(self.initial, weights)
 
     def read_weights(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Trained and initial weights.
+        """Read the trained and the initial weights.
 
         Raises
         ------
         InputError
-            There are none, or they are damaged.
+            There are no weights, or they are damaged.
         """
         self.check_exists()
         if not self.model.exists():
@@ -171,7 +185,7 @@ def _to_toml(value: Any) -> Any:
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """First differences of two configurations in words; "" when equal. What fit resolved itself does not count."""
+    """The first differences of two configurations in words, or ""; values that fit resolved are not compared."""
     new = _to_toml(new)
     if old.get("method") != new.get("method"):
         return f"method {old.get('method')!r} there, {new.get('method')!r} now"
@@ -195,8 +209,8 @@ def _other_graph(before: bool, now: bool) -> str:
     if before and now:
         return "trained with another neighbor graph"
     if now:
-        return "trained without neighbors, which is given now"
-    return "trained with a neighbor graph, which runs do not keep: give it again with neighbors, --neighbors"
+        return "trained without a neighbor graph, which is given now"
+    return "trained with a neighbor graph, which is not saved in a run: give it again with neighbors, --neighbors"
 
 
 def _short(value: Any) -> str:
@@ -223,7 +237,7 @@ def environment() -> dict[str, Any]:
     return {"versions": dict(_versions()), "hardware": hardware}
 
 
-@functools.cache  # reading a package's metadata takes longer than a step of training
+@functools.cache  # reading the metadata of packages takes longer than a training step
 def _versions() -> dict[str, str]:
     names = ("viewsmith", "torch", "numpy", "scipy", "scikit-learn")
     return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
@@ -231,7 +245,7 @@ def _versions() -> dict[str, str]:
 
 @functools.cache
 def processor() -> str:
-    """The processor's name as the system gives it."""
+    """The name of the processor, from the operating system."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():
@@ -241,7 +255,7 @@ def processor() -> str:
 
 
 def _is_evaluation(found: Any) -> bool:
-    """Whether what a file holds are tables of scores by row."""
+    """Whether the content of a file is an evaluation: tables of scores by name of the row."""
     parts = ("embeddings", "label_free", "protocols", "rows", "seconds")
     if not isinstance(found, dict) or not all(isinstance(found.get(part) or {}, dict) for part in parts):
         return False

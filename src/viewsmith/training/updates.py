@@ -1,4 +1,4 @@
-"""An update at work: the parameters it trains, the rest of the method frozen, its step in one process or several."""
+"""Updates while they run: optimizer, parameters to train and to freeze, and the step in one or several processes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from viewsmith.training.optimizers import make_optimizer
 
 @dataclass
 class RunningUpdate:
-    """An update with its optimizer, and its sums of the epoch.
+    """An update with its optimizer and the sums of its losses and logs in the current epoch.
 
     Attributes
     ----------
     name, every, after, may_diverge
-        Of the update.
+        As in `Update`.
     step : callable
-        The update's step, wrapped where there are several processes.
-    parameters, others : list of Parameter
-        Those that move, and those to freeze during the step.
+        The step of the update; with several processes, wrapped to average gradients.
+    parameters, frozen_parameters : list of Parameter
+        Parameters that the update trains, and parameters to freeze during the step.
     spec, optimizer
-        The optimizer's specification, and torch's optimizer.
+        The specification of the optimizer, and torch's optimizer.
     loss, logs, count
         Sums over the steps of the epoch, on the device, and the number of steps.
     """
@@ -40,7 +40,7 @@ class RunningUpdate:
     every: int
     step: Step
     parameters: list[nn.Parameter]
-    others: list[nn.Parameter]
+    frozen_parameters: list[nn.Parameter]
     spec: Optimizer
     optimizer: TorchOptimizer
     after: Callable[[], None] | None = None
@@ -50,14 +50,14 @@ class RunningUpdate:
     count: int = 0
 
     def clear_gradients(self) -> None:
-        """What ``optimizer.zero_grad(set_to_none=True)`` does, without its profiler hooks."""
+        """Do the same as ``optimizer.zero_grad(set_to_none=True)``, without its profiler hooks."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def drop_divergence(self, loss: Tensor) -> Tensor:
-        """Make all gradients zero if one is not finite; returns the loss, or 0 if it is not finite.
+        """Set all gradients to zero if one is not finite; return the loss, or 0 if it is not finite.
 
-        In several processes the gradients are averages by now, so that all decide alike.
+        With several processes, gradients are already averaged here, so all processes make the same decision.
         """
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         finite = torch.stack(torch._foreach_norm(gradients)).norm().isfinite()
@@ -67,52 +67,56 @@ class RunningUpdate:
         return torch.where(loss.isfinite(), loss, 0)
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
-        """Add a step to the sums of the epoch; nothing here waits for the device."""
+        """Add a step to the sums of the epoch, without waiting for the device."""
         self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
         for name, value in logs.items():
             self.logs[name] = self.logs[name] + value.detach() if name in self.logs else value.detach()
         self.count += 1
 
     def clear(self) -> None:
-        """Start the sums of the next epoch."""
+        """Reset the sums for the next epoch."""
         self.loss, self.logs, self.count = None, {}, 0
 
 
-def begin(update: Update, method: Method) -> RunningUpdate:
-    """Make an update ready to run.
+def prepare_update(update: Update, method: Method) -> RunningUpdate:
+    """Prepare an update to run: build its optimizer and find the parameters to freeze.
 
     Raises
     ------
     InputError
-        No parameter of what it trains requires a gradient, or one is no part of the method; or its optimizer asks for
-        a predictor or a last layer, and no module names one.
+        No parameter in `trains` requires a gradient; a parameter in `trains` is not part of the method; or the
+        optimizer has settings for a predictor or a last layer, but no module has this role.
     """
-    parameters, everything = update.parameters(), list(method.parameters())
+    parameters, all_parameters = update.parameters(), list(method.parameters())
     label = f"update {update.name!r} of {type(method).__name__}"
     if not parameters:
         raise InputError(f"{label} trains nothing: none of the parameters in its trains requires a gradient")
-    moving, known = {id(p) for p in parameters}, {id(p) for p in everything}
-    if not moving <= known:
+    trained, known = {id(p) for p in parameters}, {id(p) for p in all_parameters}
+    if not trained <= known:
         raise InputError(
             f"{label} trains parameters that are not part of the method and would not be saved: "
             "make their module an attribute of the method"
         )
-    others = [p for p in everything if p.requires_grad and id(p) not in moving]
-    step = _averaging(update.step, method, others) if distributed.is_distributed() else update.step
+    to_freeze = [p for p in all_parameters if p.requires_grad and id(p) not in trained]
+    step = _average_gradients(update.step, method, to_freeze) if distributed.is_distributed() else update.step
     spec = update.optimizer or Optimizer()
     roles = {role: update.parameters_of(role) for role in spec.roles}
     if missing := [role for role, found in roles.items() if not found]:
-        raise InputError(f"{label} has no {missing[0]} to treat apart: name it in training_roles of the framework")
+        raise InputError(
+            f"{label} has no {missing[0]}, for which its optimizer has a setting: name its module in training_roles of "
+            "the framework"
+        )
     optimizer = make_optimizer(spec, parameters, roles)
     return RunningUpdate(
-        update.name, update.every, step, parameters, others, spec, optimizer, update.after, update.may_diverge
+        update.name, update.every, step, parameters, to_freeze, spec, optimizer, update.after, update.may_diverge
     )
 
 
 class frozen:
-    """While it is entered, parameters require no gradient; afterwards they require one again.
+    """Context manager: inside it, parameters require no gradient; on exit they require one again.
 
-    A plain class, because it is entered in every step: a generator would cost more than the step of a small method.
+    It is entered in every step, so it is a plain class: `contextlib.contextmanager` would take longer than the step of
+    a small method.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
@@ -128,10 +132,11 @@ class frozen:
 
 
 def synchronize_batch_norm(module: nn.Module) -> None:
-    """Replace BatchNorm layers, in place, by layers that take their statistics over the batches of all processes.
+    """Replace BatchNorm layers, in place, by layers that compute their statistics over the batches of all processes.
 
-    Subclasses, which compute statistics in another way (`viewsmith.networks.encoders.sequence.SequenceBatchNorm`), stay
-    as they are: `torch.nn.SyncBatchNorm` would forget what they do, and each process keeps statistics of its own batch.
+    Subclasses of BatchNorm, such as `viewsmith.networks.encoders.sequence.SequenceBatchNorm`, compute statistics in
+    another way, which `torch.nn.SyncBatchNorm` would not preserve. They are not replaced: each process computes their
+    statistics over its part of the batch.
     """
     for name, child in module.named_children():
         if type(child) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
@@ -141,9 +146,9 @@ def synchronize_batch_norm(module: nn.Module) -> None:
 
 
 class _StepModule(nn.Module):
-    """A method's step as the forward of a module, because DistributedDataParallel wraps modules.
+    """A module whose forward is the step of an update, because DistributedDataParallel wraps modules.
 
-    It holds the whole method, so that everything the step reads starts out equal in all processes.
+    It contains the method, so that all weights and buffers that the step reads are equal in all processes at the start.
     """
 
     def __init__(self, step: Step, method: Method) -> None:
@@ -154,25 +159,27 @@ class _StepModule(nn.Module):
         return self.step(batch)
 
 
-def _averaging(step: Step, method: Method, others: Sequence[nn.Parameter]) -> Step:
-    """The step of an update whose gradients are averaged over the processes.
+def _average_gradients(step: Step, method: Method, to_freeze: Sequence[nn.Parameter]) -> Step:
+    """The step of an update, wrapped to average its gradients over the processes.
 
-    DistributedDataParallel averages the gradients of the parameters that require one when it wraps, and waits for all
-    of them in every backward pass; so everything but what the update trains is frozen meanwhile. It copies the weights
-    of the first process to all others once, now, and no buffers: each process keeps its own BatchNorm statistics (on
-    GPUs `SyncBatchNorm` makes them equal), queues are filled from gathered rows, and frozen copies are broadcast when
-    they are made (`viewsmith.core.distributed.broadcast_module`).
+    DistributedDataParallel averages the gradients of all parameters that require one when it is created, and every
+    backward pass waits for all of them. So the parameters that the update does not train are frozen when it is created.
+    It copies the weights of the first process to the other processes once, when it is created. Later it copies no
+    buffers: BatchNorm statistics differ between processes (on GPUs `SyncBatchNorm` makes them equal), queues are filled
+    from gathered rows, and frozen copies are broadcast when they are made
+    (`viewsmith.core.distributed.broadcast_module`).
     """
-    with frozen(others):
+    with frozen(to_freeze):
         return DistributedDataParallel(_StepModule(step, method), broadcast_buffers=False)
 
 
 def check_result(found: Any, run: RunningUpdate, batch: Batch, method: Method) -> None:
-    """Check that a step returned pair losses (B,) that depend on what is trained, and a dict to log.
+    """Check that a step returned pair losses (B,) with a gradient, and a dict of values to log.
 
     Raises
     ------
     TrainingError
+        It did not.
     """
     if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
         losses = found[0]
