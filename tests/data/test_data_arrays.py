@@ -93,7 +93,7 @@ def test_unknown_names():
     assert "leave label out" in refusal(load_dataset, "wine", label="class")
 
 
-def test_unknown_extension_lists_what_is_known(tmp_path):
+def test_unknown_extension_lists_the_known_ones(tmp_path):
     (tmp_path / "a.xlsx").write_text("")
     message = refusal(load_dataset, tmp_path / "a.xlsx")
     assert "'.xlsx'" in message and ".npz .npy .csv .tsv .parquet" in message and "digits" in message
@@ -155,7 +155,7 @@ def test_padded_dna_is_dna_of_any_length(npy):
     assert "row 0, position 0" in refusal(load_dataset, npy(padded[:, ::-1]), schema=schema)
 
 
-def test_images_and_dna_stay_bytes(npz, npy):
+def test_images_and_dna_keep_their_dtype(npz, npy):
     for given, domain in ((IMAGES, "images"), (IMAGES[..., None], "images"), (DNA, "dna")):
         data = load_dataset(npy(given))
         assert data.domain == domain and data.x.dtype == np.uint8 and data.feature_names is None
@@ -176,7 +176,7 @@ def test_feature_names_that_do_not_fit_are_ignored_with_a_warning(npz, names):
         assert load_dataset(npz(X=X, feature_names=names)).feature_names is None
 
 
-def test_no_code_in_a_file_is_run(tmp_path):
+def test_loading_a_file_runs_no_code_in_it(tmp_path):
     witness = tmp_path / "witness"
 
     class Bomb:
@@ -254,7 +254,7 @@ def test_npz_refused(npz, arrays, part):
     assert part in message and "data.npz" in message
 
 
-def test_missing_values_are_left_for_the_model_to_fill(npz):
+def test_missing_values_stay_nan_with_impute_median(npz):
     given = X.copy()
     given[3, 1] = np.nan
     data = load_dataset(npz(X=given), impute="median")
@@ -286,7 +286,7 @@ def test_options_that_do_not_fit_arrays(npz, options, part):
     assert part in refusal(load_dataset, npz(X=X), **options)
 
 
-def test_damaged_files_name_themselves(npz, npy, tmp_path):
+def test_errors_name_damaged_files(npz, npy, tmp_path):
     whole = npz(X=X).read_bytes()
     for content in (whole[: len(whole) // 2], whole[:-30], b"PK\x03\x04" + b"\0" * 50):
         (tmp_path / "data.npz").write_bytes(content)
@@ -299,7 +299,7 @@ def test_damaged_files_name_themselves(npz, npy, tmp_path):
     assert "not an .npz archive" in refusal(load_dataset, tmp_path / "data.npz")
 
 
-def test_a_damaged_header_does_not_ask_for_more_memory_than_there_is(npy):
+def test_a_damaged_header_does_not_allocate_memory(npy):
     path = npy(X)
     path.write_bytes(path.read_bytes().replace(b"(20, 3), }              ", b"(20, 300000000000000), }"))
     assert "cannot read" in refusal(load_dataset, path)
@@ -343,19 +343,19 @@ def test_schema_of_vectors(npz, npy, recwarn):
     assert [str(warning.message) for warning in recwarn] == []
 
 
-def test_a_flattened_domain_is_remembered(npy):
+def test_the_schema_has_the_domain_of_flattened_rows(npy):
     schema = load_dataset(npy(IMAGES), domain="vectors").schema
     assert load_dataset(npy(IMAGES[:2]), schema=schema).x.shape == (2, 20)
 
 
-def test_options_against_the_schema_are_refused(npy):
+def test_options_that_contradict_the_schema_are_refused(npy):
     schema = load_dataset(npy(X)).schema
     for option in ({"domain": "images"}, {"drop": ["a"]}, {"one_hot": ["a"]}, {"impute": "median"}):
         assert "but the run was fitted with" in refusal(load_dataset, npy(X), schema=schema, **option)
     assert load_dataset(npy(X), schema=schema, domain="vectors").x.shape == (20, 3)
 
 
-def test_too_few_new_rows_to_split_stay_together(npz):
+def test_too_few_new_rows_are_not_split(npz):
     schema = load_dataset(npz(X=X, y=Y)).schema
     with pytest.warns(UserWarning, match="the rows are not split"):
         data = load_dataset(npz(X=X[:4], y=Y[:4]), schema=schema)

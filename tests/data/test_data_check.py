@@ -1,4 +1,4 @@
-"""Rules for all data: rows from what Python users hold, domains, missing and infinite values, labels."""
+"""Checks of all data: rows from Python objects, domains, missing and infinite values, labels."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ BYTES = rng.integers(0, 256, size=(5, 4, 4, 3), dtype=np.uint8)
 DNA = np.frombuffer(b"ACGTNacgtn", dtype=np.uint8).reshape(2, 5)
 
 
-def test_importing_the_room_leaves_heavy_packages_alone():
+def test_importing_the_package_imports_no_slow_packages():
     code = (
         "HEAVY = ('pandas', 'pyarrow', 'sklearn', 'scipy', 'PIL', 'anndata', 'h5py'); "
         "import sys, viewsmith.data; print([m for m in HEAVY if m in sys.modules])"
@@ -68,7 +68,7 @@ def test_bfloat16_tensor():
     np.testing.assert_array_equal(rows, [[1.5, 2.0], [3.0, 4.0]])
 
 
-def test_images_stay_bytes():
+def test_images_keep_their_dtype():
     rows, _ = to_rows(torch.tensor(BYTES))
     assert rows.dtype == np.uint8 and rows.shape == BYTES.shape
 
@@ -96,7 +96,7 @@ def test_frame_of_every_numeric_kind():
     assert names == list(frame.columns)
 
 
-def test_frame_refuses_what_is_no_number_by_name():
+def test_frame_with_columns_that_are_not_numbers():
     frame = pd.DataFrame(
         {
             "good": [1.0, 2.0],
@@ -113,7 +113,7 @@ def test_frame_refuses_what_is_no_number_by_name():
         assert name in message
 
 
-def test_frame_with_one_name_twice():
+def test_frame_with_duplicate_names():
     assert "equal names: a" in refusal(to_rows, pd.DataFrame(FLOATS, columns=["a", "b", "a"]))
 
 
@@ -143,7 +143,7 @@ def test_rows_refused(given, part):
     assert part in refusal(to_rows, given)
 
 
-def test_objects_that_are_no_numbers_are_a_type_error_too():
+def test_objects_that_are_not_numbers_are_a_type_error_too():
     with pytest.raises(TypeError, match=r"argument must be .* string.* number"):
         to_rows(np.array([[{"a": 1}, 2.0]], dtype=object))
 
@@ -203,7 +203,7 @@ def test_domain_refused(x, domain, part):
     assert part in refusal(find_domain, x, domain)
 
 
-def test_letters_that_are_not_all_of_dna_are_vectors_with_a_warning(recwarn):
+def test_letters_that_are_not_dna_are_vectors_with_a_warning(recwarn):
     assert find_domain(np.where(ord("T") == DNA, ord("U"), DNA)).name == "vectors"
     (warning,) = recwarn
     assert "ASCII letters, but not only A C G T N" in str(warning.message)
@@ -247,7 +247,7 @@ def test_infinite_values_are_refused_even_beside_missing_ones(impute, dtype):
     assert "2 infinite values (infinity) in 1 column: b;" in refusal(check_finite, x, ["a", "b", "c"], impute)
 
 
-def test_values_beyond_float32_are_told_apart_from_infinite_ones():
+def test_values_beyond_float32_have_another_message_than_infinite_ones():
     x = FLOATS.copy()
     x[0, 1] = -1e39
     assert "1 value too large for float32 (infinity beyond 3.4e38) in 1 column: b" in refusal(
@@ -293,7 +293,7 @@ def test_labels_refused(y, part):
     assert part in refusal(check_labels, y, 2)
 
 
-def test_constant_columns_are_warned_about_even_with_gaps():
+def test_constant_columns_with_missing_values_give_a_warning():
     x = FLOATS.astype(np.float32)
     x[:, 0] = 2.0
     x[:, 2] = [5.0, np.nan, 5.0, 5.0, 5.0, 5.0]
@@ -301,7 +301,7 @@ def test_constant_columns_are_warned_about_even_with_gaps():
         warn_columns(x, ["a", "b", "c"])
 
 
-def test_one_feature_is_warned_about():
+def test_one_feature_gives_a_warning():
     with pytest.warns(UserWarning, match="only one feature") as caught:
         warn_columns(FLOATS[:, :1])
     assert len(caught) == 1

@@ -1,4 +1,4 @@
-"""DNA: text and letters as rows, words, and FASTA files with their labels and split."""
+"""DNA: strings and letters as rows, k-mers, and FASTA files with labels and split."""
 
 import gzip
 import itertools
@@ -92,7 +92,7 @@ def test_rows_refused(given, part):
     assert part in message and message.startswith("mine: ")
 
 
-def test_faults_are_found_in_any_block(monkeypatch):
+def test_invalid_letters_are_found_in_any_block(monkeypatch):
     monkeypatch.setattr(dna, "_BLOCK", 7)
     letters = ["ACGTACGT"] * 9
     letters[5] = "ACGTACXT"
@@ -150,12 +150,12 @@ def test_records_plain_and_compressed(fasta, name):
     assert data.x.shape == (3, 8) and texts(data.x) == list(RECORDS.values())
 
 
-def test_compressed_is_told_by_content(fasta):
+def test_compression_is_detected_from_the_content(fasta):
     assert texts(load_dataset(fasta(gzip.compress(b">a\nAC\n>b\nG\n"), "plain.fa")).x) == ["AC", "G"]
     assert texts(load_dataset(fasta(b">a\nAC\n>b\nG\n", "x.fa").rename(fasta("", "x.fa.gz"))).x) == ["AC", "G"]
 
 
-def test_files_as_they_come(fasta):
+def test_fasta_files_with_any_line_ends_case_and_blank_lines(fasta):
     text = "\ufeff>a\r\nACG \t\r\n\r\n  TAC\r\n\r\n>a\r\nG\r\n>\r\nNN"
     assert texts(load_dataset(fasta(text)).x) == ["ACGTAC", "G", "NN"]
 
@@ -168,7 +168,7 @@ def test_files_as_they_come(fasta):
     last=st.booleans(),
     compressed=st.booleans(),
 )
-def test_any_sequences_survive_any_wrapping(tmp_path_factory, sequences, width, end, last, compressed):
+def test_any_sequences_with_any_line_width_are_read(tmp_path_factory, sequences, width, end, last, compressed):
     lines = []
     for i, text in enumerate(sequences):
         lines += [f">r{i}", *(text[at : at + width] for at in range(0, len(text), width))]
@@ -208,7 +208,7 @@ def test_fasta_refused(fasta, text, part):
     assert part in message and "reads.fa" in message
 
 
-def test_fasta_that_is_damaged_or_not_there(fasta, tmp_path):
+def test_damaged_and_missing_fasta_files(fasta, tmp_path):
     whole = gzip.compress(b">a\nACGT\n>b\n" + bytes(rng.choice([*b"ACGT"], 5000).tolist()))
     (tmp_path / "cut.fa.gz").write_bytes(whole[:-200])
     assert "cut.fa.gz as a FASTA file; is it damaged" in refusal(load_dataset, tmp_path / "cut.fa.gz")
@@ -219,7 +219,7 @@ def test_fasta_that_is_damaged_or_not_there(fasta, tmp_path):
     assert "images are uint8" in refusal(load_dataset, path, domain="images")
 
 
-def test_one_long_sequence_among_short_ones_is_refused_before_it_fills_the_memory(fasta, monkeypatch):
+def test_padding_that_needs_too_much_memory_is_refused(fasta, monkeypatch):
     monkeypatch.setattr(memory, "memory_limit", lambda: 2500)
     path = fasta(">a\nA\n>b\nC\n>c\n" + "G" * 1000)
     message = refusal(load_dataset, path)
@@ -258,7 +258,7 @@ def test_labels_in_a_second_file(fasta, tmp_path, between):
         load_dataset(path, labels=tmp_path / "l.tsv")
 
 
-def test_a_label_after_a_tab_may_hold_commas(fasta, tmp_path):
+def test_a_label_after_a_tab_may_contain_commas(fasta, tmp_path):
     (tmp_path / "l.tsv").write_text("a\tx, y\nb\tx, y\nc\tx, y\n")
     path = fasta(">a\nA\n>b\nC\n>c\nG\n")
     assert load_dataset(path, labels=tmp_path / "l.tsv").y.tolist() == ["x, y"] * 3
@@ -282,13 +282,13 @@ def test_label_files_refused(fasta, tmp_path, text, part):
     assert part in refusal(load_dataset, fasta(">a\nA\n>b\nC\n"), labels=tmp_path / "l.tsv")
 
 
-def test_label_file_that_is_not_there(fasta, tmp_path):
+def test_missing_label_file(fasta, tmp_path):
     path = fasta(">a\nA\n>b\nC\n")
     assert "none.tsv does not exist" in refusal(load_dataset, path, labels=tmp_path / "none.tsv")
     assert "is a folder" in refusal(load_dataset, path, labels=tmp_path)
 
 
-def test_a_later_file_may_have_any_length_and_one_side_only(fasta):
+def test_a_later_file_may_have_any_length_and_a_single_split(fasta):
     first = load_dataset(fasta(labeled()))
     schema = json.loads(json.dumps(first.schema))
     assert load_dataset(fasta(">x\nACGTACGTAC\n"), schema=schema).x.shape == (1, 10)

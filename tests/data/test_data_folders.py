@@ -1,4 +1,4 @@
-"""Folders of images: labels from folders, channels, sizes, and files that are no such images; arrays as images."""
+"""Folders of images: labels from folders, channels, sizes, files that are not images; arrays as images."""
 
 import json
 import sys
@@ -237,7 +237,7 @@ def test_kinds_of_images_refused(put, folder, name, image, options, part):
     assert part in message and name in message
 
 
-def test_colors_of_16_bits_are_not_cut_in_silence(put, folder):
+def test_colors_of_16_bits_are_refused(put, folder):
     put("0.png")
     sixteen_bit_color(folder / "deep.png")
     with Image.open(folder / "deep.png") as image:
@@ -268,7 +268,7 @@ def test_broken_files_are_named(put, folder):
     assert "1.png as an image" in refusal(load_dataset, folder)
 
 
-def test_photos_are_turned_upright(put, folder):
+def test_photos_are_rotated_by_their_exif_orientation(put, folder):
     image = Image.fromarray(np.repeat(np.repeat(pixels(3, 2), 8, 0), 8, 1))
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90 degrees to the right to show it
@@ -282,7 +282,7 @@ def test_photos_are_turned_upright(put, folder):
 # --- sizes
 
 
-def test_mixed_sizes_are_refused_with_both(put, folder):
+def test_different_sizes_are_refused_with_both_sizes(put, folder):
     put("1.png", pixels(6, 5))
     put("2.png", pixels(6, 5))
     put("3.png", pixels(7, 5))
@@ -345,7 +345,7 @@ def test_color_for_a_run_on_gray_is_refused(put, folder):
     assert "(6, 5, 3), but the run was fitted on (6, 5, 1)" in refusal(load_dataset, folder, schema=schema)
 
 
-def test_the_image_size_of_a_run_is_remembered(put, folder, tmp_path):
+def test_a_later_folder_is_resized_to_the_image_size_of_the_run(put, folder, tmp_path):
     put("1.png", pixels(9, 9))
     put("2.png", pixels(12, 10))
     schema = json.loads(json.dumps(load_dataset(folder, image_size=8).schema))

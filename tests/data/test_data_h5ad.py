@@ -82,7 +82,7 @@ def test_a_layer_in_place_of_x(save, form):
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "dense"])
-def test_memory_is_one_float32_array_and_little_more(save, form, monkeypatch):
+def test_reading_needs_little_more_memory_than_the_result(save, form, monkeypatch):
     monkeypatch.setattr(h5ad, "_BLOCK", 50_000)
     shape = (2000, 500)
     made = anndata.AnnData(FORMS[form](sp.random(*shape, density=0.05, rng=0).toarray()))
@@ -97,7 +97,7 @@ def test_memory_is_one_float32_array_and_little_more(save, form, monkeypatch):
     assert data.x.nbytes <= peak < 1.7 * data.x.nbytes
 
 
-def test_more_than_the_memory_is_refused_before_it_is_read(save, monkeypatch):
+def test_files_larger_than_memory_are_refused_before_they_are_read(save, monkeypatch):
     path = save(cells(sp.csr_matrix(COUNTS)))
     monkeypatch.setattr(memory, "memory_limit", lambda: 4 * CELLS * GENES - 1)
     message = refusal(load_dataset, path)
@@ -117,7 +117,7 @@ def test_missing_and_infinite_values_are_named(save):
     assert "infinity" in refusal(load_dataset, save(cells(sp.csr_matrix(gap))))
 
 
-def test_constant_genes_are_warned_about(save):
+def test_constant_genes_give_a_warning(save):
     with pytest.warns(UserWarning, match="1 constant column: gene5, ignored"):
         load_dataset(save(cells(COUNTS * [1, 1, 1, 1, 1, 0])))
 
@@ -157,7 +157,7 @@ def test_options_refused(save, options, part):
     assert part in refusal(load_dataset, save(cells(counts=COUNTS)), **options)
 
 
-# --- files that are not as they should be
+# --- invalid files
 
 
 def test_other_files_refused(save, tmp_path):
@@ -188,7 +188,7 @@ def test_matrices_refused(save):
 
 
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")
-def test_names_that_repeat(save):
+def test_duplicate_gene_names(save):
     message = refusal(load_dataset, save(cells(names=["a", "b", "a", "c", "d", "e"])))
     assert "equal var_names: a; rename them with var_names_make_unique()" in message
 
@@ -227,7 +227,7 @@ def test_a_later_file_that_lacks_genes(save):
     assert "lacks 2 features that the run was fitted on: gene0, gene1; it has gene2" in message
 
 
-def test_tables_and_h5ad_take_each_others_place(save, tmp_path):
+def test_a_table_for_a_run_on_h5ad_and_the_reverse(save, tmp_path):
     path = save(cells())
     table = pd.DataFrame(COUNTS, columns=NAMES)
     table[NAMES[::-1]].to_csv(tmp_path / "t.csv", index=False)
@@ -260,7 +260,7 @@ def test_representations_go_into_a_copy_of_the_file(save, tmp_path):
     assert list(read.obs) == list(cells().obs) and path.read_bytes() == before
 
 
-def test_representations_into_the_file_itself_and_again(save):
+def test_representations_can_be_written_into_the_source_file_twice(save):
     path = save(cells())
     data = load_dataset(path)
     write_representations(path, data, H)
@@ -281,7 +281,7 @@ def test_a_file_without_obsm(save, tmp_path):
     np.testing.assert_array_equal(anndata.read_h5ad(tmp_path / "o.h5ad").obsm["X_viewsmith"], H)
 
 
-def test_writing_refused_and_nothing_left(save, tmp_path, monkeypatch):
+def test_writing_refused_without_output(save, tmp_path, monkeypatch):
     path = save(cells())
     data = load_dataset(path)
     names = sorted(os.listdir(tmp_path))
@@ -306,14 +306,14 @@ def test_writing_refused_and_nothing_left(save, tmp_path, monkeypatch):
 
 
 def graph():
-    """Each cell joined to the two that follow."""
+    """Graph in which each cell is a neighbor of the next two cells."""
     found = sp.lil_matrix((CELLS, CELLS), dtype=np.float32)
     for i in range(CELLS):
         found[i, [(i + 1) % CELLS, (i + 2) % CELLS]] = 0.5
     return found.tocsr()
 
 
-def test_a_graph_of_obsp_is_cut_to_the_train_rows(save):
+def test_a_graph_of_obsp_is_restricted_to_the_train_rows(save):
     data = cells()
     data.obsp["connectivities"] = graph()
     dataset = load_dataset(save(data), label="kind", neighbors="connectivities")
@@ -325,7 +325,7 @@ def test_a_graph_of_obsp_is_cut_to_the_train_rows(save):
     assert load_dataset(save(data), neighbors="connectivities").fit_neighbors(False).shape == (CELLS, CELLS)
 
 
-def test_a_graph_that_is_not_there_or_not_sparse_is_refused(save, tmp_path):
+def test_a_missing_or_dense_graph_is_refused(save, tmp_path):
     data = cells()
     assert "has none" in refusal(load_dataset, save(data), neighbors="connectivities")
     data.obsp["connectivities"], data.obsp["full"] = graph(), graph().toarray()

@@ -1,4 +1,4 @@
-"""Whatever is in a file, it loads or is refused in one line; what loads is what was written."""
+"""Any file is loaded or refused in one line, and loaded data equal the written data."""
 
 import json
 import tempfile
@@ -33,7 +33,7 @@ def folder():
 
 
 def loads_or_refuses(*args, **kwargs):
-    """The data set, or None where it is refused in one line."""
+    """The data set, or None if it is refused in one line."""
     try:
         return load_dataset(*args, **kwargs)
     except InputError as error:
@@ -59,7 +59,7 @@ def encoded(x: np.ndarray, suffix: str, path: Path) -> Path:
 @pytest.mark.parametrize("suffix", [".npy", ".csv", ".tsv", ".parquet"])
 @examples(60)
 @given(x=MATRICES)
-def test_a_matrix_survives_every_format(folder, suffix, x):
+def test_a_matrix_is_read_as_written_in_every_format(folder, suffix, x):
     data = load_dataset(encoded(x, suffix, folder))
     np.testing.assert_array_equal(data.x, x)
     assert data.x.dtype == np.float32 and data.split == "none"
@@ -67,7 +67,7 @@ def test_a_matrix_survives_every_format(folder, suffix, x):
 
 @examples(60)
 @given(x=MATRICES, n_train=st.integers(2, 5), labels=st.booleans())
-def test_a_given_split_survives(folder, x, n_train, labels):
+def test_a_given_split_is_read_as_written(folder, x, n_train, labels):
     x = np.repeat(x, 3, axis=0)
     y = np.arange(len(x))
     parts = {"X_train": x[:n_train], "X_test": x[n_train:]}
@@ -128,7 +128,7 @@ def test_any_bytes_load_or_are_refused(folder, suffix, content):
 
 
 def columns(n: int) -> st.SearchStrategy:
-    """One column of `n` values of some kind, gaps and all."""
+    """One column of `n` values of some type, some of them missing."""
     kinds = [
         st.integers(-(2**63), 2**63 - 1),
         st.floats(),
@@ -174,7 +174,7 @@ def test_any_mixture_of_columns_loads_or_is_refused(folder, suffix, table, data,
 
 @examples(60)
 @given(table=FRAMES)
-def test_any_frame_in_memory_is_taken_or_refused(table):
+def test_any_frame_is_accepted_or_refused(table):
     try:
         rows, names = to_rows(pd.DataFrame(table))
         assert rows.shape == (len(next(iter(table.values()))), len(table)) and names == list(table)

@@ -1,4 +1,4 @@
-"""Tables: which columns become features, and how a later file follows an earlier one."""
+"""Tables: which columns become features, and later files for a fitted run."""
 
 import json
 import sys
@@ -86,7 +86,7 @@ def test_without_a_label_there_is_no_split(save):
 
 
 @pytest.mark.parametrize(("label", "kind"), [("age2", "i"), ("well", "b"), ("half", "i"), ("town", "U")])
-def test_labels_keep_their_kind(save, label, kind):
+def test_labels_keep_their_dtype(save, label, kind):
     table = frame().assign(age2=np.arange(ROWS) // 10, half=np.repeat([1.0, 2.0], ROWS // 2))
     data = load_dataset(save(table), label=label, drop=[c for c in ("town", "code", "kind") if c != label])
     assert data.y.dtype.kind == kind and data.y.tolist() == table[label].tolist()
@@ -100,7 +100,7 @@ def test_text_columns_are_refused_by_name_with_a_value(save):
     )
 
 
-def test_the_value_that_makes_a_column_text_is_shown(csv):
+def test_messages_quote_the_value_that_makes_a_column_text(csv):
     message = refusal(load_dataset, csv("a,b\n1,2\n?,3\n"))
     assert "1 column that is not numbers: a (contains '?')" in message
 
@@ -140,7 +140,7 @@ def test_missing_values_are_refused_with_count_and_columns(save):
     np.testing.assert_array_equal(data.x[3, -2:], 0)
 
 
-def test_booleans_with_gaps_are_numbers_with_gaps(save):
+def test_booleans_with_missing_values_are_numbers(save):
     table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [True, None, False]})
     assert "1 missing value (NaN) in 1 column: b" in refusal(load_dataset, save(table))
     np.testing.assert_array_equal(load_dataset(save(table), impute="median").x[:, 1], [1, np.nan, 0])
@@ -171,7 +171,7 @@ def test_no_rows_and_one_row(save):
     assert "n_samples=1" in refusal(load_dataset, save(table[:1]))
 
 
-def test_one_category_from_whole_numbers_with_a_gap(save):
+def test_integers_with_a_missing_value_are_one_category_each(save):
     table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "level": [1, 2, 1]})
     schema = load_dataset(save(table), one_hot=["level"], impute="median").schema
     assert schema["one_hot"] == {"level": ["1", "2"]}
@@ -242,7 +242,7 @@ def test_a_table_for_a_run_fitted_on_arrays(save, tmp_path):
     assert "has 1 feature per row" in refusal(load_dataset, save(frame()[["age"]]), schema=schema)
 
 
-# --- csv as it comes
+# --- csv files
 
 
 def test_categories_are_the_text_in_the_file(csv):
@@ -256,7 +256,7 @@ def test_an_index_is_just_a_column(csv):
     assert load_dataset(csv(",a\n0,1.5\n1,2.5\n")).feature_names == ["Unnamed: 0", "a"]
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name(csv):
+def test_a_byte_order_mark_is_not_part_of_a_name(csv):
     assert load_dataset(csv("a,b\n1,2\n3,4\n".encode("utf-8-sig"))).feature_names == ["a", "b"]
 
 
@@ -281,20 +281,20 @@ def test_csv_refused(csv, text, part):
     assert part in message and "table.csv" in message
 
 
-def test_a_table_without_a_header_is_suspected(csv):
+def test_a_table_without_a_header_gives_a_warning(csv):
     with pytest.warns(UserWarning, match=r"only numbers \(1.5, 2.5\)"):
         load_dataset(csv("1.5,2.5\n3,4\n5,6\n"))
 
 
 @pytest.mark.filterwarnings("error")
-def test_counted_columns_are_names(csv):
+def test_column_names_that_count_from_0_give_no_warning(csv):
     assert load_dataset(csv("0,1\n3,4\n5,6\n")).feature_names == ["0", "1"]
 
 
 # --- parquet
 
 
-def test_parquet_index_is_no_column(tmp_path):
+def test_the_parquet_index_is_not_a_column(tmp_path):
     table = frame()[["age", "height"]].set_index(np.arange(ROWS)[::-1])
     table.to_parquet(tmp_path / "a.parquet")
     assert load_dataset(tmp_path / "a.parquet").feature_names == ["age", "height"]
@@ -318,7 +318,7 @@ def test_parquet_nullable_types_and_lists(tmp_path):
     assert "cannot be one-hot encoded" in message
 
 
-def test_parquet_with_one_name_twice(tmp_path):
+def test_parquet_with_duplicate_names(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 

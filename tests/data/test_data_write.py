@@ -1,4 +1,4 @@
-"""Representations on disk: every format reads back, and a failure leaves what was there."""
+"""Representations on disk: every format is read back, and an error does not change an existing file."""
 
 import errno
 import os
@@ -44,7 +44,7 @@ def test_npz_with_a_given_split(data, tmp_path):
         assert read["H_train"].dtype == np.float32
 
 
-def test_npz_with_a_drawn_split_and_without(data, tmp_path):
+def test_npz_with_a_stratified_split_and_without_a_split(data, tmp_path):
     drawn = data("stratified")
     write_representations(tmp_path / "o.npz", drawn, H)
     with np.load(tmp_path / "o.npz") as read:
@@ -57,7 +57,7 @@ def test_npz_with_a_drawn_split_and_without(data, tmp_path):
         assert read.files == ["H"]
 
 
-def test_npy_is_the_array_alone(data, tmp_path):
+def test_npy_has_only_the_array(data, tmp_path):
     write_representations(tmp_path / "o.npy", data("given"), H)
     np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), H)
 
@@ -93,7 +93,7 @@ def test_the_prefix_names_arrays_in_capitals(data, tmp_path):
         ("o.csv", H[:, None], "shape (20, 1, 4), a table needs (n, d)"),
     ],
 )
-def test_refused_and_nothing_written(data, tmp_path, name, rows, part):
+def test_refused_without_output(data, tmp_path, name, rows, part):
     given = data("given")
     os.mkdir(tmp_path / "in.npz")
     before = sorted(os.listdir(tmp_path))
@@ -111,7 +111,7 @@ def test_parquet_without_pyarrow(data, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
-def test_a_full_disk_leaves_the_old_file(data, tmp_path, monkeypatch, suffix):
+def test_a_full_disk_does_not_change_the_old_file(data, tmp_path, monkeypatch, suffix):
     path = tmp_path / f"o{suffix}"
     write_representations(path, data("given"), H)
     before = path.read_bytes()

@@ -67,7 +67,7 @@ def test_umap_of_few_rows(wine):
 
 @pytest.fixture
 def umap_calls(monkeypatch):
-    """What is asked of umap-learn: options and arrays. The package is replaced by one that talks and takes threads."""
+    """Calls of umap-learn: options and arrays. It is replaced by a class that prints and changes torch's threads."""
     calls = []
 
     class UMAP:
@@ -92,7 +92,7 @@ def umap_calls(monkeypatch):
 @pytest.mark.parametrize(
     ("rows", "asked", "components", "neighbors"), [(60, 2, 2, 15), (60, 32, 32, 15), (16, 32, 14, 15), (6, 4, 4, 5)]
 )
-def test_umap_is_asked_for_what_the_rows_allow(wine, umap_calls, capfd, rows, asked, components, neighbors):
+def test_umap_options_are_reduced_for_few_rows(wine, umap_calls, capfd, rows, asked, components, neighbors):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train, test = umap(wine[:rows], wine[60:70], asked, seed=3)

@@ -16,7 +16,7 @@ SHIFT, SCALE = load_wine().data.mean(axis=0), load_wine().data.std(axis=0)
 
 
 class TwoColumns:
-    """Keeps two of the scaled columns; untrained it keeps two others."""
+    """Returns two of the scaled columns; the untrained model returns two others."""
 
     def __init__(self, first=0):
         self.first = first
@@ -59,7 +59,7 @@ def result(dataset):
     return compare(WithMap(), dataset)
 
 
-def test_result_holds_every_row_and_its_protocol(result):
+def test_the_result_has_every_row_and_protocol(result):
     assert list(result["embeddings"]) == ["raw", "pca", "untrained", "representation", "map"]
     assert result["protocols"] == PROTOCOLS
     assert result["rows"] == {"train": 89, "test": 89, "classes": 3}
@@ -68,7 +68,7 @@ def test_result_holds_every_row_and_its_protocol(result):
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
 
-def test_each_row_scores_its_own_embedding(result, dataset):
+def test_each_row_has_the_scores_of_its_embedding(result, dataset):
     model = WithMap()
     scaled = model.scaled(dataset.x_train), model.scaled(dataset.x_test)
     embeddings = {

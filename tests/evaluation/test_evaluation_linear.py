@@ -15,7 +15,7 @@ from viewsmith.evaluation.linear import LinearModel, fit_linear, standardize
 
 
 def objective(model: LinearModel, x: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
-    """The value that is minimized, straight from its definition."""
+    """The objective by its definition."""
     x, classes = x.astype(np.float64), np.arange(max(2, len(model.coef)))
     scores = x @ model.coef.T + model.intercept
     penalty = 0.5 * np.square(model.coef).sum()
@@ -37,7 +37,7 @@ def sklearn_optimum(x: np.ndarray, y: np.ndarray, loss: str, C: float, dual: boo
 
 
 def wide() -> tuple[np.ndarray, np.ndarray]:
-    """Four noisy classes in 400 features; 240 rows stay for training."""
+    """Four noisy classes with 400 features; 240 rows are for training."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 1200)
     return rng.normal(size=(4, 400))[y] * 0.4 + rng.normal(size=(1200, 400)), y
@@ -54,7 +54,7 @@ SETS = {
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 @pytest.mark.parametrize("name", SETS)
-def test_reaches_the_optimum_of_scikit_learn(name, loss):
+def test_solver_reaches_the_optimum_of_scikit_learn(name, loss):
     x, y = SETS[name]()
     fraction = 0.8 if name.startswith("wide") else 0.3
     x, x_test, y, _ = train_test_split(x.astype(np.float32), y, test_size=fraction, random_state=0, stratify=y)
@@ -114,7 +114,7 @@ def test_standardize_leaves_the_scale_of_constant_columns():
     np.testing.assert_allclose(standardize(train, test)[1], [[0], [2]], atol=1e-6)
 
 
-def test_running_out_of_steps_warns(wine):
+def test_reaching_max_iter_gives_a_warning(wine):
     y = load_wine().target
     with pytest.warns(UserWarning, match=r"stopped after 2 steps .* raise max_iter"):
         fit_linear(standardize(wine, wine)[0], y, 3, loss="logistic", max_iter=2)

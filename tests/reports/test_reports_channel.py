@@ -1,4 +1,4 @@
-"""What a report shows of CRL-TAC: heat maps, kept features, sorted similarities; and views smaller than samples."""
+"""Reports of CRL-TAC: heat maps, selected features, sorted similarities; and views smaller than samples."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_ro
 
 
 def model_with(p, shape=(28, 32), **options):
-    """A model of images whose distribution is given."""
+    """A model of images with a given P(T|x)."""
     x = np.random.default_rng(0).integers(0, 256, (8, *shape)).astype(np.uint8)
     model = CRLTAC(**TINY, **options).fit(x)
     model.distribution = lambda X: np.tile(np.asarray(p, np.float32), (len(X), 1))
@@ -113,7 +113,7 @@ def test_sorted_similarities_are_described_and_checked():
         SortedSimilarities("s", {})
 
 
-def test_smaller_views_are_shown_in_the_middle():
+def test_smaller_views_are_centered():
     made = match_sample_shape(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
     assert made.shape == (2, 3, 5, 4) and (made[:, :, 1:3] == 1).all() and (made[:, :, [0, 3, 4]] == 128).all()
     views = np.ones((2, 3, 7))
@@ -165,7 +165,7 @@ def test_windows_of_sequences_are_aligned_to_their_samples():
     assert not any(differs for row in drawn.alignments[0].rows for _, differs in row.letters)
 
 
-def test_larger_views_lose_rows_and_columns_evenly():
+def test_larger_views_are_subsampled_evenly():
     views = np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4)
     assert match_sample_shape(views, np.zeros((1, 2, 4), np.uint8)).tolist() == [[[[0, 1, 2, 3], [8, 9, 10, 11]]]]
     assert match_sample_shape(views, np.zeros((1, 2, 6), np.uint8))[0, 0, 0].tolist() == [128, 0, 1, 2, 3, 128]
@@ -187,13 +187,13 @@ def test_bars_keep_the_order_of_names_and_describe_the_most_probable():
     assert '<a href="#views">' in html and html.count('class="plot"') == 3
 
 
-def test_of_many_transformations_the_most_probable_have_bars():
+def test_only_the_most_probable_of_many_transformations_have_bars():
     drawn = draw_transform_probabilities(transform_probabilities(40))
     assert "the 12 most probable of 40" in drawn.note
     assert drawn.pictures[1].svg.count(">name ") == 12 and "sum of the 28 others 0.21" in drawn.pictures[1].svg
 
 
-def test_images_are_shown_beside_their_bars():
+def test_bars_have_images_beside_them():
     samples = np.zeros((2, 6, 5), np.uint8)
     html = render_report(
         ReportContent(
@@ -207,7 +207,7 @@ def test_images_are_shown_beside_their_bars():
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"mean": np.ones(2) / 2}, r"of shape (2, 3) and their mean of shape (2,) for 3 names; give (n, 3) and (3,)"),
         ({"mean": np.ones(3)}, "not all rows are probabilities"),
@@ -216,6 +216,6 @@ def test_images_are_shown_beside_their_bars():
         ({"samples": np.zeros((2, 4, 4)), "views": np.zeros((2, 2, 4, 3))}, "give (n, ...) samples and (n, k, ...)"),
     ],
 )
-def test_transform_probabilities_are_checked(changed, said):
+def test_transform_probabilities_are_checked(changed, expected):
     given = vars(transform_probabilities()) | changed
-    assert said in refusal(TransformProbabilities, **given)
+    assert expected in refusal(TransformProbabilities, **given)

@@ -98,7 +98,7 @@ def test_an_isolated_value_is_a_dot() -> None:
     assert dots(long[:4] + long[4:8] + long[8:9]) == 1
 
 
-def test_names_of_phases_are_shown_where_they_fit() -> None:
+def test_names_of_phases_are_drawn_if_they_fit() -> None:
     def names(rows: list[dict[str, Any]]) -> list[str]:
         return re.findall(r">([AB]\d)</text>", draw_curves(rows)[0].picture.svg)
 
@@ -131,13 +131,13 @@ def test_an_evaluation_explains_only_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"), [([0.9, 0.5], None), ([0.1, 0.51], "51%"), ([0.62, None, float("nan")], "62%"), ([], None)]
+    ("values", "expected"), [([0.9, 0.5], None), ([0.1, 0.51], "51%"), ([0.62, None, float("nan")], "62%"), ([], None)]
 )
-def test_drift_of_most_views_is_a_warning(values: list[float | None], told: str | None) -> None:
+def test_drift_of_most_views_is_a_warning(values: list[float | None], expected: str | None) -> None:
     lines = drift_warnings([{"epoch": i, "drift": value} for i, value in enumerate(values)])
-    assert len(lines) == (told is not None)
-    if told:
-        assert f"the nearest row of {told} of them is not in the sample's neighborhood" in lines[0]
+    assert len(lines) == (expected is not None)
+    if expected:
+        assert f"the nearest row of {expected} of them is not in the sample's neighborhood" in lines[0]
 
 
 def test_the_drift_warning_of_the_run_is_not_repeated() -> None:

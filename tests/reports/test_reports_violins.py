@@ -42,7 +42,7 @@ def test_a_density_of_mostly_equal_values_is_finite_and_peaks_there() -> None:
     assert density[4] / density[0] == pytest.approx(np.exp(-((4 * 0.05) ** 2) / (2 * h**2)), rel=0.01)
 
 
-def test_the_twelve_features_with_the_largest_variance_in_the_originals_are_shown_in_that_order() -> None:
+def test_twelve_features_are_drawn_in_order_of_variance_in_the_originals() -> None:
     originals, views = rows(), rows(seed=1)
     views[:, 0] *= 1000  # a feature that varies in the views alone is not among them
     drawn = draw_violins(FeatureViolins("v", originals, views, [f"f{i}" for i in range(20)]))

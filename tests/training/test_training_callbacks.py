@@ -1,4 +1,4 @@
-"""Metrics on disk, label-free diagnostics, and warnings in plain words."""
+"""Callbacks: metrics on disk, label-free diagnostics, warnings, memory."""
 
 import json
 import warnings
@@ -31,12 +31,12 @@ class Weights(Callback):
 
 
 @pytest.mark.parametrize(("points", "epochs", "expected"), [(3, 10, [3, 6, 9, 10]), (12, 5, [1, 2, 3, 4, 5])])
-def test_diagnostics_come_about_as_often_as_asked_and_at_the_end(points, epochs, expected):
+def test_diagnostics_are_computed_about_points_times_and_at_the_end(points, epochs, expected):
     trained(make_contrastive(epochs=epochs), Diagnostics(points), history := History())
     assert [row["epoch"] for row in history.rows if row.keys() >= NUMBERS] == expected
 
 
-def test_diagnostics_are_the_functions_on_the_current_weights_and_change_nothing():
+def test_diagnostics_use_the_current_weights_and_do_not_change_the_training():
     plain, watched = Weights(), Weights()
     trained(make_contrastive(), plain)
     trained(make_contrastive(), Diagnostics(rows=20), watched, history := History())
@@ -57,12 +57,12 @@ def test_diagnostics_are_the_functions_on_the_current_weights_and_change_nothing
     assert last["uniformity"] == float(uniformity(h)) and last["alignment"] == float(alignment(h, moved))
 
 
-def told(signs, *, epochs=6, points=12, start=None):
-    """What is said of a training whose method sees `signs` after each epoch, the last once more at the end."""
-    method, asked = make_contrastive(epochs=epochs), []
+def run_with_warnings(signs, *, epochs=6, points=12, start=None):
+    """Train with a method that reports ``signs[i]`` after epoch i; return warnings, calls and state of the callback."""
+    method, calls = make_contrastive(epochs=epochs), []
 
     def early_warnings(rows, progress):
-        asked.append((len(rows), progress))
+        calls.append((len(rows), progress))
         return signs[len(rows) - 1]
 
     method.early_warnings = early_warnings
@@ -72,47 +72,51 @@ def told(signs, *, epochs=6, points=12, start=None):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trained(method, Diagnostics(points), history, watch)
-    return [str(each.message) for each in caught], asked, watch.state()
+    return [str(each.message) for each in caught], calls, watch.state()
 
 
 BAD, WORSE = {"a": "bad"}, {"a": "worse", "b": "new"}
 
 
-def test_early_warnings_come_once_and_when_first_seen():
-    said, asked, _ = told([{}, BAD, BAD, WORSE, WORSE, WORSE])
-    assert said == ["epoch 2 of 6: bad", "epoch 4 of 6: new"]
-    assert asked == [(n, n / 6) for n in range(1, 6)] + [(6, 1.0)]
+def test_early_warnings_are_issued_once():
+    messages, calls, _ = run_with_warnings([{}, BAD, BAD, WORSE, WORSE, WORSE])
+    assert messages == ["epoch 2 of 6: bad", "epoch 4 of 6: new"]
+    assert calls == [(n, n / 6) for n in range(1, 6)] + [(6, 1.0)]
 
 
-def test_early_warnings_are_taken_back_at_the_end():
-    said, *_ = told([BAD, WORSE, {}, BAD, BAD, BAD])
-    assert said == ["epoch 1 of 6: bad", "epoch 2 of 6: new", "no longer true when training ended: epoch 2 of 6: new"]
-    assert told([{}, {}, {}, {}, {}, BAD])[0] == []  # what is wrong at the end is said by others
-    assert told([{}] * 6)[0] == []
+def test_early_warnings_that_no_longer_apply_are_reported_at_the_end():
+    messages, *_ = run_with_warnings([BAD, WORSE, {}, BAD, BAD, BAD])
+    assert messages == [
+        "epoch 1 of 6: bad",
+        "epoch 2 of 6: new",
+        "no longer true when training ended: epoch 2 of 6: new",
+    ]
+    assert run_with_warnings([{}, {}, {}, {}, {}, BAD])[0] == []  # problems at the end are reported elsewhere
+    assert run_with_warnings([{}] * 6)[0] == []
 
 
-def test_early_warnings_are_asked_for_after_diagnoses_alone():
-    _, asked, _ = told([{}] * 6, points=2)
-    assert asked == [(3, 0.5), (6, 1.0)]
+def test_early_warnings_are_computed_only_with_diagnostics():
+    _, calls, _ = run_with_warnings([{}] * 6, points=2)
+    assert calls == [(3, 0.5), (6, 1.0)]
 
 
-def test_early_warnings_are_not_said_again_after_a_stop():
-    state = told([BAD] * 6)[2]
+def test_early_warnings_are_not_repeated_after_a_resume():
+    state = run_with_warnings([BAD] * 6)[2]
     assert json.loads(json.dumps(state)) == state
-    assert told([BAD] * 6, start=state)[0] == []
-    assert told([{}] * 6, start=state)[0] == ["no longer true when training ended: epoch 1 of 6: bad"]
+    assert run_with_warnings([BAD] * 6, start=state)[0] == []
+    assert run_with_warnings([{}] * 6, start=state)[0] == ["no longer true when training ended: epoch 1 of 6: bad"]
 
 
-def test_methods_see_nothing_by_default():
+def test_methods_have_no_early_warnings_by_default():
     assert make_pinda().early_warnings([{"effective": 1.0}], 0.5) == {}
 
 
-def test_diagnostics_ask_the_method_too():
+def test_diagnostics_of_the_method_are_in_the_metrics():
     trained(make_pinda(), Diagnostics(), history := History())
     assert history.rows[-1]["noise_level"] == pytest.approx(1) and history.rows[-1]["noise_spread"] >= 0
 
 
-def test_history_writes_each_row_as_it_comes(tmp_path):
+def test_history_writes_each_row_immediately(tmp_path):
     path = tmp_path / "folder" / "metrics.jsonl"
     lines = []
 
@@ -126,7 +130,7 @@ def test_history_writes_each_row_as_it_comes(tmp_path):
     assert [json.loads(line) for line in path.read_text().splitlines()] == history.rows
 
 
-def test_history_forgets_rows_beyond_the_checkpoint(tmp_path):
+def test_history_removes_rows_after_the_checkpoint(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"epoch": 1}\n{"epoch": 2}\n')
     history = History(path)
@@ -135,12 +139,12 @@ def test_history_forgets_rows_beyond_the_checkpoint(tmp_path):
     assert path.read_text() == '{"epoch": 1}\n' and history.state() == {"rows": [{"epoch": 1}]}
 
 
-def test_the_bar_is_silent_without_a_terminal(capfd):
+def test_the_progress_bar_prints_nothing_without_a_terminal(capfd):
     trained(make_contrastive(epochs=1), ProgressBar())
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_bar_shows_phase_and_loss_on_a_terminal(capfd, monkeypatch):
+def test_the_progress_bar_has_phase_and_loss_on_a_terminal(capfd, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     bar = ProgressBar()
     trained(make_contrastive(epochs=2, optimizer=Optimizer()), bar)
@@ -148,7 +152,7 @@ def test_the_bar_shows_phase_and_loss_on_a_terminal(capfd, monkeypatch):
     assert out == "" and "train" in err and "loss" in err and "samples/s" in err
 
 
-def test_elsewhere_lines_tell_the_time_left(capfd):
+def test_without_a_terminal_lines_have_the_time_left(capfd):
     trained(make_contrastive(epochs=2), ProgressBar(every=0.0))
     out, err = capfd.readouterr()
     lines = err.splitlines()
@@ -159,7 +163,7 @@ def test_elsewhere_lines_tell_the_time_left(capfd):
 HEALTHY = {"effective_rank": 10.0}
 
 
-def test_a_collapse_is_told_in_one_line_and_warned_of():
+def test_a_collapse_is_one_line_and_one_warning():
     rows = [{"epoch": 1, **HEALTHY}, {"epoch": 2, "effective_rank": 1.2}, {"epoch": 3, "loss": 1.0}]
     with pytest.warns(UserWarning) as caught:
         found = collapse_warnings(rows)
@@ -169,11 +173,11 @@ def test_a_collapse_is_told_in_one_line_and_warned_of():
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_healthy_training_warns_of_nothing():
+def test_a_training_without_collapse_gives_no_warning():
     assert collapse_warnings([{"epoch": 1, **HEALTHY}]) == []
     assert collapse_warnings([{"epoch": 1, "loss": 1.0}]) == []
     assert collapse_warnings([]) == []
-    # What a method's own numbers mean is for the method to say.
+    # The method itself reports problems with its diagnostics.
     assert collapse_warnings([{"epoch": 1, **HEALTHY, "noise_level": 0.0, "noise_spread": 9.0}]) == []
 
 
@@ -189,7 +193,7 @@ def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
     assert given == [6, 10]  # 200 - 100, 220 - 120
 
 
-def test_memory_of_an_unknown_system_is_left_alone(monkeypatch):
+def test_memory_is_not_given_back_if_its_size_is_unknown(monkeypatch):
     monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: None)
     monkeypatch.setattr("viewsmith.training.callbacks.return_freed_memory", lambda: pytest.fail("it is unknown"))
     trained(make_contrastive(epochs=2), GiveBackMemory(growth=1, every=1))

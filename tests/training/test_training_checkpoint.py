@@ -1,4 +1,4 @@
-"""Checkpoint files: damage is found and named, nothing is pickled."""
+"""Checkpoint files: damaged files are detected and named, nothing is pickled."""
 
 import json
 
@@ -39,7 +39,7 @@ def tensor_file(folder):
     return found
 
 
-def test_a_checkpoint_is_tensors_and_json_and_nothing_else(saved):
+def test_a_checkpoint_has_only_tensors_and_json(saved):
     assert sorted(path.suffix for path in saved.iterdir()) == [".json", ".safetensors"]
     tensors = tensor_file(saved).read_bytes()
     header = json.loads(tensors[8 : 8 + int.from_bytes(tensors[:8], "little")])
@@ -84,7 +84,7 @@ def damage(what, folder):
     ["truncated", "flipped byte", "flipped byte in the header", "empty", "missing", "cut JSON", "no JSON", "other JSON",
      "wrong JSON"],
 )  # fmt: skip
-def test_a_damaged_checkpoint_is_named_and_not_gone_on_with(saved, what):
+def test_a_damaged_checkpoint_is_named_and_not_resumed(saved, what):
     file = damage(what, saved)
     message = refusal(trainer_for(saved).fit, rows(), resume=True)
     assert str(file) in message and "is damaged" in message and f"delete the folder {saved}" in message
@@ -151,7 +151,7 @@ def test_files_without_a_checksum_are_read(tmp_path):
     assert load_tensors(tmp_path / "old.safetensors")["x"].tolist() == [1, 1]
 
 
-def test_tied_weights_can_be_kept(tmp_path):
+def test_tied_weights_can_be_saved(tmp_path):
     method = make_contrastive()
     method.twin = nn.Linear(5, 3)
     method.twin.weight = method.framework.head[0].weight
@@ -184,7 +184,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
     ],
     ids=["adamw", "adam", "momentum", "sgd"],
 )
-def test_an_optimizer_comes_back_from_its_tensors(make):
+def test_an_optimizer_is_restored_from_its_tensors(make):
     def network():
         torch.manual_seed(0)
         return nn.Linear(3, 2)

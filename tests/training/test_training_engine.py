@@ -1,4 +1,4 @@
-"""The engine: phases, updates, schedules, and the bare loop it must equal."""
+"""The engine: phases, updates, schedules, and equality with a plain training loop."""
 
 import math
 
@@ -23,7 +23,7 @@ def trained(method, x=None, **options):
 
 
 class Watch:
-    """What each update finds when its turn comes: its name and epoch, all weights, and what may move."""
+    """Records for each update: its name and epoch, all weights, and the parameters that require a gradient."""
 
     def __init__(self):
         self.turns = []
@@ -39,7 +39,7 @@ def of(part, keys):
     return {key for key in keys if key.startswith(part)}
 
 
-def test_each_update_moves_its_own_parameters_and_no_other():
+def test_each_update_trains_only_its_parameters():
     watch = Watch()
     players = make_players(watch=watch)
     trained(players)
@@ -54,13 +54,13 @@ def test_each_update_moves_its_own_parameters_and_no_other():
         own = of(name, keys)
         assert free == own
         assert {key for key in keys if not torch.equal(before[key], after[key])} == own
-        # Frozen parameters get no gradient either: what is there is what their own update left.
+        # Frozen parameters get no gradient: the gradient that they have is from the update that trains them.
         for key in keys - own:
             assert (stale[key] is None and fresh[key] is None) or torch.equal(stale[key], fresh[key])
     assert all(parameter.requires_grad for parameter in players.parameters())
 
 
-def test_a_phase_starts_once_with_a_seed_of_its_own():
+def test_a_phase_starts_once_with_its_seed():
     watch = Watch()
     trained(make_players(watch=watch))
     offsets = [weights["offset"] for _, _, weights, *_ in watch.turns]
@@ -70,7 +70,7 @@ def test_a_phase_starts_once_with_a_seed_of_its_own():
     assert all(torch.equal(offset, offsets[8]) for offset in offsets[8:])
 
 
-def test_batches_are_epochs_of_distinct_rows_with_streams_of_their_own():
+def test_batches_have_distinct_rows_and_separate_random_streams():
     seen = []
 
     class Note(Method):
@@ -94,18 +94,18 @@ def test_batches_are_epochs_of_distinct_rows_with_streams_of_their_own():
     assert [turn[:2] for turn in turns] == [(0, 0), (0, 1), (1, 2), (1, 3), (0, 0), (0, 1)]
     epochs = [turns[i][2] + turns[i + 1][2] for i in (0, 2, 4)]
     for rows_of_epoch in epochs:
-        assert len(set(rows_of_epoch)) == 16  # 20 rows in full batches of 8: the rest waits for another epoch
+        assert len(set(rows_of_epoch)) == 16  # 20 rows in full batches of 8: 4 rows are left out
     assert epochs[0] != epochs[1] != epochs[2]
-    # Both updates of a step see the same rows, each with its own draws.
+    # Both updates of a step use the same rows, with different random streams.
     assert all(one[2] == other[2] for one, other in zip(seen[:8:2], seen[1:8:2], strict=True))
     assert len({turn[3] for turn in seen}) == len(seen)
 
 
-# --- the bare loop
+# --- a plain loop
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
-def test_training_is_the_bare_loop(name):
+def test_training_equals_a_plain_loop(name):
     rate, epochs, decay = 0.02, 4, 0.1
     spec = Optimizer(name, learning_rate=rate, weight_decay=decay, momentum=0.9)
     trainer = trained(
@@ -148,7 +148,7 @@ def test_equal_seeds_give_equal_weights_and_others_differ():
     assert not torch.equal(one["framework.head.0.weight"], other["framework.head.0.weight"])
 
 
-def test_the_callers_random_stream_is_neither_used_nor_moved():
+def test_the_callers_random_stream_is_not_used():
     one, other = make_players(), make_players()  # with dropout, which draws from the global stream
     for seed, method in ((3, one), (4, other)):
         torch.manual_seed(seed)
@@ -167,7 +167,7 @@ def test_training_ends_in_evaluation_mode_and_fewer_rows_than_a_batch_train_too(
 
 
 class Weighted(Method):
-    """One number per sample, moved by plain gradient descent: its step is the gradient of the weighted mean."""
+    """One parameter, trained by gradient descent, so that its change is the gradient of the weighted mean."""
 
     def __init__(self, weight):
         super().__init__()
@@ -183,14 +183,14 @@ class Weighted(Method):
         return -self.values[batch.index], {}
 
 
-def test_weights_multiply_each_samples_share():
-    def shares(weight):
+def test_weights_multiply_the_loss_of_each_sample():
+    def fractions(weight):
         return trained(Weighted(weight), rows(4), batch_size=4).method.values.detach()
 
     quarter = torch.full((4,), 0.25, dtype=torch.float64)
-    assert torch.equal(shares(None), quarter)
-    assert torch.equal(shares([1.0, 1.0, 1.0, 1.0]), quarter)
-    assert torch.equal(shares([1.0, 2.0, 0.0, 1.0]), quarter * torch.tensor([1, 2, 0, 1]))
+    assert torch.equal(fractions(None), quarter)
+    assert torch.equal(fractions([1.0, 1.0, 1.0, 1.0]), quarter)
+    assert torch.equal(fractions([1.0, 2.0, 0.0, 1.0]), quarter * torch.tensor([1, 2, 0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,10 @@ def test_weights_multiply_each_samples_share():
     ],
 )
 def test_learning_rate_by_hand(options, points):
-    for progress, share in points.items():
-        assert learning_rate(Optimizer(learning_rate=3.0, **options), progress) == pytest.approx(3.0 * share, abs=1e-12)
+    for progress, fraction in points.items():
+        assert learning_rate(Optimizer(learning_rate=3.0, **options), progress) == pytest.approx(
+            3.0 * fraction, abs=1e-12
+        )
 
 
 def test_clipping_bounds_the_gradient():
@@ -220,7 +222,7 @@ def test_clipping_bounds_the_gradient():
     torch.testing.assert_close(moved, torch.tensor([0.06, 0.08, 0, 0], dtype=torch.float64), rtol=1e-4, atol=0)
 
 
-def test_metrics_tell_every_epoch():
+def test_metrics_have_every_epoch():
     trained(make_players(), callbacks=[history := History()])
     assert [(row["phase"], row["epoch"], row["step"]) for row in history.rows] == [
         ("warm up", 1, 4), ("warm up", 2, 8), ("play", 3, 12), ("play", 4, 16), ("play", 5, 20),
@@ -232,7 +234,7 @@ def test_metrics_tell_every_epoch():
 
 
 class Broken(Callback):
-    """Puts NaN into a weight after a step, as an exploding loss would."""
+    """Sets a weight to NaN after a step, as a diverging loss would."""
 
     def step(self, trainer):
         if trainer.steps == 6:

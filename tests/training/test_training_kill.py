@@ -1,4 +1,4 @@
-"""A training killed at any moment goes on to the same weights and metrics, bit for bit."""
+"""A training that is killed at any moment and resumed has the same weights and metrics, bit for bit."""
 
 import signal
 
@@ -12,7 +12,7 @@ KILLED = -signal.SIGKILL
 
 @pytest.fixture
 def in_process(processes):
-    """Runs a function in a process of its own and returns its exit code."""
+    """Runs a function in another process and returns its exit code."""
 
     def call(function, *args, **kwargs):
         process = processes.Process(target=apart, args=(function, *args), kwargs=kwargs)
@@ -28,7 +28,7 @@ def in_process(processes):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """What each method comes to when nothing happens, without a checkpoint on the way."""
+    """The result of an uninterrupted training of each method, without checkpoints."""
     found = {}
     for which in METHODS:
         folder = tmp_path_factory.mktemp(which)
@@ -37,25 +37,25 @@ def uninterrupted(tmp_path_factory):
     return found
 
 
-def go_on(in_process, folder, which, uninterrupted):
+def resume_and_compare(in_process, folder, which, uninterrupted):
     assert in_process(train, folder, which, resume=True) == 0
     weights, metrics = result(folder)
     assert metrics == uninterrupted[which][1]
     assert weights == uninterrupted[which][0]
 
 
-# After the first step, within an epoch, at the end of one, at the border of the phases (8) and around it, at the end.
+# After the first step, within an epoch, at the end of an epoch, at the end of phase 1 (step 8) and near it, at the end.
 @pytest.mark.parametrize(
     ("which", "step"), [("players", step) for step in (1, 3, 4, 8, 9, 14, STEPS)] + [("pinda", 4), ("pinda", 7)]
 )
 def test_killed_after_a_step(in_process, tmp_path, which, step, uninterrupted):
     assert in_process(train, tmp_path, which, kill=step) == KILLED
     assert not (tmp_path / "final.safetensors").exists()
-    go_on(in_process, tmp_path, which, uninterrupted)
+    resume_and_compare(in_process, tmp_path, which, uninterrupted)
 
 
 # Every save replaces two files: tensors (odd numbers) and their pointer (even). The 8th step is saved twice, as the
-# last of its phase (15, 16) and as the border to the next (17, 18); so is the last of all (43, 44).
+# last step of its phase (15, 16) and at the start of the next phase (17, 18); so is the last step (43, 44).
 WRITES = [1, 2, 9, 15, 16, 17, 18, 19, 43, 44]
 MOMENTS = [(number, when) for number in WRITES for when in ("before", "after")]
 
@@ -66,26 +66,26 @@ MOMENTS += [(number, "half") for number in WRITES if number % 2]
 @pytest.mark.parametrize(("number", "when"), [case if case[0] in (1, 16, 17, 44) else slow(*case) for case in MOMENTS])
 def test_killed_within_a_checkpoint_write(in_process, tmp_path, number, when, uninterrupted):
     assert in_process(train, tmp_path, "players", write=(number, when)) == KILLED
-    go_on(in_process, tmp_path, "players", uninterrupted)
+    resume_and_compare(in_process, tmp_path, "players", uninterrupted)
 
 
 @pytest.mark.parametrize("which", METHODS)
 def test_killed_again_and_again(in_process, tmp_path, which, uninterrupted):
     for step in (2, 5, 8, 9, 13, 17):
         assert in_process(train, tmp_path, which, kill=step, resume=True) == KILLED
-    go_on(in_process, tmp_path, which, uninterrupted)
-    # What killed writers left half-way is swept up: one state and its pointer stay.
+    resume_and_compare(in_process, tmp_path, which, uninterrupted)
+    # Partly written files are removed: one state and its pointer remain.
     kept = sorted(path.suffix for path in (tmp_path / "checkpoint").iterdir())
     assert kept == [".json", ".safetensors"]
 
 
-def test_old_checkpoints_cost_steps_and_nothing_else(in_process, tmp_path, uninterrupted):
-    # Saved at the phase border alone: the killed process was six steps and an epoch of metrics further.
+def test_resuming_from_an_old_checkpoint_gives_the_same_result(in_process, tmp_path, uninterrupted):
+    # Saved only between the phases: the process was killed six steps and one row of metrics later.
     assert in_process(train, tmp_path, "players", kill=14, every=1e9) == KILLED
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
-    go_on(in_process, tmp_path, "players", uninterrupted)
+    resume_and_compare(in_process, tmp_path, "players", uninterrupted)
 
 
 def test_a_finished_training_stays_finished(in_process, tmp_path, uninterrupted):
     assert in_process(train, tmp_path, "players") == 0
-    go_on(in_process, tmp_path, "players", uninterrupted)
+    resume_and_compare(in_process, tmp_path, "players", uninterrupted)

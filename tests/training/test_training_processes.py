@@ -1,4 +1,4 @@
-"""Two processes with half a batch each are one process with the whole batch."""
+"""Two processes with half a batch each equal one process with the whole batch."""
 
 import datetime
 import json
@@ -20,7 +20,7 @@ SGD = Optimizer("sgd", learning_rate=0.1)
 
 
 def make_weighted():
-    """Pairs weighted by their quality, from the second epoch on."""
+    """Pairs are weighted by their quality from the second epoch."""
     plain = make_contrastive([Neighbors(1)], norm="none", optimizer=SGD, temperature=0.5)
     return GenViewMethod(
         plain.framework,
@@ -41,23 +41,23 @@ def make_weighted():
 METHODS = {
     "cosine": lambda: make_contrastive([Identity()], norm="none", optimizer=SGD, temperature=0.5),
     "cauchy": lambda: make_contrastive([Identity()], norm="none", kernel="cauchy", negatives="cross", temperature=1.0),
-    # With one neighbor a row there is nothing to draw, and rows shown twice are masked across processes.
+    # With one neighbor per row nothing is random; a row that is in the batch twice is masked across processes.
     "ids": lambda: make_contrastive([Neighbors(1)], norm="none", optimizer=SGD, temperature=0.5),
     "players": lambda: make_players(dropout=0.0),
-    # The softmax of the weights is over the batches of both.
+    # The softmax of the weights is over the batches of both processes.
     "weighted": make_weighted,
 }
 
 
 def train(folder, which, resume=False, stop=None):
-    """Train in float64; keep the weights after every step, and at the end."""
+    """Train in float64; save the weights after every step and at the end."""
     folder = Path(folder)
     steps = []
 
     class Note(Callback):
         def step(self, trainer):
             steps.append([p.detach().clone() for p in trainer.method.parameters()])
-            # A signal reaches one process: all stop together, at the end of the epoch.
+            # A signal reaches one process, but all processes stop at the end of the epoch.
             trainer._stop |= trainer.steps == stop and distributed.rank() == 1
 
     trainer = Trainer(
@@ -93,7 +93,7 @@ def check_gathering(rank):
     whole = distributed.gather(x)
     assert whole.shape == (6, 2) and torch.equal(whole[distributed.local_rows(3)], x)
     assert distributed.gather(torch.tensor([rank])).tolist() == [0, 1]
-    # Each process weighs the gathered rows in its own way: what comes back is the sum of both.
+    # Each process multiplies the gathered rows by other factors: the gradient is the sum over both processes.
     (whole * (rank + 1)).sum().backward()
     assert (x.grad == 3).all()
 
@@ -113,7 +113,7 @@ def load_all(out):
 
 
 @pytest.mark.parametrize("which", METHODS)
-def test_two_processes_are_one(pair_of_processes, tmp_path, which):
+def test_two_processes_equal_one(pair_of_processes, tmp_path, which):
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -131,7 +131,7 @@ def test_two_processes_are_one(pair_of_processes, tmp_path, which):
     assert all(moved)
 
 
-def test_the_first_process_alone_writes(pair_of_processes, tmp_path, monkeypatch):
+def test_only_the_first_process_writes(pair_of_processes, tmp_path, monkeypatch):
     pair_of_processes(tmp_path, "players")
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     ours = {name for name in files if not name.startswith(("out-", "meet"))}
@@ -139,7 +139,7 @@ def test_the_first_process_alone_writes(pair_of_processes, tmp_path, monkeypatch
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5  # not ten
 
 
-def test_two_processes_go_on_where_they_stopped(pair_of_processes, tmp_path):
+def test_two_processes_resume(pair_of_processes, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()

@@ -1,4 +1,4 @@
-"""Training recipes: parameter groups, LARS, schedules of the weight decay, parts that wait or keep their rate."""
+"""Training recipes: parameter groups, LARS, weight-decay schedules, frozen layers, constant learning rates."""
 
 import copy
 import math
@@ -24,7 +24,7 @@ from viewsmith.views import GaussianNoise, ViewPair
 
 def network():
     torch.manual_seed(2)
-    # A bias before a BatchNorm has no gradient but rounding, which a trust ratio would blow up.
+    # The gradient of a bias before a BatchNorm is only rounding error, which a trust ratio would amplify.
     return nn.Sequential(nn.Linear(D, 6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3)).double()
 
 
@@ -38,7 +38,7 @@ def backward(model, step):
 
 
 def slow_lars(model, velocities, *, rate, momentum, decay, eta, exclude):
-    """You et al. 2017, algorithm 1, one number after the other."""
+    """You et al. 2017, algorithm 1, as a loop over the parameters."""
     for name, p in model.named_parameters():
         w, g = p.data.flatten().tolist(), p.grad.flatten().tolist()
         plain = exclude and p.ndim == 1
@@ -55,13 +55,13 @@ def slow_lars(model, velocities, *, rate, momentum, decay, eta, exclude):
 
 @pytest.mark.parametrize("exclude", [True, False])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_lars_is_the_loop(exclude, decay):
+def test_lars_equals_a_loop(exclude, decay):
     fast, slow, velocities = network(), network(), {}
     spec = Optimizer(
         "lars", 0.7, weight_decay=decay, momentum=0.8, trust_coefficient=0.05, exclude_norm_and_bias=exclude
     )
     optimizer = make_optimizer(spec, list(fast.parameters()))
-    nn.init.zeros_(fast[3].weight)  # of length 0: the plain rate
+    nn.init.zeros_(fast[3].weight)  # of norm 0: the trust ratio is 1
     nn.init.zeros_(slow[3].weight)
     before = copy.deepcopy(fast.state_dict())
     for step in range(6):
@@ -107,7 +107,7 @@ def test_without_a_recipe_there_is_one_group():
     assert not group["excluded"] and not group["constant_rate"] and not group["frozen_until"]
 
 
-def test_norms_and_biases_have_no_decay_and_the_predictor_keeps_its_rate():
+def test_norms_and_biases_have_no_decay_and_the_predictor_has_a_constant_rate():
     framework, update = roles_of_simsiam()
     spec = Optimizer(
         "sgd", 0.5, weight_decay=0.1, final_weight_decay=0.3, exclude_norm_and_bias=True, constant_predictor_rate=True
@@ -122,7 +122,7 @@ def test_norms_and_biases_have_no_decay_and_the_predictor_keeps_its_rate():
         group = seen[id(p)]
         assert group["lr"] == (0.5 if name.startswith("predictor") else pytest.approx(0.25))
         assert group["weight_decay"] == (0 if norm_or_bias else pytest.approx(0.2))
-    # What metrics show is the rate of the schedule.
+    # The metrics have the rate of the schedule.
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.25)
 
 
@@ -153,7 +153,7 @@ def method(framework, epochs=3, **recipe):
 
 
 class Watch(Callback):
-    """Weights of a part after each step, and the rate that it had."""
+    """Records the weights of a module after each step, and its learning rate."""
 
     def __init__(self, part):
         self.part, self.weights, self.rates = part, [], []
@@ -181,7 +181,7 @@ def test_the_rate_of_a_predictor_is_constant(name):
 
 @pytest.mark.parametrize("name", PROTOTYPES)
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lars"])
-def test_prototypes_wait_and_nothing_of_the_optimizer_moves_meanwhile(name, optimizer):
+def test_frozen_prototypes_and_their_optimizer_state_do_not_change(name, optimizer):
     recipe = {"name": optimizer, "weight_decay": 0.1, "clip": 1e-4}
     weights = watched(name, "prototypes", freeze_last_layer=0.5, **recipe).weights
     start = method(name).framework.prototypes.weight
@@ -191,7 +191,7 @@ def test_prototypes_wait_and_nothing_of_the_optimizer_moves_meanwhile(name, opti
     assert not torch.equal(encoder[0], encoder[1])
 
 
-def test_the_gradient_of_a_frozen_part_does_not_count_in_the_clipping():
+def test_gradients_of_frozen_parameters_are_not_clipped_with_the_others():
     class Two(Method):
         training_roles: ClassVar = {"last layer": "last"}
 
@@ -212,7 +212,7 @@ def test_the_gradient_of_a_frozen_part_does_not_count_in_the_clipping():
     assert found.first.weight.item() == pytest.approx(0.5, rel=1e-4)
 
 
-def test_the_curve_of_freezing_and_weight_decay_is_that_of_the_rate():
+def test_freezing_and_weight_decay_follow_the_curve_of_the_rate():
     """A phase that covers the second half of a curve starts in the middle of it."""
 
     class Half(ContrastiveMethod):
@@ -261,15 +261,15 @@ def test_a_recipe_resumes_bit_for_bit(name, recipe, tmp_path):
     assert all(torch.equal(value, resumed[key]) for key, value in whole.items())
 
 
-def test_a_recipe_for_a_part_that_nothing_names_is_refused():
+def test_a_recipe_for_a_role_that_no_module_has_is_refused():
     torch.manual_seed(1)
     plain = ContrastiveMethod(
         SimCLR(MLP(D, [6]), MLP(6, [3])), ViewPair([GaussianNoise()]), epochs=1,
         optimizer=Optimizer(constant_predictor_rate=True),
     )  # fmt: skip
     (phase,) = plain.phases()
-    said = refusal(prepare_update, phase.updates[0], plain)
-    assert said == (
+    message = refusal(prepare_update, phase.updates[0], plain)
+    assert message == (
         "update 'encoder' of ContrastiveMethod has no predictor, for which its optimizer has a setting: name "
         "its module in training_roles of the framework"
     )

@@ -1,4 +1,4 @@
-"""The run folder: what is written comes back, and other folders are refused."""
+"""The run folder: files are read as written, and other folders are refused."""
 
 import json
 import math
@@ -46,7 +46,7 @@ def changed(**parameters):
     return CONFIG | {"parameters": CONFIG["parameters"] | parameters}
 
 
-def test_the_configuration_comes_back(run):
+def test_the_configuration_is_read_as_written(run):
     parameters = run.read_config()["parameters"]
     assert parameters == {
         "temperature": "none",
@@ -60,14 +60,14 @@ def test_the_configuration_comes_back(run):
         "none": [],
     }
     assert run.read_config()["fitted"] == {"n_features": 4, "scores": {"0.5": 0.25}}
-    # What was read can be written again, and is the same text.
+    # Writing the configuration that was read gives the same text.
     text = run.config.read_text()
     run.write_config(run.read_config())
     assert run.config.read_text() == text and tomllib.loads(text)
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_the_same_configuration_goes_on_only_when_asked(run, resume):
+def test_the_same_configuration_resumes_only_with_resume(run, resume):
     if resume:
         assert run.open_for(CONFIG, resume=True) is True
     else:
@@ -75,7 +75,7 @@ def test_the_same_configuration_goes_on_only_when_asked(run, resume):
         assert str(run.path) in message and "add --resume" in message
 
 
-def test_what_fit_found_out_and_where_the_data_lie_may_differ(run):
+def test_resolved_values_and_the_source_of_the_data_may_differ(run):
     moved = CONFIG | {"data": {"source": "/elsewhere/a.npz", "fingerprint": "12"}, "fitted": {}, "viewsmith": "2"}
     assert run.open_for(moved, resume=True) is True
 
@@ -98,7 +98,7 @@ def test_another_configuration_is_refused_by_name(run, config, difference, resum
     assert run.read_config()["parameters"]["hidden"] == [256, 64]
 
 
-def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
+def test_a_folder_with_other_files_is_refused_and_not_changed(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     assert "is not a run of viewsmith" in refusal(RunFolder(tmp_path).open_for, CONFIG, resume=True)
     file = tmp_path / "notes.txt"
@@ -106,12 +106,12 @@ def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"] and file.read_text() == "mine"
 
 
-def test_an_empty_folder_is_taken(tmp_path):
+def test_an_empty_folder_is_accepted(tmp_path):
     assert RunFolder(tmp_path).open_for(CONFIG, resume=True) is False
     assert RunFolder(tmp_path).exists()
 
 
-def test_reading_where_no_run_is_says_so(tmp_path, run):
+def test_reading_a_folder_without_a_run_is_refused(tmp_path, run):
     assert "it is not a folder" in refusal(RunFolder(tmp_path / "none").read_config)
     assert "has no config.toml" in refusal(RunFolder(tmp_path).read_config)
     assert "has no model yet" in refusal(run.read_weights)
@@ -141,27 +141,27 @@ def test_equal_weights_are_equal_files(tmp_path):
         assert part.keys() == weights.keys() and all(torch.equal(part[name], weights[name]) for name in weights)
 
 
-def test_metrics_and_summaries_come_back_without_what_json_lacks(run):
+def test_metrics_and_summaries_are_read_without_values_that_json_lacks(run):
     assert run.read_metrics() == [] and run.read_summary() == {} and run.read_evaluation() is None
     rows = [{"epoch": 1, "loss": 0.1, "phase": "é"}, {"epoch": 2, "loss": math.nan, "phase": "a"}]
     run.write_metrics(rows)
     assert run.read_metrics() == [rows[0], rows[1] | {"loss": None}]
     assert json.loads(json_line({"a": math.inf})) == {"a": None}
     with run.metrics.open("a") as file:
-        file.write('{"epoch": 3, "lo')  # cut off by a kill
+        file.write('{"epoch": 3, "lo')  # a partly written line
     assert len(run.read_metrics()) == 2
     run.write_summary({"seconds": 1.5, "warnings": []})
     assert run.read_summary() == {"seconds": 1.5, "warnings": []}
 
 
-def test_environment_says_what_a_number_was_measured_with():
+def test_environment_has_versions_and_hardware():
     found = environment()
     assert {"python", "viewsmith", "torch", "numpy", "scipy", "scikit-learn"} == set(found["versions"])
     assert found["hardware"]["threads"] == 1 and found["hardware"]["processor"]
     json.dumps(found)
 
 
-def test_a_configuration_cut_off_in_writing_is_no_obstacle(run):
+def test_a_partly_written_configuration_is_ignored(run):
     run.path.mkdir(parents=True, exist_ok=True)
     for file in run.path.iterdir():
         file.unlink()

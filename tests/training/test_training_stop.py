@@ -1,4 +1,4 @@
-"""Stopping on purpose: signals and time limits leave a usable model that goes on to the identical result."""
+"""Signals and time limits stop a training with a usable model, and a resumed training has the identical result."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def whole():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(("which", "at"), [("players", 3), ("players", 8), ("players", 12), ("pinda", 10)])
-def test_a_signal_stops_after_the_step_and_resume_goes_on(tmp_path, whole, which, at, number):
+def test_a_signal_stops_after_the_step_and_training_can_be_resumed(tmp_path, whole, which, at, number):
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     first = trainer_for(which, tmp_path, [send := Send(at, number)], interruptible=True)
     assert first.fit(rows()) == "interrupted" == send.ended
@@ -75,7 +75,7 @@ def test_a_signal_stops_after_the_step_and_resume_goes_on(tmp_path, whole, which
     assert_same(outcome(second), whole[which])
 
 
-def test_two_threads_go_on_to_the_identical_result(tmp_path):
+def test_a_resumed_training_with_two_threads_is_identical(tmp_path):
     torch.set_num_threads(2)
 
     def trained(*callbacks, **options):
@@ -115,13 +115,13 @@ def test_an_ignored_signal_stays_ignored(tmp_path, whole, number):
     assert_same(outcome(trainer), whole["players"])
 
 
-def test_without_a_place_to_keep_the_state_a_signal_is_pythons():
+def test_without_a_checkpoint_folder_a_signal_raises():
     with pytest.raises(KeyboardInterrupt):
         trainer_for("players", callbacks=[Send(3, signal.SIGINT)]).fit(rows())
 
 
 @pytest.mark.parametrize("which", METHODS)
-def test_a_time_limit_counts_the_age_of_the_run(tmp_path, whole, which):
+def test_a_time_limit_includes_the_time_before_a_resume(tmp_path, whole, which):
     first = trainer_for(which, tmp_path, minutes=1e-9)
     assert first.fit(rows()) == "time limit"
     assert first.steps == 1
@@ -143,7 +143,7 @@ def test_resume_of_a_finished_training_takes_no_step(tmp_path, whole):
     assert_same(outcome(again), whole["players"])
 
 
-def test_resume_with_nothing_saved_starts_afresh(tmp_path, whole):
+def test_resume_without_a_checkpoint_starts_a_new_training(tmp_path, whole):
     trainer = trainer_for("players", tmp_path)
     assert trainer.fit(rows(), resume=True) == "finished"
     assert_same(outcome(trainer), whole["players"])

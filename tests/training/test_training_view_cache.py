@@ -1,4 +1,4 @@
-"""Banks of views: the layout, resuming after a kill, shards, and what is refused."""
+"""View caches: layout, continuing a killed job, shards, and errors."""
 
 import csv
 import json
@@ -17,12 +17,12 @@ from viewsmith.training.generation import check_noise, find_levels, parse_shard
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A finished cache, made in one go."""
+    """A finished cache, written without interruption."""
     return job(tmp_path_factory.mktemp("cache") / "cache")[0]
 
 
 def bits(cache):
-    """Content of all files that a finished cache has."""
+    """Content of all files of a finished cache."""
     files = [path for path in sorted(cache.path.rglob("*")) if path.is_file() and not path.name.startswith(".")]
     return {str(path.relative_to(cache.path)): path.read_bytes() for path in files}
 
@@ -37,7 +37,7 @@ def test_the_layout(whole):
     views = whole.read_views()
     assert views.shape == (22, 2, 3)
     tolerance, level = whole.read_levels()
-    # Each view from its own seed alone, in any order of the samples.
+    # Each view depends only on its seed, in any order of the samples.
     for row in (0, 7, 21):
         for view in range(2):
             own = torch.Generator().manual_seed(derive_seed(3, "view", row, view))
@@ -60,7 +60,7 @@ def test_the_layout(whole):
     assert json.loads(whole.record_file.read_text())["seed"] == 3
 
 
-def test_blocks_say_what_is_in_them(whole):
+def test_blocks_have_index_seed_and_level(whole):
     block = load_tensors(whole.block(5))
     assert block["index"].tolist() == [20, 21] and block["views"].shape == (2, 2, 3)
     assert block["seed"].tolist() == [[derive_seed(3, "view", row, view) for view in (0, 1)] for row in (20, 21)]
@@ -71,7 +71,7 @@ def test_blocks_say_what_is_in_them(whole):
     torch.testing.assert_close(whole.read("quality")[20:], quality)
 
 
-def test_a_finished_cache_is_left_alone(whole):
+def test_a_finished_cache_is_not_changed(whole):
     before = bits(whole)
     _, toy = job(whole.path)
     assert toy.calls == 0 and bits(whole) == before
@@ -82,7 +82,7 @@ MOMENTS += [("write", (number, when)) for number in (1, 2, 4, 7) for when in ("b
 
 
 @pytest.mark.parametrize(("how", "moment"), MOMENTS)
-def test_killed_at_any_moment_it_goes_on_to_the_same_bits(processes, tmp_path, whole, how, moment):
+def test_a_killed_job_is_continued_to_identical_files(processes, tmp_path, whole, how, moment):
     process = processes.Process(target=job, args=(tmp_path / "cache",), kwargs={how: moment})
     process.start()
     process.join(60)
@@ -90,7 +90,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bits(processes, tmp_path, w
     there = {path.name for path in (tmp_path / "cache" / "blocks").glob("[0-9]*")}
     cache, toy = job(tmp_path / "cache")
     assert bits(cache) == bits(whole)
-    # Nothing that was there is made again.
+    # Existing blocks are not generated again.
     assert sorted(set(toy.seen)) == [row for row in range(22) if f"{row // 4:06d}.safetensors" not in there]
 
 
@@ -105,20 +105,20 @@ def test_shards_in_one_folder_and_in_several(tmp_path, whole):
     assert bits(merged) == bits(whole)
 
 
-def test_shards_with_other_levels_are_not_merged(tmp_path):
-    """Machines that round otherwise may find other levels, though all that is recorded is equal."""
+def test_shards_with_different_levels_are_not_merged(tmp_path):
+    """On machines with different rounding, levels may differ although the records are equal."""
     one, other = (job(tmp_path / name, shard=(number, 2))[0] for number, name in enumerate("ab", start=1))
     tolerance, level = other.read_levels()
     level[7, 1] = (level[7, 1] + 100) % 500
     other.write_levels(tolerance, level, other.read_axis())
-    said = refusal(merge_folders, [one.path, other.path], tmp_path / "c")
-    assert "noise levels of 1 of 22 rows" in said and str(other.path) in said and "--run" in said
+    message = refusal(merge_folders, [one.path, other.path], tmp_path / "c")
+    assert "noise levels of 1 of 22 rows" in message and str(other.path) in message and "--run" in message
     assert not (tmp_path / "c").exists()
-    other.levels.unlink()  # a shard that was stopped before it had any
+    other.levels.unlink()  # a shard that was stopped before it wrote levels
     merge_folders([one.path, other.path], tmp_path / "c")
 
 
-def test_each_view_has_its_own_random_level(tmp_path):
+def test_each_view_has_a_separate_random_level(tmp_path):
     cache, _ = job(tmp_path / "cache", noise="random", views_per_sample=3)
     level = cache.read("level")
     assert (level[:, 0] != level[:, 1]).any() and (level[:, 1] != level[:, 2]).any()
@@ -128,7 +128,7 @@ def test_each_view_has_its_own_random_level(tmp_path):
         torch.testing.assert_close(cache.read_views()[:, view], ROWS + level[:, view, None] + noise)
 
 
-def test_shards_of_other_caches_are_not_merged(tmp_path):
+def test_shards_of_different_caches_are_not_merged(tmp_path):
     job(tmp_path / "a", shard=(1, 2))
     job(tmp_path / "b", shard=(2, 2), seed=4)
     assert "seed is 3 there, 4 now" in refusal(merge_folders, [tmp_path / "a", tmp_path / "b"], tmp_path / "c")
@@ -140,7 +140,7 @@ def test_another_block_size_gives_the_same_views(tmp_path, whole):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"seed": 4}, "seed is 3 there, 4 now"),
         ({"rows": 21}, "rows is 22 there, 21 now"),
@@ -148,13 +148,13 @@ def test_another_block_size_gives_the_same_views(tmp_path, whole):
         ({"data": {"fingerprint": "xyz"}}, "data: fingerprint"),
     ],
 )
-def test_another_cache_in_the_folder_is_refused(whole, changes, said):
+def test_another_cache_in_the_folder_is_refused(whole, changes, expected):
     before = bits(whole)
-    assert said in refusal(whole.open_for, record(**changes))
+    assert expected in refusal(whole.open_for, record(**changes))
     assert bits(whole) == before
 
 
-def test_folders_that_are_no_cache(tmp_path):
+def test_folders_that_are_not_caches(tmp_path):
     assert "is not a folder" in refusal(ViewCacheFolder(tmp_path / "none").read_views)
     assert "no view_cache.json" in refusal(ViewCacheFolder(tmp_path).read_record)
     (tmp_path / "thesis.txt").write_text("keep me")
@@ -201,12 +201,12 @@ def test_levels_of_every_noise():
 
 
 @pytest.mark.parametrize("noise", ["", "constant", "constant:", "constant:401", "constant:-1", "adaptive:3"])
-def test_other_noise_is_refused(noise):
+def test_invalid_noise_is_refused(noise):
     assert "expected adaptive, random or constant:L" in refusal(check_noise, noise)
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "1/0", "a/b", "1/2/3"])
-def test_other_shards_are_refused(text):
+def test_invalid_shards_are_refused(text):
     assert "expected i/n" in refusal(parse_shard, text)
     assert parse_shard("2/2") == (2, 2)
 

@@ -1,4 +1,4 @@
-"""Small methods and trainings, importable from other processes, which the tests start, kill and compare."""
+"""Small methods and trainings that tests start in other processes, kill and compare."""
 
 import json
 import os
@@ -52,15 +52,15 @@ class TwoPlayers(Method):
         ]
 
     def encoder_step(self, batch):
-        """Encoder follows the samples as the channel hands them on."""
-        return self.follow(batch, "encoder")
+        """Train the encoder on the output of the channel."""
+        return self.move(batch, "encoder")
 
     def channel_step(self, batch):
-        """Channel does the opposite, held by its own weights."""
-        losses, logs = self.follow(batch, "channel")
+        """Train the channel on the opposite loss, with a penalty on its weights."""
+        losses, logs = self.move(batch, "channel")
         return sum(p.square().mean() for p in self.channel.parameters()) - 0.1 * losses, {"play": logs["size"]}
 
-    def follow(self, batch, name):
+    def move(self, batch, name):
         if self.watch is not None:
             self.watch(name, self, batch)
         h = self.encoder(self.channel(batch.x) + self.offset)
@@ -68,7 +68,7 @@ class TwoPlayers(Method):
         return losses, {"size": h.square().mean()}
 
     def draw_offset(self, seed):
-        # Half addressed, half from the global stream: both must come back after a resume.
+        # Random numbers from the stream of the step and from the global stream: both must be restored.
         self.offset.copy_(torch.randn(D, generator=torch.Generator().manual_seed(seed)) + 0.1 * torch.randn(D))
 
     def represent(self, x, output="representation"):
@@ -109,14 +109,14 @@ METHODS = {"players": make_players, "pinda": make_pinda}
 
 
 def apart(function, *args, **kwargs):
-    """A call in a process of its own: one thread, and no waiting for the disk, which only a power cut would need."""
+    """A call in another process: one thread, and without fsync, which is needed only for a power cut."""
     torch.set_num_threads(1)
     os.fsync = lambda descriptor: None
     function(*args, **kwargs)
 
 
 class Kill(Callback):
-    """Ends the process as a power cut would, after a given step."""
+    """Ends the process immediately, as a power cut would, after a given step."""
 
     def __init__(self, step):
         self.at = step
@@ -131,7 +131,7 @@ def die():
 
 
 def die_in_write(number, when):
-    """End the process at the `number`-th file that takes its place, or half-way through its tensors."""
+    """End the process when the `number`-th file replaces its earlier version, or while its tensors are written."""
     from viewsmith.core import files, tensors
 
     count = 0
@@ -156,7 +156,7 @@ def die_in_write(number, when):
 
 
 def train(folder, which, *, kill=None, write=None, resume=False, every=0.0):
-    """A training that keeps its checkpoints in `folder` and, if it lives to its end, its weights and metrics."""
+    """Train with checkpoints in `folder`; at the end, write weights and metrics there."""
     folder = Path(folder)
     if write is not None:
         die_in_write(*write)
@@ -173,7 +173,7 @@ def train(folder, which, *, kill=None, write=None, resume=False, every=0.0):
 
 
 def result(folder):
-    """Weights and metrics of a training, as bytes and rows; what the clock says is left out."""
+    """Weights and metrics of a training, as bytes and rows, without times."""
     lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
     metrics = [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
     return (Path(folder) / "final.safetensors").read_bytes(), metrics

@@ -1,4 +1,4 @@
-"""A generator that costs nothing, and jobs of it that are killed; importable from other processes."""
+"""A fast generator, and jobs that are killed, for tests that start other processes."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ ROWS = torch.arange(22 * 3, dtype=torch.float32).view(22, 3)
 
 
 class Toy:
-    """Rows plus their level plus noise of their own stream."""
+    """Rows plus their level plus noise from the stream of each row."""
 
     device = torch.device("cpu")
 
@@ -51,7 +51,7 @@ def record(**changes):
 
 
 def job(folder, *, kill=None, write=None, shard=(1, 1), **changes):
-    """Run the job in a folder; killed in its n-th call of the generator, or before or after its n-th write."""
+    """Run the job in a folder; kill it in the n-th call of the generator, or before or after the n-th write."""
     if write is not None:
         save, count = caches.save_tensors, [0]
 
