@@ -1,4 +1,4 @@
-"""Cases of products of options: few in every run, all of them now and then."""
+"""Cases from products of options: few in every run of the tests, all in `make test-all`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def covering(cases: Iterable[Sequence[Any]], *axes: tuple[int, ...]) -> list[Any]:
-    """Parameters of all cases; those that show nothing new on the `axes` are marked slow.
+    """Parameters of all cases; cases without a new value on one of the `axes` are marked slow.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ def save_clip(folder: Path, kind: str = "CLIPVisionModel", *, seed: int = 0, set
         config = transformers.CLIPVisionConfig(**VISION)
     model = getattr(transformers, kind)(config).eval()
     norm = next(module for name, module in model.named_modules() if name.endswith("post_layernorm"))
-    torch.nn.init.normal_(norm.weight)  # or nobody would see that it was left out
+    torch.nn.init.normal_(norm.weight)  # otherwise leaving it out would have no effect
     model.save_pretrained(folder)
     if settings:
         processor().save_pretrained(folder)
@@ -28,7 +28,7 @@ def save_clip(folder: Path, kind: str = "CLIPVisionModel", *, seed: int = 0, set
 
 
 def processor() -> Any:
-    """What scales images for the models, slowly and one by one."""
+    """Scale images for the models one by one, as a reference."""
     from transformers import CLIPImageProcessorPil
 
     statistics = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4]}

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-# Results are compared bit for bit with the CPU's; export the variable to run the tests on a GPU all the same.
+# Results are compared bit for bit on the CPU; export the variable to run the tests on a GPU anyway.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import pytest
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One thread before any module of tests is imported, and how many examples a property is tried on."""
+    """Set one thread before any test module is imported, and the number of examples of property tests."""
     if config.getoption("hypothesis_profile", None):
         import properties  # noqa: F401  registers the profiles, before hypothesis looks for one
-    # The process that hands tests out to workers does without the seconds of torch.
+    # The process that distributes tests to workers does not need torch, which takes seconds to import.
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         import torch
 
@@ -31,14 +31,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What the modules hold stays; the garbage collector need not walk through it again and again."""
+    """Exclude the objects of imported modules from garbage collection, which saves time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_of_a_terminal():
-    """Signals as in a program started by hand: the caller may ignore or block some, which child processes inherit."""
+    """Reset signals to their defaults: the caller may ignore or block some, which child processes would inherit."""
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
     blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
@@ -51,7 +51,7 @@ def signals_of_a_terminal():
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Threads of several workers would wait for each other, and bit-equality holds at one thread count."""
+    """Use one thread: threads of several workers wait for each other, and results depend on the number of threads."""
     yield
     import torch
 
@@ -60,7 +60,7 @@ def one_thread():
 
 @pytest.fixture
 def no_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps do what they do on a GPU: they leave nothing out after a look at values of tensors."""
+    """Take the code path of a GPU, which skips no work that depends on values of tensors."""
     from viewsmith.core import device
 
     monkeypatch.setattr(device, "HOST", set())
@@ -101,16 +101,16 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def processes():
-    """Starts processes that have not run any of ours; torch is loaded once, in the server they are forked from."""
+    """Starts processes that have run no other code; the server that they are forked from imports torch once."""
     context = multiprocessing.get_context("forkserver")
-    # torch loads its compiler at the first optimizer, which takes longer than any training in the tests.
+    # torch imports its compiler with the first optimizer, which takes longer than any training in the tests.
     context.set_forkserver_preload(["torch", "torch._dynamo", "viewsmith.estimators"])
     return context
 
 
 @pytest.fixture(scope="session")
 def in_pair(processes):
-    """Calls ``work(rank, *args, **kwargs)`` in two processes at a time and waits until both have ended well."""
+    """Calls ``work(rank, *args, **kwargs)`` in two processes and waits until both have succeeded."""
 
     def run(work, *args, **kwargs):
         members = [processes.Process(target=work, args=(rank, *args), kwargs=kwargs) for rank in (0, 1)]
@@ -126,7 +126,7 @@ def in_pair(processes):
 
 @pytest.fixture(scope="session")
 def tensors_of_pair(in_pair, tmp_path_factory):
-    """What ``work(rank, meet, folder)`` saved as ``folder/RANK.pt`` in each of two processes."""
+    """The tensors that ``work(rank, meet, folder)`` saved as ``folder/RANK.pt`` in each of two processes."""
 
     import torch
 

@@ -1,4 +1,4 @@
-"""Samples with something at a known place, and models of CRL-TAC that look there without having been trained for it."""
+"""Samples with an object at a known location, and CRL-TAC models whose channel is set to select it."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ def bright(n=12, shape=(48, 56), size=12, count=1, color=False, seed=0):
     x = rng.integers(0, 12, (n, *shape, 3) if color else (n, *shape)).astype(np.uint8)
     boxes = np.full((n, count, 4), size)
     for row in range(n):
-        for k in range(count):  # side by side, so that they are apart
+        for k in range(count):  # next to each other, without overlap
             part = shape[1] // count
             top, left = rng.integers(4, shape[0] - size - 3), k * part + rng.integers(4, part - size - 3)
             boxes[row, k, :2] = top, left
@@ -24,7 +24,7 @@ def bright(n=12, shape=(48, 56), size=12, count=1, color=False, seed=0):
 
 
 def motifs(n=12, length=80, seed=0):
-    """Sequences of A, C and T with one run of G, some of them shorter, and where the run begins."""
+    """Sequences of A, C and T with one run of G, some of them shorter, and the start of the run."""
     rng = np.random.default_rng(seed)
     x = np.frombuffer(b"ACT", np.uint8)[rng.integers(0, 3, (n, length))].copy()
     starts = rng.integers(4, length - 30, n)
@@ -36,7 +36,7 @@ def motifs(n=12, length=80, seed=0):
 
 @torch.no_grad()
 def pointing(model: CRLTAC, mask: int = 0) -> CRLTAC:
-    """Set the channel by hand: to bright crops, windows with many G, or one mask of features."""
+    """Set the channel to select bright crops, windows with many G, or one mask of features."""
     scores = model.method_.channel.scores
     assert scores is not None
     for parameter in scores.parameters():

@@ -1,4 +1,4 @@
-"""How many examples a property is tried on: a few in `make test`, all of them in `make test-all`."""
+"""Number of examples of property tests: few in `make test`, all in `make test-all`."""
 
 from hypothesis import HealthCheck, settings
 

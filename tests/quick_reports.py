@@ -1,4 +1,4 @@
-"""Reports in a fraction of their time, for tests that look at other things."""
+"""Fast reports for tests of other things."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 
 def without_pictures(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is drawn: matplotlib takes most of the time of a short training on the command line."""
+    """Draw no pictures: matplotlib takes most of the time of a short training on the command line."""
 
     def blank(figure: Figure, file: BinaryIO, *, format: str, **options: Any) -> None:
         file.write(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>' if format == "svg" else b"\x89PNG")
@@ -19,7 +19,7 @@ def without_pictures(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_maps(patch: pytest.MonkeyPatch) -> None:
-    """In place of t-SNE the first two axes."""
+    """Use the first two features instead of t-SNE."""
 
     class FirstAxes:
         def __init__(self, **options: Any) -> None:

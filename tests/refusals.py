@@ -1,4 +1,4 @@
-"""How bad input has to be answered, for the tests of every layer."""
+"""Checks of error messages, for the tests of every layer."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from viewsmith.core.errors import InputError
 
 
 def refusal(function: Any, *args: Any, **kwargs: Any) -> str:
-    """The one line that a call is refused with."""
+    """The message, of one line, of the error that a call raises."""
     with pytest.raises(InputError) as caught:
         function(*args, **kwargs)
     message = str(caught.value)

@@ -1,4 +1,4 @@
-"""What is registered, for the contract batteries: a part that registers itself is tested without a word here."""
+"""The registered parts, for contract batteries: a newly registered part is tested without a change here."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ assert {*registered("domain")} == {*DOMAINS}
 FRAMEWORKS = tuple(name for name in registered("framework") if find("framework", name).trait("general", True))
 VIEWS = {d: tuple(name for name in registered("view maker", d) if ":" not in name) for d in DOMAINS}
 ENCODERS = {
-    # The default first: where one is enough, it is that.
+    # The default is first, for tests that need only one.
     d: tuple(
         sorted((n for n in registered("encoder", d) if ":" not in n), key=lambda n: n != domain_of(d).default_encoder)
     )
@@ -22,10 +22,10 @@ DEFAULT_VIEWS = {d: domain_of(d).default_views for d in DOMAINS}
 
 
 def heads(framework, **wanted):
-    """Options of a framework, those of `wanted` that it has; the rest would be refused."""
+    """The options in `wanted` that a framework has; it would refuse the others."""
     return {"framework": framework} | {n: v for n, v in wanted.items() if n in find("framework", framework).options}
 
 
 def labels(framework, x):
-    """Two classes for a framework that reads labels; None for all others."""
+    """Labels of two classes for a framework that reads labels; None for other frameworks."""
     return np.arange(len(x)) % 2 if framework == "supcon" else None

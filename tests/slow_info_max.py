@@ -1,4 +1,4 @@
-"""CRL-TAC's objectives as sums, one term after the other."""
+"""CRL-TAC's objectives as explicit loops over all terms."""
 
 import torch
 

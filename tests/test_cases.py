@@ -1,4 +1,4 @@
-"""Quick cases show what is asked of them."""
+"""Cases that are not slow have all values of the axes."""
 
 import itertools
 
@@ -10,7 +10,7 @@ CASES = list(itertools.product("abc", range(4), (True, False), "x"))
 
 
 @pytest.mark.parametrize("axes", [(), ((0,), (1, 2)), ((3,),)])
-def test_quick_cases_show_all_values_and_the_slow_ones_are_the_rest(axes):
+def test_quick_cases_have_all_values_and_the_other_cases_are_slow(axes):
     cases = covering(CASES, *axes)
     few = [case for case in cases if type(case) is tuple]
     rest = [case.values for case in cases if type(case) is not tuple]

@@ -9,9 +9,9 @@ import torch
 def as_program(
     arguments: list[str], out: str, err: str, environment: dict[str, str], preexec_fn: Callable[[], None] | None = None
 ) -> None:
-    """Be the command in this process, which was forked with torch loaded: its output in files or terminals."""
+    """Run the command in this process, which was forked after torch was imported, with output to files or terminals."""
     os.environ.update(environment)
-    from viewsmith.cli import main  # which may look at the environment as soon as it is imported
+    from viewsmith.cli import main  # it may read the environment when it is imported
 
     torch.set_num_threads(1)
     for path, number in ((out, 1), (err, 2)):

@@ -1,4 +1,4 @@
-"""Commands as a user gives them, in this process or in one of their own, and what they leave behind."""
+"""Run commands in this process or in a new one, and compare the files that they write."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from viewsmith.cli import main
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
     err: str
 
     def refused(self, *parts: str) -> bool:
-        """Whether the command ended as bad input has to: exit code 2 and one to three lines with all the parts."""
+        """Whether the command refused bad input: exit code 2 and a message of one to three lines with all `parts`."""
         lines = self.err.splitlines()
-        said = [line for line in lines if not line.startswith("warning: ")]
+        message = [line for line in lines if not line.startswith("warning: ")]
         assert self.code == 2, (self.code, self.err)
-        assert 1 <= len(said) <= 3 and said[0].startswith("error: "), self.err
+        assert 1 <= len(message) <= 3 and message[0].startswith("error: "), self.err
         assert "Traceback" not in self.err and "\x1b" not in self.err and self.out == ""
         for part in parts:
-            assert part in said[0], (part, self.err)
+            assert part in message[0], (part, self.err)
         return True
 
 
 def call(*arguments: Any) -> Result:
-    """A command in this process, which costs no imports."""
+    """Run a command in this process, which saves the imports."""
     out, err = io.StringIO(), io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         warnings.simplefilter("always")
@@ -48,7 +48,7 @@ def call(*arguments: Any) -> Result:
 
 
 def good(*arguments: Any) -> Result:
-    """`call` of a command that has to succeed."""
+    """Run a command that must succeed."""
     result = call(*arguments)
     assert result.code == 0, result.err
     return result
@@ -59,7 +59,7 @@ MODULE = (sys.executable, "-m", "viewsmith")
 
 
 def process(*arguments: Any, program: tuple[str, ...] = MODULE, **options: Any) -> Result:
-    """A command in a process of its own, its output in pipes."""
+    """Run a command in a new process, with its output in pipes."""
     environment = ENVIRONMENT | options.pop("env", {})
     command = [*program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, **options)
@@ -67,6 +67,6 @@ def process(*arguments: Any, program: tuple[str, ...] = MODULE, **options: Any) 
 
 
 def files(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Content and time of change of every file below a folder."""
+    """Content and modification time of every file in a folder and its subfolders."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}

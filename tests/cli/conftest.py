@@ -10,7 +10,7 @@ from quick_reports import without_maps, without_pictures
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_reports():
-    """Reports without pictures and maps: tests/reports looks at those."""
+    """Reports without pictures and maps, which tests/reports tests."""
     with pytest.MonkeyPatch.context() as patch:
         without_pictures(patch)
         without_maps(patch)
@@ -19,7 +19,7 @@ def quick_reports():
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    """Folder with 40 rows of four features and two classes in every format, and a table with all that tables have."""
+    """Folder with 40 rows of four features and two classes in every format, and a table with all kinds of columns."""
     folder = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(40, 4)) * [1, 10, 100, 1000] + 5).astype(np.float32)
@@ -43,7 +43,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def table(data):
-    """The table that ``t.csv`` holds."""
+    """The table in ``t.csv``."""
     return pd.read_csv(data / "t.csv")
 
 

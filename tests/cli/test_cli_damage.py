@@ -1,4 +1,4 @@
-"""Runs whose files are missing, cut or changed: refused in a line that names what is wrong."""
+"""Runs with missing, truncated or changed files are refused in one line that names the problem."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from cli_tools import call
 
 
 def flipped(content):
-    """One bit in the middle of the weights is another."""
+    """Flip one bit in the middle of the weights."""
     middle = len(content) * 2 // 3
     return content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
 
@@ -56,7 +56,7 @@ def test_a_damaged_evaluation(tmp_path, runs, content):
     assert call("report", run).refused("evaluation.json is damaged", "delete it")
 
 
-def test_a_run_that_is_none(tmp_path, data, runs):
+def test_a_folder_that_is_not_a_run(tmp_path, data, runs):
     given = (data / "x.npy", "--out", tmp_path / "h.npz")
     assert call("embed", tmp_path / "nowhere", *given).refused("no run at", "is not a folder", "viewsmith fit")
     assert call("embed", data, *given).refused("no run at", "no config.toml")

@@ -1,4 +1,4 @@
-"""What the documents tell people to type works."""
+"""The commands and code in the documentation work."""
 
 import gzip
 import importlib
@@ -76,13 +76,13 @@ def test_there_are_command_lines_to_parse():
 
 
 @pytest.mark.parametrize("command", OPTIONS)
-def test_the_options_are_those_agreed_on(command):
+def test_the_options_are_those_of_the_interface(command):
     parameters = typer.main.get_command(app).commands[command].params
     options = {name[2:] for parameter in parameters for name in parameter.opts if name.startswith("--")}
     assert options - {"help"} == set(OPTIONS[command].split())
 
 
-# --- all code of the documents, in order, on small files of the names they use
+# --- all code of the documents, in order, on small files with the names in the documents
 
 
 def random_sequences(rng, n):
@@ -91,7 +91,7 @@ def random_sequences(rng, n):
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """An empty folder with the files that the documents name, and trainings of a single epoch."""
+    """A folder with the files that the documents name; trainings have a single epoch."""
     import anndata
     import pandas as pd
     import scipy.sparse
@@ -104,7 +104,7 @@ def workplace(tmp_path, monkeypatch):
     for entry in entries("domain"):
         monkeypatch.setattr(type(entry.build()), "steps", 1)
     monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
-    # t-SNE takes longer than all the rest.
+    # t-SNE takes longer than everything else.
     monkeypatch.setattr(pictures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
     rng = np.random.default_rng(0)
     kinds = np.where(np.arange(60) % 2, "b", "t")
@@ -132,7 +132,7 @@ def workplace(tmp_path, monkeypatch):
 
 
 def run(kind, code, names):
-    """A block as a reader would, the commands with the cheapest protocol and without UMAP."""
+    """Run a block of code, commands with the fastest protocol and without UMAP."""
     if kind == "python":
         exec(compile(code, "<document>", "exec"), names)
         return
@@ -176,7 +176,7 @@ def test_the_documents_with_code_are_known():
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}
 
 
-def test_the_first_example_of_the_readme_gives_what_it_says(workplace):
+def test_the_first_example_of_the_readme_prints_its_output(workplace):
     kind, code = next(block for block in blocks(ROOT / "README.md") if block[0] == "python")
     names = {}
     run(kind, code, names)
@@ -185,7 +185,7 @@ def test_the_first_example_of_the_readme_gives_what_it_says(workplace):
 
 
 def api_names():
-    """Every name that docs/api.md asks Sphinx for: modules, objects, and the members listed with them."""
+    """Every name in docs/api.md: modules, objects, and the members listed with them."""
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     for name, options in re.findall(r"^\.\. auto\w+:: (\S+)\n((?:   :.*\n)*)", text, re.MULTILINE):
         yield name

@@ -1,4 +1,4 @@
-"""Commands on images and DNA at the edges of what is allowed: what is refused, what comes back, what is left behind."""
+"""Commands on images and DNA at the limits of what is allowed: errors, results and files."""
 
 import json
 import tomllib
@@ -68,7 +68,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "options", "part"), REFUSED)
-def test_what_is_refused_leaves_nothing(data, tmp_path, name, options, part):
+def test_refused_data_and_options_leave_no_files(data, tmp_path, name, options, part):
     (tmp_path / "empty").mkdir()
     for out in (tmp_path / "new" / "run", tmp_path / "empty"):
         assert call("fit", data / name, "--out", out, *SMALL, *options).refused(part)
@@ -85,7 +85,7 @@ TEXTS = {
 
 @pytest.mark.parametrize(("name", "framework"), [("color.npz", "dino"), ("short.fa", "moco-v3")])
 @pytest.mark.parametrize("method", ["contrastive", slow("pinda")])
-def test_the_configuration_of_a_run_makes_it_again(run, data, tmp_path, name, framework, method):
+def test_the_configuration_of_a_run_gives_the_same_run(run, data, tmp_path, name, framework, method):
     given = [part for text in TEXTS[name] for part in ("--set", text)]
     first = run(name, "--method", method, "--framework", framework, *given)
     parameters = tomllib.loads((first / "config.toml").read_text())["parameters"]
@@ -130,7 +130,7 @@ def test_sequences_longer_and_fewer_than_in_training(run, data, tmp_path, method
     assert result["embeddings"].keys() == {"raw", "pca", "untrained", "representation"}
 
 
-def test_what_hyena_cannot_embed_is_refused_and_nothing_written(run, data, tmp_path):
+def test_sequences_too_long_for_hyena_are_refused_without_output(run, data, tmp_path):
     folder = run("short.fa", "--encoder", "hyena")
     assert call("embed", folder, data / "huge.fa", "--out", tmp_path / "h.npz").refused("at most 1024")
     assert list(tmp_path.iterdir()) == []
@@ -148,11 +148,11 @@ def test_a_run_with_a_custom_encoder(data, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "framework"), [slow("color.npz", "swav"), ("short.fa", "moco")])
-def test_a_run_out_of_time_goes_on_to_the_same_weights(run, data, tmp_path, name, framework):
+def test_a_run_out_of_time_is_resumed_to_the_same_weights(run, data, tmp_path, name, framework):
     whole, cut = run(name, "--framework", framework), tmp_path / "cut"
     command = ("fit", data / name, "--out", cut, *SMALL, "--framework", framework)
     assert "resume with" in good(*command, "--minutes", "1e-9").err
-    good("embed", cut, data / name, "--out", tmp_path / "h.npz")  # a model already
+    good("embed", cut, data / name, "--out", tmp_path / "h.npz")  # it is already a model
     assert call(*command[:-1], "simclr", "--resume").refused("another configuration", "'simclr' now")
     good(*command, "--resume")
     assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()

@@ -107,7 +107,7 @@ def test_every_command_on_every_kind_of_file(tmp_path, make, options, domain, dt
     assert again.out == f"{run}\n"
 
 
-def test_labels_of_a_fasta_file_from_a_file_of_their_own(tmp_path):
+def test_labels_of_a_fasta_file_from_a_second_file(tmp_path):
     texts, y = sequences()
     (tmp_path / "x.fasta").write_text("".join(f">s{i}\n{t}\n" for i, t in enumerate(texts)))
     (tmp_path / "labels.tsv").write_text("".join(f"s{i}\tclass{k}\n" for i, k in enumerate(y)))
@@ -140,7 +140,7 @@ def cells(tmp_path):
     return tmp_path / "cells.h5ad"
 
 
-def test_single_cells_with_labels_a_layer_and_the_way_back(tmp_path, cells):
+def test_single_cells_with_labels_a_layer_and_h5ad_output(tmp_path, cells):
     import anndata
     import pandas as pd
 
@@ -157,7 +157,7 @@ def test_single_cells_with_labels_a_layer_and_the_way_back(tmp_path, cells):
     good("report", run)
 
 
-def test_a_graph_of_the_cells_file_is_trained_on_and_asked_for_again(tmp_path, cells):
+def test_a_graph_in_an_h5ad_file_is_used_and_needed_for_resume(tmp_path, cells):
     import anndata
     import scipy.sparse
 
@@ -170,8 +170,8 @@ def test_a_graph_of_the_cells_file_is_trained_on_and_asked_for_again(tmp_path, c
     assert call("fit", "wine", "--neighbors", "distances", "--out", run, *SMALL).refused("not an .h5ad file")
     fit = ("fit", cells, "--label", "kind", "--out", run, *SMALL)
     good(*fit, "--neighbors", "connectivities")
-    said = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-    assert said["neighbor_graph"]["search"] == "precomputed" and said["neighbor_graph"]["edges"] <= 64
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert summary["neighbor_graph"]["search"] == "precomputed" and summary["neighbor_graph"]["edges"] <= 64
     assert call(*fit, "--resume").refused("give it again", "--neighbors")
     good(*fit, "--neighbors", "connectivities", "--resume")
     good("embed", run, cells, "--out", tmp_path / "h.csv")

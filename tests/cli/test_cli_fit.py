@@ -1,4 +1,4 @@
-"""`viewsmith fit`: what a run folder holds, where options come from, and going on with a run."""
+"""`viewsmith fit`: the files of a run, sources of options, and resuming a run."""
 
 import json
 import re
@@ -35,18 +35,18 @@ def metrics(run):
     return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
-# ---- what a run holds -----------------------------------------------------------------------------------------------
+# ---- files of a run -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", estimators())
 def test_the_run_folder(tmp_path, method):
     run = tmp_path / "deep" / "run"
     result = good("fit", "wine", "--method", method, "--out", run, *EPOCHS)
-    # Two epochs make no generator that one would take, and no channel.
+    # Two epochs are too few for a good generator or channel.
     untaught = {"diffaug": "generated views drift from their samples", "crl-tac": "the channel has not left"}
-    told = "warning: 142 rows are fewer than a batch of 256: every step takes all of them\n"
-    told += rf"warning: {untaught[method]}.*\n" if method in untaught else ""
-    assert result.out == f"{run}\n" and re.fullmatch(told, result.err)
+    message = "warning: 142 rows are fewer than a batch of 256: every step takes all of them\n"
+    message += rf"warning: {untaught[method]}.*\n" if method in untaught else ""
+    assert result.out == f"{run}\n" and re.fullmatch(message, result.err)
     assert {path.name for path in run.iterdir()} == FILES | {"checkpoint"}
     assert {path.suffix for path in (run / "checkpoint").iterdir()} == {".safetensors", ".json"}
 
@@ -54,7 +54,7 @@ def test_the_run_folder(tmp_path, method):
     assert kept["method"] == method and kept["viewsmith"] == viewsmith.__version__
     cls = estimators()[method]
     options = vars(check_options(cls, kept["parameters"]))
-    changing = {"verbose", "minutes", "device", "checkpoint_every"}  # where and how long, not what
+    changing = {"verbose", "minutes", "device", "checkpoint_every"}  # they do not change the result
     assert set(kept["parameters"]) == set(options) - changing
     assert options == vars(check_options(cls, {"epochs": 2, "random_state": 0}))
     assert kept["data"]["source"] == "wine" and kept["data"]["domain"] == "vectors"
@@ -141,10 +141,10 @@ def test_images_as_vectors(tmp_path):
     assert config(tmp_path / "run")["fitted"]["domain"] == "vectors"
 
 
-# ---- where options come from ----------------------------------------------------------------------------------------
+# ---- sources of options ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_nearer_to_the_command_wins(tmp_path, data):
+def test_options_override_set_then_files_then_presets(tmp_path, data):
     (tmp_path / "c.toml").write_text('view_maker = "corruption"\nbatch_size = 8\nweight_decay = 0.25\n')
     steps = [
         ("--preset", "paper"),
@@ -164,7 +164,7 @@ def test_what_is_nearer_to_the_command_wins(tmp_path, data):
     assert all(p["kernel"] == "cosine" and p["epochs"] == 1 for p in found)
 
 
-def test_set_takes_every_type(tmp_path, data):
+def test_set_accepts_every_type(tmp_path, data):
     values = (
         "hidden=32,16",
         "projector_dims=8",
@@ -190,7 +190,7 @@ def test_seed_and_impute_come_from_a_file_or_set_too(tmp_path, data):
     assert model_bytes(tmp_path / "file") == model_bytes(tmp_path / "set") == model_bytes(tmp_path / "flags")
 
 
-def test_the_configuration_of_a_run_makes_the_same_run(tmp_path, runs, data):
+def test_the_configuration_of_a_run_gives_the_same_run(tmp_path, runs, data):
     good("fit", "wine", "--method", "pinda", "--out", tmp_path / "a", *EPOCHS, "--seed", 3, "--set", "hidden=16")
     again = ("fit", "wine", "--out", tmp_path / "b", "--config", tmp_path / "a" / "config.toml")
     assert call(*again, "--method", "contrastive").refused("is for the method 'pinda'", "leave --method out")
@@ -199,12 +199,12 @@ def test_the_configuration_of_a_run_makes_the_same_run(tmp_path, runs, data):
     assert metrics(tmp_path / "a") == metrics(tmp_path / "b")
 
 
-def test_another_seed_is_another_model(tmp_path, data, runs):
+def test_another_seed_gives_another_model(tmp_path, data, runs):
     good("fit", data / "x.npy", "--out", tmp_path / "run", *EPOCHS, "--seed", 1)
     assert model_bytes(tmp_path / "run") != model_bytes(runs / "plain")
 
 
-# ---- going on -------------------------------------------------------------------------------------------------------
+# ---- resuming -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def stopped(tmp_path, data):
     return tmp_path / "stopped", command
 
 
-def test_a_time_limit_leaves_a_usable_run_that_goes_on(tmp_path, data, stopped):
+def test_a_run_stopped_by_a_time_limit_is_usable_and_can_be_resumed(tmp_path, data, stopped):
     run, command = stopped
     assert json.loads((run / "summary.json").read_text())["status"] == "time limit"
     good("embed", run, data / "x.npy", "--out", tmp_path / "h.npz")
@@ -227,7 +227,7 @@ def test_a_time_limit_leaves_a_usable_run_that_goes_on(tmp_path, data, stopped):
     assert model_bytes(run) == model_bytes(tmp_path / "whole") and metrics(run) == metrics(tmp_path / "whole")
 
 
-def test_resume_with_nothing_there_starts(tmp_path, data, runs):
+def test_resume_without_a_run_starts_a_new_run(tmp_path, data, runs):
     command = ("fit", data / "x.npy", *EPOCHS, "--resume", "--out")
     good(*command, tmp_path / "new")
     (tmp_path / "empty").mkdir()
@@ -277,7 +277,7 @@ def test_a_run_on_other_data_is_refused(data, runs):
     assert files(runs / "table") == before
 
 
-def test_where_and_how_long_may_change(stopped):
+def test_device_time_limit_and_checkpoint_interval_may_change(stopped):
     run, command = stopped
     good(*command, "--resume", "--checkpoint-every", 0, "--device", "cpu", "--threads", 1)
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"

@@ -1,4 +1,4 @@
-"""``viewsmith generate`` and ``viewsmith export``: a bank gone on with, an encoder handed on, and refusals."""
+"""``viewsmith generate`` and ``viewsmith export``: continued view caches, exported encoders, and errors."""
 
 import csv
 import errno
@@ -12,19 +12,19 @@ from cli_tools import call, files, good
 from PIL import Image
 
 from clip_toys import save_clip
-from viewsmith.data import view_cache as banks
+from viewsmith.data import view_cache as view_cache_module
 from viewsmith.data.view_cache import ViewCacheFolder
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("banks")
-    result = good("generate", data / "given.npz", "--out", folder / "bank", "--epochs", 2, "--batch-size", 8)
-    assert result.out.splitlines() == [str(folder / "bank")]
-    return folder / "bank"
+    folder = tmp_path_factory.mktemp("caches")
+    result = good("generate", data / "given.npz", "--out", folder / "cache", "--epochs", 2, "--batch-size", 8)
+    assert result.out.splitlines() == [str(folder / "cache")]
+    return folder / "cache"
 
 
-def test_the_bank(made):
+def test_the_files_of_a_view_cache(made):
     with (made / "manifest.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert [int(line["sample"]) for line in lines] == list(range(30))  # the train rows
@@ -32,13 +32,13 @@ def test_the_bank(made):
     assert len(list((made / "blocks").iterdir())) == 4
 
 
-def test_a_finished_bank_is_left_alone(made, data):
+def test_a_finished_view_cache_is_not_changed(made, data):
     before = files(made)
     good("generate", data / "given.npz", "--out", made, "--epochs", 2, "--batch-size", 8)
     assert files(made) == before
 
 
-def test_it_goes_on_to_the_same_bits(made, data):
+def test_a_continued_view_cache_has_identical_files(made, data):
     before = files(made)
     (made / "blocks" / "000001.safetensors").unlink()
     (made / "manifest.csv").unlink()
@@ -50,11 +50,11 @@ def test_it_goes_on_to_the_same_bits(made, data):
 
 def test_shards(made, data, tmp_path):
     options = ("--run", made / "generator", "--batch-size", 8)
-    first = good("generate", data / "given.npz", "--out", tmp_path / "bank", *options, "--shard", "1/2")
+    first = good("generate", data / "given.npz", "--out", tmp_path / "cache", *options, "--shard", "1/2")
     assert "2 of 4 blocks are for other shards" in first.err
-    assert not (tmp_path / "bank" / "manifest.csv").exists()
-    second = good("generate", data / "given.npz", "--out", tmp_path / "bank", *options, "--shard", "2/2")
-    assert "blocks" not in second.err and (tmp_path / "bank" / "manifest.csv").exists()
+    assert not (tmp_path / "cache" / "manifest.csv").exists()
+    second = good("generate", data / "given.npz", "--out", tmp_path / "cache", *options, "--shard", "2/2")
+    assert "blocks" not in second.err and (tmp_path / "cache" / "manifest.csv").exists()
 
 
 def test_shards_are_merged(made, data, tmp_path):
@@ -62,15 +62,15 @@ def test_shards_are_merged(made, data, tmp_path):
     parts = [tmp_path / "one", tmp_path / "two"]
     for number, part in enumerate(parts, start=1):
         good("generate", data / "given.npz", "--out", part, *options, "--shard", f"{number}/2")
-    result = good("merge", parts[0], "--out", tmp_path / "bank")
+    result = good("merge", parts[0], "--out", tmp_path / "cache")
     assert "2 of 4 blocks are missing" in result.err
-    result = good("merge", *parts, "--out", tmp_path / "bank")
-    assert result.out.splitlines() == [str(tmp_path / "bank")] and result.err == ""
-    assert contents(tmp_path / "bank") == contents(made)
+    result = good("merge", *parts, "--out", tmp_path / "cache")
+    assert result.out.splitlines() == [str(tmp_path / "cache")] and result.err == ""
+    assert contents(tmp_path / "cache") == contents(made)
 
 
 def test_merges_that_are_refused(made, data, tmp_path):
-    out = ("--out", tmp_path / "bank")
+    out = ("--out", tmp_path / "cache")
     merge = ("merge", made)
     assert call(*merge, tmp_path / "none", *out).refused("no view cache at")
     options = ("--run", made / "generator", "--batch-size", 8, "--seed", 5)
@@ -84,7 +84,7 @@ def test_merges_that_are_refused(made, data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "part"),
     [
         (("--scheduler", "dpm"), "has no option scheduler"),
         (("--shard", "3/2"), "expected i/n"),
@@ -94,12 +94,12 @@ def test_merges_that_are_refused(made, data, tmp_path):
         (("--generator", "folder:nowhere.npz"), "no views at nowhere.npz"),
     ],
 )
-def test_refusals_leave_nothing_behind(data, tmp_path, options, said):
-    assert call("generate", data / "given.npz", "--out", tmp_path / "bank", *options).refused(said)
-    assert not (tmp_path / "bank").exists()
+def test_refused_commands_write_no_files(data, tmp_path, options, part):
+    assert call("generate", data / "given.npz", "--out", tmp_path / "cache", *options).refused(part)
+    assert not (tmp_path / "cache").exists()
 
 
-def test_a_bank_of_other_data_is_refused(made, data):
+def test_a_view_cache_of_other_data_is_refused(made, data):
     before = files(made)
     assert call("generate", data / "x.npz", "--out", made, "--epochs", 2, "--batch-size", 8).refused(
         "another view cache"
@@ -108,7 +108,7 @@ def test_a_bank_of_other_data_is_refused(made, data):
 
 
 def contents(folder):
-    """What the files of a bank hold, those of its generator left out."""
+    """Content of the files of a view cache, without those of its generator."""
     return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
 
 
@@ -117,8 +117,8 @@ FILES = [("view_cache.json", 0), ("levels.safetensors", 0), ("blocks/000000.safe
 
 @pytest.mark.parametrize(("name", "blocks"), FILES)
 def test_a_full_disk(made, data, tmp_path, name, blocks):
-    """Files of a bank are each longer than those before; the file system takes all but the last byte of one."""
-    out, size = tmp_path / "bank", (made / name).stat().st_size - 1
+    """Each file of a view cache is longer than the files before it; the disk is full one byte before the end of one."""
+    out, size = tmp_path / "cache", (made / name).stat().st_size - 1
     command = ("generate", data / "given.npz", "--out", out, "--run", made / "generator", "--batch-size", 8)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -132,7 +132,7 @@ def test_a_full_disk(made, data, tmp_path, name, blocks):
 
 
 def test_a_disk_that_fills_up_in_between(made, data, tmp_path, monkeypatch):
-    out, save, saved = tmp_path / "bank", banks.save_tensors, []
+    out, save, saved = tmp_path / "cache", view_cache_module.save_tensors, []
 
     def full(path, tensors):
         if len(saved) == 3:  # the levels and two blocks
@@ -142,7 +142,7 @@ def test_a_disk_that_fills_up_in_between(made, data, tmp_path, monkeypatch):
 
     command = ("generate", data / "given.npz", "--out", out, "--run", made / "generator", "--batch-size", 8)
     with monkeypatch.context() as patch:
-        patch.setattr(banks, "save_tensors", full)
+        patch.setattr(view_cache_module, "save_tensors", full)
         assert call(*command).refused(f"no space left to write {out}", "existing files are unchanged")
     there = files(out)
     assert {name for name in there if name.startswith("blocks")} == {f"blocks/00000{k}.safetensors" for k in (0, 1)}
@@ -153,7 +153,7 @@ def test_a_disk_that_fills_up_in_between(made, data, tmp_path, monkeypatch):
 
 @pytest.fixture
 def pictures(tmp_path):
-    """A folder of six images and one of views of them."""
+    """A folder of six images and a folder of views of them."""
     rng = np.random.default_rng(0)
     for folder in ("images", "given"):
         (tmp_path / folder).mkdir()
@@ -166,35 +166,44 @@ def pictures(tmp_path):
 def test_an_unreadable_image(pictures):
     broken = pictures / "images" / "d.png"
     broken.write_bytes(broken.read_bytes()[:100])
-    command = ("generate", pictures / "images", "--out", pictures / "bank")
+    command = ("generate", pictures / "images", "--out", pictures / "cache")
     assert call(*command, "--epochs", 1).refused(str(broken))
-    assert not (pictures / "bank").exists()
+    assert not (pictures / "cache").exists()
 
 
-def test_an_unreadable_view_leaves_the_rest(pictures):
+def test_an_unreadable_view_does_not_affect_other_blocks(pictures):
     broken = pictures / "given" / "e.png"
     whole = broken.read_bytes()
     broken.write_bytes(whole[:100])
     generator = f"folder:{pictures / 'given'}"
-    command = ("generate", pictures / "images", "--out", pictures / "bank", "--generator", generator, "--batch-size", 2)
+    command = (
+        "generate",
+        pictures / "images",
+        "--out",
+        pictures / "cache",
+        "--generator",
+        generator,
+        "--batch-size",
+        2,
+    )
     assert call(*command).refused(str(broken))
-    there = files(pictures / "bank")
+    there = files(pictures / "cache")
     assert {"blocks/000000.safetensors", "blocks/000001.safetensors"} <= there.keys()
     broken.write_bytes(whole)
     good(*command)
-    after = files(pictures / "bank")
+    after = files(pictures / "cache")
     assert "manifest.csv" in after and all(after[name] == there[name] for name in there)
 
 
 @pytest.mark.slow
-def test_views_and_a_training_seen_by_clip(pictures):
+def test_views_and_a_training_with_features_of_clip(pictures):
     save_clip(pictures / "clip")
     features = ("--features", f"clip:{pictures / 'clip'}")
     generator = ("--generator", f"folder:{pictures / 'given'}")
-    command = ("generate", pictures / "images", "--out", pictures / "bank", *generator)
+    command = ("generate", pictures / "images", "--out", pictures / "cache", *generator)
     assert good(*command, *features).err == ""
     assert call(*command).refused() and call(*command, "--features", "clip").refused("which needs weights")
-    run, genview = pictures / "run", ("--method", "genview", "--view-cache", pictures / "bank", "--epochs", 2)
+    run, genview = pictures / "run", ("--method", "genview", "--view-cache", pictures / "cache", "--epochs", 2)
     fit = ("fit", pictures / "images", *genview, *features, "--out", run)
     good(*fit, "--minutes", 1e-9)
     assert good(*fit, "--resume").out.splitlines() == [str(run)]
@@ -209,20 +218,20 @@ def test_views_and_a_training_seen_by_clip(pictures):
     assert call("fit", pictures / "images", *features, "--out", pictures / "new").refused("no option 'features'")
 
 
-def test_views_of_a_bank_of_resized_images(pictures):
+def test_views_of_a_view_cache_of_resized_images(pictures):
     for number, name in enumerate("abcdef"):
         image = np.random.default_rng(number).integers(0, 256, (20 + number, 24, 3), dtype=np.uint8)
         Image.fromarray(image).save(pictures / "images" / f"{name}.png")
     command = (pictures / "images", "--image-size", 16)
-    bank = ("generate", *command, "--out", pictures / "bank", "--generator", f"folder:{pictures / 'given'}")
-    good(*bank)
+    cache = ("generate", *command, "--out", pictures / "cache", "--generator", f"folder:{pictures / 'given'}")
+    good(*cache)
     out = ("--out", pictures / "views.npz")
-    good("views", pictures / "bank", *command, *out)
+    good("views", pictures / "cache", *command, *out)
     with np.load(pictures / "views.npz") as shown:
         assert shown["samples"].shape == (6, 16, 16, 3) and shown["views"].shape == (6, 1, 16, 16, 3)
     (pictures / "views.npz").unlink()
-    assert call("views", pictures / "bank", pictures / "images", "--image-size", 20, *out).refused("of other rows")
-    assert call("views", pictures / "bank", pictures / "images", *out).refused("--image-size")
+    assert call("views", pictures / "cache", pictures / "images", "--image-size", 20, *out).refused("of other rows")
+    assert call("views", pictures / "cache", pictures / "images", *out).refused("--image-size")
     good("fit", *command, "--epochs", 1, "--out", pictures / "run")
     assert call("views", pictures / "run", *command, *out).refused("--image-size has no effect for a run")
     good("views", pictures / "run", pictures / "images", *out)
@@ -238,7 +247,7 @@ def test_export(data, tmp_path, runs):
     assert {path.name for path in tmp_path.iterdir()} == {"encoder.safetensors"}
 
 
-def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
+def test_a_training_with_the_view_cache_and_its_report(made, data, tmp_path):
     run = tmp_path / "run"
     good("fit", data / "given.npz", "--method", "genview", "--view-cache", made, "--epochs", 2, "--out", run)
     good("embed", run, data / "given.npz", "--out", tmp_path / "h.npz")
@@ -261,7 +270,7 @@ def test_a_training_with_the_bank_and_its_report(made, data, tmp_path):
     shutil.move(tmp_path / "elsewhere", made)
 
 
-def test_views_of_a_bank(made, data, tmp_path):
+def test_views_of_a_view_cache(made, data, tmp_path):
     out = ("--out", tmp_path / "views.npz")
     good("views", made, data / "given.npz", *out)
     with np.load(tmp_path / "views.npz") as shown, np.load(data / "given.npz") as given:
@@ -280,19 +289,19 @@ def test_views_of_a_bank(made, data, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_banks_that_do_not_fit_the_data(made, data, tmp_path):
+def test_view_caches_that_do_not_fit_the_data(made, data, tmp_path):
     result = call("fit", data / "x.npz", "--method", "genview", "--view-cache", made, "--out", tmp_path / "run")
     assert result.refused("views of 30 rows, but X has 40") and not (tmp_path / "run").exists()
     result = call("fit", data / "x.npz", "--view-cache", made, "--out", tmp_path / "run")
     assert result.refused("has no option 'view_cache'")
 
 
-def test_the_published_setting_says_which_weights_it_needs(pictures):
+def test_the_message_of_the_published_setting_names_the_weights(pictures):
     command = ("fit", pictures / "images", "--method", "genview", "--preset", "paper", "--out", pictures / "run")
     assert call(*command).refused("needs views of Stable unCLIP", "--generator unclip:stabilityai", "--view-cache")
     generator = f"folder:{pictures / 'given'}"
-    good("generate", pictures / "images", "--out", pictures / "bank", "--generator", generator)
+    good("generate", pictures / "images", "--out", pictures / "cache", "--generator", generator)
     (pictures / "none").mkdir()
-    command += ("--view-cache", pictures / "bank", "--features", f"clip:{pictures / 'none'}")
+    command += ("--view-cache", pictures / "cache", "--features", f"clip:{pictures / 'none'}")
     assert call(*command).refused("cannot load CLIP", "open_clip_model.safetensors")
     assert not (pictures / "run").exists()

@@ -1,4 +1,4 @@
-"""The generator that ``viewsmith generate`` trains: within a budget, said before it starts, stopped and resumed."""
+"""The generator that ``viewsmith generate`` trains: time budget, announced plan, stop and resume."""
 
 import os
 import signal
@@ -28,16 +28,16 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("domain", "n", "shape"), SIZES)
-def test_no_plan_takes_more_than_ten_minutes_on_two_cores(domain, n, shape):
+def test_every_plan_takes_at_most_ten_minutes_on_two_cores(domain, n, shape):
     found = plan(domain, n, shape)
     assert 0 < found.minutes(2) <= 10 < found.minutes(1) * 10
     assert 1 <= found.epochs <= default_epochs(n, 256, domain_of(domain).steps)
     assert found.generator_epochs == max(1, round(found.epochs / 2))
 
 
-def test_data_that_are_less_work_get_less_time():
+def test_smaller_data_get_less_time():
     assert plan("images", 10_000, (32, 32, 3)).minutes(2) > 7
-    assert plan("images", 10_000, (32, 32, 3)).epochs == default_epochs(10_000, 256, 1500)  # nothing is cut
+    assert plan("images", 10_000, (32, 32, 3)).epochs == default_epochs(10_000, 256, 1500)  # the plan is not shortened
     assert plan("images", 1_600, (48, 48, 3)).minutes(2) < 4
     assert plan("vectors", 10_000, (50,)).epochs == default_epochs(10_000, 256, 2000)
     assert plan("vectors", 10_000, (50,)).cpu_seconds == 0
@@ -48,7 +48,7 @@ def test_large_images_get_the_small_network():
     assert kinds == ["fast", "fast", "small", "small"] and plan("dna", 1_000, (9_000,)).denoiser == "fast"
 
 
-def test_minutes_and_epochs_of_the_users():
+def test_minutes_and_epochs_given_by_the_user():
     size = ("images", 10_000, (48, 48, 3))
     assert 1.5 < plan(*size, minutes=2).minutes(2) <= 2 < 4 < plan(*size, minutes=5).minutes(2) <= 5
     assert plan(*size, epochs=7, minutes=1e-3).epochs == 7 and plan(*size, epochs=7).generator_epochs == 4
@@ -68,7 +68,7 @@ def whole(tmp_path_factory, data):
 
 
 def contents(folder):
-    """What the files of a view cache hold, those of its generator left out."""
+    """Content of the files of a view cache, without those of its generator."""
     return {name: content for name, (content, _) in files(folder).items() if not name.startswith("generator")}
 
 
@@ -90,19 +90,19 @@ def test_a_signal_stops_it_and_the_same_command_resumes_it(whole, data, tmp_path
     assert "is resumed" in result.err and contents(tmp_path / "cache") == whole
 
 
-def test_time_stops_it_and_each_call_gets_as_much_again(whole, data, tmp_path):
+def test_a_time_limit_applies_to_each_call(whole, data, tmp_path):
     for _ in range(2):
         result = call(*command(data, tmp_path / "cache", "--minutes", 1e-9))
         assert result.code == 130 and "the same command again" in result.err
     assert "diverged" not in result.err and "ended early" not in result.err
     assert not (tmp_path / "cache" / "view_cache.json").exists()
-    # The plan that it began with is kept.
+    # The plan of the first call is used.
     result = good("generate", data / "given.npz", "--out", tmp_path / "cache", "--batch-size", 8)
     assert contents(tmp_path / "cache") == whole
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (("--run", "here", "--minutes", 1), "trained already: leave --minutes out"),
         (("--run", "here", "--epochs", 1), "trained already: leave --epochs out"),
@@ -110,8 +110,8 @@ def test_time_stops_it_and_each_call_gets_as_much_again(whole, data, tmp_path):
         (("--generator", "unclip:here", "--minutes", 1), "has no option minutes"),
     ],
 )
-def test_options_of_a_training_without_one_are_refused(data, tmp_path, options, said):
-    assert call("generate", data / "given.npz", "--out", tmp_path / "cache", *options).refused(said)
+def test_training_options_without_a_training_are_refused(data, tmp_path, options, expected):
+    assert call("generate", data / "given.npz", "--out", tmp_path / "cache", *options).refused(expected)
     assert not (tmp_path / "cache").exists()
 
 

@@ -1,4 +1,4 @@
-"""locate and crop: what a run of crl-tac finds, as tables, BED, images, FASTA and arrays; and what is refused."""
+"""locate and crop: locations that a run of crl-tac finds, as tables, BED, images, FASTA and arrays; and errors."""
 
 import importlib.util
 
@@ -21,7 +21,7 @@ BOX = ["top", "left", "height", "width", "probability"]
 
 
 def write_run(folder, source, **options):
-    """A run of crl-tac on a file or folder, whose channel points as set by hand."""
+    """Write a run of crl-tac on a file or folder, with the channel of `located_toys.pointing`."""
     flags = [
         f"--set={name}={value}" for name, value in (TINY | options).items() if name not in ("random_state", "epochs")
     ]
@@ -33,8 +33,8 @@ def write_run(folder, source, **options):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Images as an array with a split and as a folder, sequences as FASTA, vectors; a run of each."""
+def folder_of_runs(tmp_path_factory):
+    """Images as an array with a split and as a folder, sequences as FASTA, vectors; and a run on each."""
     folder = tmp_path_factory.mktemp("locate")
     x, squares = bright(20)
     x[3] = 0
@@ -65,27 +65,27 @@ def place(tmp_path_factory):
 # ---- locate ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_for_each_box_train_before_test(place, tmp_path):
+def test_a_row_for_each_box_train_before_test(folder_of_runs, tmp_path):
     out = tmp_path / "boxes.csv"
-    result = good("locate", place / "of-images", place / "images.npz", "--out", out)
+    result = good("locate", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", out)
     assert result.out == f"{out}\n"
     assert result.err.splitlines() == [
-        f"warning: no location is found in 1 of 20 samples of {place / 'images.npz'}: P(T|x) is too close to "
+        f"warning: no location is found in 1 of 20 samples of {folder_of_runs / 'images.npz'}: P(T|x) is too close to "
         "uniform; these samples have no row"
     ]
     table = pd.read_csv(out)
     assert list(table) == ["index", "split", *BOX]
     assert table["split"].tolist() == ["train"] * 13 + ["test"] * 6
     assert table["index"].tolist() == [k for k in range(14) if k != 3] + list(range(6))
-    squares = np.delete(np.load(place / "squares.npy"), 3, axis=0)
+    squares = np.delete(np.load(folder_of_runs / "squares.npy"), 3, axis=0)
     middles = table[["top", "left"]].to_numpy() + 10
     assert np.abs(middles - squares[:, :2] - 6).max() <= 2.5
     assert [path.name for path in tmp_path.iterdir()] == ["boxes.csv"]
 
 
-def test_rows_of_a_drawn_split_have_the_numbers_and_names_of_their_files(place, tmp_path):
-    good("locate", place / "of-photos", place / "photos", "--out", tmp_path / "b.csv", "--n", 2)
-    table, dataset = pd.read_csv(tmp_path / "b.csv"), load_dataset(place / "photos")
+def test_rows_of_a_drawn_split_have_the_numbers_and_names_of_their_files(folder_of_runs, tmp_path):
+    good("locate", folder_of_runs / "of-photos", folder_of_runs / "photos", "--out", tmp_path / "b.csv", "--n", 2)
+    table, dataset = pd.read_csv(tmp_path / "b.csv"), load_dataset(folder_of_runs / "photos")
     assert list(table) == ["index", "split", "name", *BOX]
     assert table["name"].tolist() == [dataset.row_names[k] for k in table["index"]]
     of = {"train": dataset.train_index, "test": dataset.test_index}
@@ -94,37 +94,37 @@ def test_rows_of_a_drawn_split_have_the_numbers_and_names_of_their_files(place, 
     assert (np.diff(order) >= 0).all() and table["split"].nunique() == 2
 
 
-def test_windows_as_bed_and_as_a_table(place, tmp_path):
-    good("locate", place / "of-dna", place / "seqs.fasta", "--out", tmp_path / "x.bed")
+def test_windows_as_bed_and_as_a_table(folder_of_runs, tmp_path):
+    good("locate", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", tmp_path / "x.bed")
     bed = pd.read_csv(tmp_path / "x.bed", sep="\t", header=None, names=["name", "start", "end", "of", "score"])
     names = [f"s{k}" for k in range(20) if k % 4] + [f"s{k}" for k in range(0, 20, 4)]
     assert bed["name"].tolist() == names and bed["score"].between(0, 1000).all() and (bed["of"] == ".").all()
-    starts = np.load(place / "starts.npy")[[int(name[1:]) for name in names]]
+    starts = np.load(folder_of_runs / "starts.npy")[[int(name[1:]) for name in names]]
     assert np.abs((bed["start"] + bed["end"]) / 2 - starts - 6).max() <= 6
-    good("locate", place / "of-dna", place / "seqs.fasta", "--out", tmp_path / "x.csv")
+    good("locate", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", tmp_path / "x.csv")
     table = pd.read_csv(tmp_path / "x.csv")
     assert list(table) == ["index", "split", "name", "start", "end", "probability"]
     assert (table[["name", "start", "end"]] == bed[["name", "start", "end"]]).all(axis=None)
     np.testing.assert_allclose(table["probability"] * 1000, bed["score"], atol=0.51)
 
 
-def test_features_of_a_table_have_their_names(place, tmp_path):
-    good("locate", place / "of-table", place / "t.csv", "--out", tmp_path / "f.csv", "--n", 2)
+def test_features_of_a_table_have_their_names(folder_of_runs, tmp_path):
+    good("locate", folder_of_runs / "of-table", folder_of_runs / "t.csv", "--out", tmp_path / "f.csv", "--n", 2)
     table = pd.read_csv(tmp_path / "f.csv")
-    kept = viewsmith.load(place / "of-table").method_.channel.family.masks[0].numpy()
+    kept = viewsmith.load(folder_of_runs / "of-table").method_.channel.family.masks[0].numpy()
     assert list(table) == ["index", "split", "feature", "probability"] and (table["split"] == "train").all()
     assert set(table["feature"]) <= {name for name, is_kept in zip("abcde", kept, strict=True) if is_kept}
     assert np.bincount(table["index"]).tolist() == [2] * 20
 
 
-def test_nothing_at_all_is_an_empty_table(place, tmp_path):
+def test_no_locations_give_an_empty_table(folder_of_runs, tmp_path):
     np.savez(tmp_path / "black.npz", X=np.zeros((4, 48, 56), np.uint8))
-    result = good("locate", place / "of-images", tmp_path / "black.npz", "--out", tmp_path / "b.csv")
+    result = good("locate", folder_of_runs / "of-images", tmp_path / "black.npz", "--out", tmp_path / "b.csv")
     assert "no location is found in 4 of 4 samples" in result.err
     assert (tmp_path / "b.csv").read_text() == ",".join(["index", "split", *BOX]) + "\n"
     before = sorted(tmp_path.iterdir())
     for out in ("crops", "crops.npz"):
-        refused = call("crop", place / "of-images", tmp_path / "black.npz", "--out", tmp_path / out)
+        refused = call("crop", folder_of_runs / "of-images", tmp_path / "black.npz", "--out", tmp_path / out)
         assert refused.refused("no location is found in 4 of 4 samples", "nothing to crop")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -132,15 +132,15 @@ def test_nothing_at_all_is_an_empty_table(place, tmp_path):
 # ---- crop -----------------------------------------------------------------------------------------------------------
 
 
-def test_crops_of_arrays_are_images_in_folders_that_fit_takes(place, tmp_path):
+def test_crops_of_arrays_are_images_in_folders_that_fit_takes(folder_of_runs, tmp_path):
     out = tmp_path / "crops"
-    out.mkdir()  # an empty folder is as good as none
-    good("crop", place / "of-images", place / "images.npz", "--out", out)
+    out.mkdir()  # an empty folder is accepted
+    good("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", out)
     assert len(files(out)) == 19 and (out / "train/1/01.png").exists() and (out / "test/0/00.png").exists()
     assert not (out / "train/1/03.png").exists()
-    dataset, model = load_dataset(out), viewsmith.load(place / "of-images")
+    dataset, model = load_dataset(out), viewsmith.load(folder_of_runs / "of-images")
     assert dataset.x.shape == (19, 20, 20, 1) and dataset.split == "given"
-    with np.load(place / "images.npz") as given:
+    with np.load(folder_of_runs / "images.npz") as given:
         crops, found = model.crops(given["X_test"])
     assert found["sample"].tolist() == list(range(6))
     for k, crop in enumerate(crops):
@@ -148,9 +148,9 @@ def test_crops_of_arrays_are_images_in_folders_that_fit_takes(place, tmp_path):
     good("fit", out, "--epochs", 1, "--out", tmp_path / "run")
 
 
-def test_crops_of_files_keep_their_names(place, tmp_path):
-    good("crop", place / "of-photos", place / "photos", "--out", tmp_path / "crops")
-    dataset = load_dataset(place / "photos")
+def test_crops_of_files_keep_their_names(folder_of_runs, tmp_path):
+    good("crop", folder_of_runs / "of-photos", folder_of_runs / "photos", "--out", tmp_path / "crops")
+    dataset = load_dataset(folder_of_runs / "photos")
     split = np.full(20, "train")
     split[dataset.test_index] = "test"
     expected = {
@@ -161,41 +161,41 @@ def test_crops_of_files_keep_their_names(place, tmp_path):
     assert again.y.tolist() == ["cat" if name.split("/")[1] == "cat" else "dog" for name in again.row_names]
 
 
-def test_files_of_one_name_and_two_kinds_and_several_crops_of_each(place, tmp_path):
+def test_crops_of_files_that_differ_only_in_their_extension(folder_of_runs, tmp_path):
     x, _ = bright(2, count=2)
     (tmp_path / "two").mkdir()
     for name, image in zip(("a.png", "a.bmp"), x, strict=True):
         Image.fromarray(image).save(tmp_path / "two" / name)
-    good("crop", place / "of-photos", tmp_path / "two", "--out", tmp_path / "crops", "--n", 2)
+    good("crop", folder_of_runs / "of-photos", tmp_path / "two", "--out", tmp_path / "crops", "--n", 2)
     assert set(files(tmp_path / "crops")) == {f"a.{kind}-{k}.png" for kind in ("png", "bmp") for k in (1, 2)}
 
 
-def test_crops_as_arrays(place, tmp_path):
-    good("crop", place / "of-images", place / "images.npz", "--out", tmp_path / "c.npz")
-    with np.load(tmp_path / "c.npz") as made, np.load(place / "images.npz") as given:
+def test_crops_as_arrays(folder_of_runs, tmp_path):
+    good("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.npz")
+    with np.load(tmp_path / "c.npz") as made, np.load(folder_of_runs / "images.npz") as given:
         assert sorted(made.files) == [f"{name}_{side}" for name in ("X", "index", "y") for side in ("test", "train")]
-        crops, _ = viewsmith.load(place / "of-images").crops(given["X_train"])
+        crops, _ = viewsmith.load(folder_of_runs / "of-images").crops(given["X_train"])
         np.testing.assert_array_equal(made["X_train"], crops)
         np.testing.assert_array_equal(made["y_train"], given["y_train"][made["index_train"]])
     assert load_dataset(tmp_path / "c.npz").x.shape == (19, 20, 20)
 
 
-def test_crops_of_sequences_are_fasta(place, tmp_path):
+def test_crops_of_sequences_are_fasta(folder_of_runs, tmp_path):
     out = tmp_path / "motifs.fasta"
-    good("crop", place / "of-dna", place / "seqs.fasta", "--out", out)
-    given, made = load_dataset(place / "seqs.fasta"), load_dataset(out)
+    good("crop", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", out)
+    given, made = load_dataset(folder_of_runs / "seqs.fasta"), load_dataset(out)
     assert made.split == "given" and made.y.tolist() == given.y.tolist()
     for name, crop, row, whole in zip(made.row_names, made.x, given.row_names, given.x, strict=True):
         source, place_in = name.split(":")
         start, end = map(int, place_in.split("-"))
         assert source == row and bytes(crop).rstrip(b"\0") == bytes(whole[start:end])
-    good("crop", place / "of-dna", place / "seqs.fasta", "--out", tmp_path / "m.npz")
+    good("crop", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", tmp_path / "m.npz")
     good("fit", tmp_path / "m.npz", "--epochs", 1, "--out", tmp_path / "run")
 
 
-def test_sequences_without_names_are_named_by_their_number(place, tmp_path):
+def test_sequences_without_names_are_named_by_their_number(folder_of_runs, tmp_path):
     np.savez(tmp_path / "x.npz", X=motifs(4)[0])
-    good("locate", place / "of-dna", tmp_path / "x.npz", "--out", tmp_path / "x.bed")
+    good("locate", folder_of_runs / "of-dna", tmp_path / "x.npz", "--out", tmp_path / "x.bed")
     assert [line.split("\t")[0] for line in (tmp_path / "x.bed").read_text().splitlines()] == [
         f"train-{k}" for k in range(4)
     ]
@@ -205,7 +205,7 @@ def test_sequences_without_names_are_named_by_their_number(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "run", "source", "out", "said"),
+    ("command", "run", "source", "out", "expected"),
     [
         ("locate", "of-images", "images.npz", "b.txt", "ends in .csv, or .bed"),
         ("locate", "of-images", "images.npz", "b.bed", "BED is a format for sequences, not for images"),
@@ -220,34 +220,38 @@ def test_sequences_without_names_are_named_by_their_number(place, tmp_path):
         ("locate", "of-images", "seqs.fasta", "b.csv", "images"),
     ],
 )
-def test_refusals_leave_nothing_behind(place, tmp_path, command, run, source, out, said):
+def test_refused_commands_write_no_files(folder_of_runs, tmp_path, command, run, source, out, expected):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
     before = files(tmp_path)
-    assert call(command, place / run, place / source, "--out", tmp_path / out).refused(said)
+    assert call(command, folder_of_runs / run, folder_of_runs / source, "--out", tmp_path / out).refused(expected)
     assert files(tmp_path) == before and sorted(path.name for path in tmp_path.iterdir()) == ["full"]
 
 
-def test_labels_that_are_no_names_of_folders_or_in_headers(place, tmp_path):
+def test_labels_that_cannot_be_in_folder_names_or_headers(folder_of_runs, tmp_path):
     x, _ = bright(20)
     np.savez(tmp_path / "x.npz", X=x, y=np.where(np.arange(20) % 2, "a/b", "c"))
-    assert call("crop", place / "of-images", tmp_path / "x.npz", "--out", tmp_path / "c").refused("'a/b'", ".npz")
+    assert call("crop", folder_of_runs / "of-images", tmp_path / "x.npz", "--out", tmp_path / "c").refused(
+        "'a/b'", ".npz"
+    )
     (tmp_path / "labels.tsv").write_text("".join(f"s{k}\tkind {k % 2}\n" for k in range(20)))
     labels = ("--labels", tmp_path / "labels.tsv")
-    refused = call("crop", place / "of-dna", place / "seqs.fasta", "--out", tmp_path / "c.fa", *labels)
+    refused = call(
+        "crop", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", tmp_path / "c.fa", *labels
+    )
     assert refused.refused("'kind 1'", "FASTA header")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.tsv", "x.npz"]
 
 
-def test_without_pillow(place, tmp_path, monkeypatch):
+def test_without_pillow(folder_of_runs, tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "PIL" else find(name, *a))
-    refused = call("crop", place / "of-images", place / "images.npz", "--out", tmp_path / "c")
+    refused = call("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c")
     assert refused.refused("pillow", "viewsmith[image]")
-    good("crop", place / "of-images", place / "images.npz", "--out", tmp_path / "c.npz")
+    good("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.npz")
 
 
-def test_a_family_of_the_users_own_cannot_be_made_by_a_command(place, tmp_path):
+def test_runs_with_custom_transforms_are_refused(folder_of_runs, tmp_path):
     x = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     CRLTAC(**TINY, family=[torch.neg, torch.abs]).fit(x).save(tmp_path / "own")
@@ -255,8 +259,10 @@ def test_a_family_of_the_users_own_cannot_be_made_by_a_command(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_as_a_user_runs_it(place, tmp_path):
-    result = process("locate", place / "of-images", place / "images.npz", "--out", tmp_path / "b.csv")
+def test_as_a_user_runs_it(folder_of_runs, tmp_path):
+    result = process("locate", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "b.csv")
     assert result.code == 0 and len(pd.read_csv(tmp_path / "b.csv")) == 19
-    result = process("crop", place / "of-images", place / "images.npz", "--out", tmp_path / "c", "--n", 0)
+    result = process(
+        "crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c", "--n", 0
+    )
     assert result.code == 2 and "--n" in result.err and not (tmp_path / "c").exists()

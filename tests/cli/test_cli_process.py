@@ -1,4 +1,4 @@
-"""Commands as processes of their own: output, signals, closed pipes, and runs that were killed."""
+"""Commands in new processes: output, signals, closed pipes, and killed runs."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def same(run, other):
 
 @pytest.fixture(scope="module")
 def start(processes, tmp_path_factory):
-    """Starts a command in a process of its own, which need not load torch anew; returns it and the files it writes."""
+    """Starts a command in a new process in which torch is already imported; returns it and its output files."""
 
     def run(*arguments, out=None, err=None, env=None, preexec_fn=None):
         folder = tmp_path_factory.mktemp("output")
@@ -49,7 +49,7 @@ def start(processes, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def forked(start):
-    """How a command in a process of its own ended and what it said."""
+    """Exit code and output of a command in a new process."""
 
     def run(*arguments, **options):
         command, out, err = start(*arguments, **options)
@@ -61,7 +61,7 @@ def forked(start):
 
 @pytest.fixture(scope="module")
 def stopped(start):
-    """Starts a training, sends it a signal after so many epochs; how it ended and what it said."""
+    """Starts a training and sends it a signal after some epochs; returns its exit code and output."""
 
     def run(number, epochs, *arguments):
         metrics = Path(arguments[-1]) / "metrics.jsonl"
@@ -79,7 +79,7 @@ def stopped(start):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory, forked):
-    """The run that nothing happened to."""
+    """The run that was not interrupted."""
     run = tmp_path_factory.mktemp("runs") / "whole"
     assert forked(*FIT, run).code == 0
     return run
@@ -102,7 +102,7 @@ def test_the_script_and_the_module_do_the_same():
 
 
 @pytest.mark.parametrize("epochs", [slow(3), slow(12)])
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, uninterrupted, stopped, forked, epochs):
+def test_a_killed_run_is_resumed_to_the_same_weights(tmp_path, uninterrupted, stopped, forked, epochs):
     run = tmp_path / "run"
     code, out, _ = stopped(signal.SIGKILL, epochs, *FIT, run)
     assert code == -signal.SIGKILL and out == ""
@@ -113,7 +113,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, uninterrupted, stopp
     assert result.code == 0 and same(run, uninterrupted)
 
 
-def test_ctrl_c_leaves_a_usable_run_that_goes_on(tmp_path, uninterrupted, stopped, forked):
+def test_a_run_stopped_by_ctrl_c_is_usable_and_can_be_resumed(tmp_path, uninterrupted, stopped, forked):
     run = tmp_path / "run"
     code, out, err = stopped(signal.SIGINT, 5, *FIT, run)
     assert code == 130 and out == f"{run}\n"
@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_a_usable_run_that_goes_on(tmp_path, uninterrupted, stoppe
     assert files(run) == before
 
 
-def test_json_alone_on_stdout(runs, data, forked):
+def test_only_json_on_stdout(runs, data, forked):
     result = forked("evaluate", runs / "given", data / "given.npz", "--json")
     assert result.code == 0 and set(json.loads(result.out)) >= {"embeddings", "protocols"}
 
@@ -152,7 +152,7 @@ def test_a_full_disk(tmp_path, data, runs, forked):
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_has_gone():
+def test_a_closed_pipe():
     read, write = os.pipe()
     os.close(read)
     listing = subprocess.run([*MODULE, "--help"], stdout=write, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)

@@ -1,4 +1,4 @@
-"""Whatever the arguments and whatever happens to the files of a run: done, or refused in a line."""
+"""For any arguments and any damage to the files of a run, a command succeeds or is refused in one line."""
 
 import shutil
 import tempfile
@@ -58,17 +58,17 @@ def test_any_arguments(flags):
             assert not run.exists()
 
 
-def cut(content, share, _):
-    return content[: int(share * len(content))]
+def cut(content, fraction, _):
+    return content[: int(fraction * len(content))]
 
 
-def flip(content, share, bit):
-    at = int(share * len(content))
+def flip(content, fraction, bit):
+    at = int(fraction * len(content))
     return content[:at] + bytes([content[at] ^ (1 << bit)]) + content[at + 1 :] if content else content
 
 
-def overwrite(content, share, bit):
-    at = int(share * len(content))
+def overwrite(content, fraction, bit):
+    at = int(fraction * len(content))
     return content[:at] + bytes([bit]) * 32 + content[at + 32 :]
 
 
@@ -79,17 +79,17 @@ NEEDED = ("config.toml", "model.safetensors", "initial.safetensors")
 @given(
     name=st.sampled_from([*NEEDED, "config.toml", "summary.json", "metrics.jsonl"]),
     change=st.sampled_from([cut, flip, overwrite]),
-    share=st.floats(0, 1, exclude_max=True),
+    fraction=st.floats(0, 1, exclude_max=True),
     bit=st.integers(0, 7),
 )
-def test_any_damage_to_a_run(runs, data, name, change, share, bit):
+def test_any_damage_to_a_run(runs, data, name, change, fraction, bit):
     with tempfile.TemporaryDirectory() as folder:
         run, out = Path(folder, "run"), Path(folder, "h.npy")
         run.mkdir()
         for file in (*NEEDED, "summary.json", "metrics.jsonl"):
             shutil.copy(runs / "plain" / file, run)
         content = (run / name).read_bytes()
-        (run / name).write_bytes(change(content, share, bit))
+        (run / name).write_bytes(change(content, fraction, bit))
         result = call("embed", run, data / "x.npy", "--out", out)
         if result.code == 0:
             assert change is not cut or not name.endswith(".safetensors")

@@ -32,7 +32,7 @@ def test_a_recipe_by_set(tmp_path):
     assert fitted["framework_options"]["queue_start"] == 0.5 and fitted["learning_rate"] == 0.3
 
 
-def test_what_a_framework_does_not_have_is_refused_with_those_that_have_it(tmp_path):
+def test_options_that_a_framework_does_not_have_are_refused(tmp_path):
     refused = call("fit", "wine", "--out", tmp_path / "run", *EPOCHS, *sets(freeze_last_layer="0.5"))
     assert refused.refused("the framework 'simclr' has no last layer: take one of 'dino' or 'swav'")
     refused = call("fit", "wine", "--out", tmp_path / "run", *EPOCHS, *sets(separate_batch_norm="true"))
@@ -40,11 +40,11 @@ def test_what_a_framework_does_not_have_is_refused_with_those_that_have_it(tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_supcon_says_that_it_reads_labels(tmp_path):
+def test_supcon_reports_that_it_reads_labels(tmp_path):
     run = tmp_path / "run"
-    said = good("fit", "wine", "--framework", "supcon", "--out", run, *EPOCHS).err
+    message = good("fit", "wine", "--framework", "supcon", "--out", run, *EPOCHS).err
     line = "the framework supcon reads the labels of 142 rows (3 classes)"
-    assert line in said.splitlines()
+    assert line in message.splitlines()
     assert json.loads((run / "summary.json").read_text())["labels"] == line
 
 

@@ -1,4 +1,4 @@
-"""Bad input: exit code 2, one line that says what was given and what to do, and nothing left behind."""
+"""Bad input: exit code 2, one line with what was given and what to do, and no files."""
 
 import contextlib
 import errno
@@ -145,7 +145,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "parts"), [(options, parts) for options, *parts in OPTIONS])
-def test_options_that_cannot_be(tmp_path, options, parts):
+def test_invalid_options(tmp_path, options, parts):
     assert call("fit", "wine", "--out", tmp_path / "run", *options).refused(*parts)
     assert list(tmp_path.iterdir()) == []
 
@@ -161,14 +161,14 @@ def test_options_that_cannot_be(tmp_path, options, parts):
         ("epochs = 1\n\xff", ("not valid TOML",)),
     ],
 )
-def test_configuration_files_that_cannot_be(tmp_path, content, parts):
+def test_invalid_configuration_files(tmp_path, content, parts):
     (tmp_path / "c.toml").write_text(content, encoding="latin-1")
     assert call("fit", "wine", "--out", tmp_path / "run", "--config", tmp_path / "c.toml").refused(*parts)
     assert call("fit", "wine", "--out", tmp_path / "run", "--config", tmp_path).refused("Is a directory")
     assert [path.name for path in tmp_path.iterdir()] == ["c.toml"]
 
 
-def test_names_that_are_unknown():
+def test_unknown_names():
     assert call("fit", "iris", "--out", "run").refused("unknown data set 'iris'", "digits", ".npz .npy .csv")
     assert call("fit", "wines", "--out", "run").refused("did you mean wine?")
     assert call("train", "wine").refused("No such command 'train'", "viewsmith --help")
@@ -189,7 +189,7 @@ def test_help_of_every_command():
 # ---- the output -----------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_holds_something_else(tmp_path):
+def test_a_folder_with_other_files(tmp_path):
     (tmp_path / "file").write_text("mine")
     before = files(tmp_path)
     assert call("fit", "wine", "--out", tmp_path).refused("is not a run of viewsmith", "empty or new folder")
@@ -200,7 +200,7 @@ def test_a_folder_that_holds_something_else(tmp_path):
     assert files(tmp_path) == before
 
 
-def test_a_folder_that_may_not_be_written(tmp_path, data, runs, monkeypatch):
+def test_a_folder_without_write_permission(tmp_path, data, runs, monkeypatch):
     def denied(path, *_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
@@ -258,7 +258,7 @@ def test_a_full_disk_when_embedding(tmp_path, data, runs, suffix):
     assert [path.name for path in tmp_path.iterdir()] == [out.name] and out.read_text() == "old"
 
 
-# Bytes that the file system takes: less than a configuration, less than the weights, less than a checkpoint.
+# Bytes of free space: less than a configuration, less than the weights, less than a checkpoint.
 @pytest.mark.parametrize("size", [500, 20_000, "checkpoint"])
 @pytest.mark.parametrize("there", [False, True])
 def test_a_full_disk_when_fitting(tmp_path, data, runs, size, there):
@@ -273,7 +273,7 @@ def test_a_full_disk_when_fitting(tmp_path, data, runs, size, there):
     assert list(tmp_path.rglob("*")) == ([run.parent, run] if there else [])
 
 
-def test_a_disk_that_fills_up_after_a_checkpoint_keeps_it(tmp_path, data, runs, monkeypatch):
+def test_a_disk_that_fills_up_does_not_damage_the_checkpoint(tmp_path, data, runs, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -332,7 +332,7 @@ def test_data_of_another_shape(tmp_path, data, runs, table):
     assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
 
 
-def test_what_cannot_be_evaluated(data, runs):
+def test_data_that_cannot_be_evaluated(data, runs):
     assert call("evaluate", runs / "plain", data / "x.npy").refused("no labels", "--label COLUMN")
     given = ("evaluate", runs / "given", data / "given.npz", "--protocols")
     assert call(*given, "knm").refused("unknown protocol 'knm'", "linear, knn, svm")
@@ -365,6 +365,6 @@ def test_debug_shows_the_traceback_of_bad_input(tmp_path):
 
 def test_a_loss_that_is_not_finite_ends_with_exit_code_1(tmp_path, data):
     result = call("fit", data / "x.npy", "--out", tmp_path / "run", "--epochs", 1, "--set", "temperature=1e-30")
-    (said,) = [line for line in result.err.splitlines() if not line.startswith("warning: ")]
-    assert result.code == 1 and said.startswith("error: the loss of")
+    (message,) = [line for line in result.err.splitlines() if not line.startswith("warning: ")]
+    assert result.code == 1 and message.startswith("error: the loss of")
     assert "learning rate" in result.err and list(tmp_path.iterdir()) == []

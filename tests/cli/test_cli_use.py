@@ -1,4 +1,4 @@
-"""What is done with a run: embed, evaluate, views, report; and the list of methods."""
+"""Commands that use a run: embed, evaluate, views, report; and the list of methods."""
 
 import json
 import shutil
@@ -86,7 +86,7 @@ def test_embed_with_another_label_column(tmp_path, data, runs, table):
     given = ("embed", runs / "table", tmp_path / "new.csv", "--out", tmp_path / "h.csv")
     assert call(*given, "--label", "nope").refused("no column 'nope'", "label")
     result = good(*given, "--label", "kind")
-    assert result.err == ""  # the run's own label is no unknown column
+    assert result.err == ""  # the label of the run is a known column
     assert pd.read_csv(tmp_path / "h.csv")["label"].tolist() == ["p", "q", "r", "s"] * 10
 
 
@@ -121,7 +121,7 @@ def test_embed_replaces_a_file_and_follows_links(tmp_path, data, runs, expected)
 # ---- evaluate -------------------------------------------------------------------------------------------------------
 
 
-def test_evaluate_prints_json_and_keeps_it(data, runs):
+def test_evaluate_prints_and_saves_json(data, runs):
     result = good("evaluate", runs / "table", data / "t.csv", "--json")
     content = json.loads(result.out, parse_constant=forbid)
     assert list(content["embeddings"]) == ["raw", "pca", "untrained", "representation"]
@@ -142,7 +142,7 @@ def test_evaluate_prints_a_table(data, runs):
     assert "Fitted on 30 train rows, scored on 10 test rows, 2 classes." in lines
 
 
-def test_scores_that_cannot_be_had_are_null(tmp_path, runs):
+def test_undefined_scores_are_null(tmp_path, runs):
     x = np.random.default_rng(0).normal(size=(30, 4))
     np.savez(tmp_path / "d.npz", X_train=x[:28], X_test=x[28:], y_train=np.arange(28) % 4, y_test=[0, 1])
     given = ("evaluate", runs / "plain", tmp_path / "d.npz", "--json", "--protocols", "nmi,knn")
@@ -153,7 +153,7 @@ def test_scores_that_cannot_be_had_are_null(tmp_path, runs):
     assert "nan" in good(*given[:3], *given[4:]).out
 
 
-def test_evaluate_beside_umap(data, runs, monkeypatch):
+def test_evaluate_with_umap(data, runs, monkeypatch):
     monkeypatch.setattr(baselines, "umap", lambda train, test: (train, test))  # compiled for 20 seconds
     result = good("evaluate", runs / "given", data / "given.npz", "--umap", "--json", "--protocols", "knn")
     assert list(json.loads(result.out)["embeddings"])[-1] == "umap"
@@ -201,7 +201,7 @@ def test_views_of_the_test_rows(tmp_path, data, runs):
     assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]
 
 
-def test_views_of_rows_without_labels_are_of_all(tmp_path, data, runs):
+def test_views_of_data_without_labels_have_all_rows(tmp_path, data, runs):
     good("views", runs / "plain", data / "x.npy", "--out", tmp_path / "v.npz")
     with np.load(tmp_path / "v.npz") as arrays:
         assert arrays["views"].shape == (40, 4, 4) and arrays["index"].tolist() == list(range(40))
@@ -264,7 +264,7 @@ def test_report_of_a_model_saved_from_python(tmp_path, table):
 # ---- methods --------------------------------------------------------------------------------------------------------
 
 
-def test_methods_are_those_there_are():
+def test_methods_are_listed():
     listed = json.loads(good("methods", "--json").out)
     assert list(listed["methods"]) == list(estimators())
     for name, entry in listed["methods"].items():
@@ -278,14 +278,14 @@ def test_methods_are_those_there_are():
         assert name in text
 
 
-def test_nothing_is_written_into_a_run_but_what_was_asked_for(tmp_path, data, runs):
+def test_commands_write_only_the_requested_files_into_a_run(tmp_path, data, runs):
     before = files(runs / "plain")
     good("embed", runs / "plain", data / "x.npy", "--out", tmp_path / "h.npy")
     good("views", runs / "plain", data / "x.npy", "--out", tmp_path / "v.npz")
     assert files(runs / "plain") == before
 
 
-def test_views_of_metaug_are_features_and_what_they_were_made_from(tmp_path):
+def test_views_of_metaug_are_features_with_their_samples(tmp_path):
     good("fit", "wine", "--method", "metaug", "--out", tmp_path / "run", "--epochs", 1)
     good("views", tmp_path / "run", "wine", "--n", 3, "--out", tmp_path / "views.npz")
     with np.load(tmp_path / "views.npz") as arrays:

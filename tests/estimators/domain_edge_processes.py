@@ -1,4 +1,4 @@
-"""What tests of images and DNA let other processes do; importable from there."""
+"""Functions that tests of images and DNA run in other processes."""
 
 import datetime
 import warnings
@@ -13,7 +13,7 @@ from viewsmith.estimators.build import strength
 
 
 def fit_rows(rank, meet, folder, options):
-    """Fit in a group of two on the rows in the folder and write down what came of it."""
+    """Fit in a group of two processes on the rows in the folder, and write the result or the error to a file."""
     torch.set_num_threads(1)
     strength.TRIAL_STEPS = 4
     warnings.simplefilter("ignore")
@@ -22,9 +22,9 @@ def fit_rows(rank, meet, folder, options):
     )
     try:
         model = PiNDA(epochs=1, batch_size=8, n_components=8, random_state=0, **options)
-        said = str(model.fit(np.load(f"{folder}/x.npy")).fitted_)
+        message = str(model.fit(np.load(f"{folder}/x.npy")).fitted_)
     except InputError as error:
-        said = str(error)
+        message = str(error)
     finally:
         torch.distributed.destroy_process_group()
-    Path(folder, f"{rank}.txt").write_text(said)
+    Path(folder, f"{rank}.txt").write_text(message)

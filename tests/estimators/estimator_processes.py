@@ -1,4 +1,4 @@
-"""What tests let other processes do; importable from there."""
+"""Functions that tests of estimators run in other processes."""
 
 import datetime
 import pickle
@@ -16,10 +16,10 @@ OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projector_dims": (4,
 
 
 def fit(rank, meet, out, name, run, options, resume):
-    """Fit in a group of two and keep the representation that this process got."""
+    """Fit in a group of two processes and save the representation of this process."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    np.random.seed(rank)  # noqa: NPY002 - what a seed left to chance is drawn from
+    np.random.seed(rank)  # noqa: NPY002 - random_state=None draws from it
     torch.distributed.init_process_group(
         "gloo", f"file://{meet}", datetime.timedelta(seconds=40), world_size=2, rank=rank
     )
@@ -34,13 +34,13 @@ def fit(rank, meet, out, name, run, options, resume):
 
 
 def copies(model):
-    """Weights and buffers of the frozen copies in a method, and of what was fitted to them."""
+    """Weights and buffers of the frozen copies in a method, and of modules fitted to them."""
     prefixes = ("quality.", "generated.")
     return {name: value for name, value in model.method_.state_dict().items() if name.startswith(prefixes)}
 
 
 def load_without_pickle(run, out):
-    """Load a model where nothing can be unpickled."""
+    """Load a model in a process in which unpickling fails."""
 
     def refuse(*args, **kwargs):
         raise AssertionError("something was unpickled")

@@ -1,4 +1,4 @@
-"""How much memory a training of CRL-TAC takes beyond what there was before it, in MB; for a process of its own."""
+"""Print the memory that a training of CRL-TAC adds to the process, in MB; run in a new process."""
 
 import resource
 import sys

@@ -1,4 +1,4 @@
-"""What every estimator promises with every view maker: it trains, learns everywhere, saves and loads."""
+"""Contract of every estimator with every view maker: it trains all weights, saves and loads."""
 
 import itertools
 
@@ -21,13 +21,13 @@ KERNELS = dict.fromkeys(estimators(), ("cauchy", "cosine")) | {
 }
 SIMPLE = ("identity", "noise", "corruption", "mixup", "neighbor-mix", "neighbors")
 MAKERS = dict.fromkeys(estimators(), SIMPLE + JOINED) | {"crl-tac": ("auto",)}
-# CRL-TAC takes the embedding of an empty view from every other, and with it the last bias.
+# CRL-TAC subtracts the projection of an empty view from the others, and with it the last bias.
 LAST = ("method.head.1.2.bias",)
 COPIES = (
     "method.generated.encoder.",
     "method.generated.generator.averaged.",
     "method.quality.encoder.",
-)  # follow what is learned
+)  # copies of trained modules
 
 
 COMBINATIONS = [(name, *pair) for name in estimators() for pair in itertools.product(MAKERS[name], KERNELS[name])]
@@ -44,15 +44,15 @@ def test_two_steps_of_every_combination(name, view_maker, kernel, wine, tmp_path
     # MetAug's views are features: of two views, 4 numbers each.
     assert views.shape == (9, 2, 8 if name == "metaug" else 13) and np.isfinite(views).all()
 
-    # Two steps reach every learned weight: encoder, head and, where there is one, the generator.
+    # Two steps train every weight: encoder, head and, if there is one, the generator.
     trained = model.weights()
     learned = {f"method.{key}" for key, p in model.method_.named_parameters() if p.requires_grad}
     others = {f"method.{key}" for key, _ in model.method_.named_parameters()} - learned
     assert all(key.startswith(COPIES) for key in others)
     still = {key for key in learned if torch.equal(trained[key], model.initial_[key])}
-    # A shift of all embeddings changes no distance: under the Cauchy kernel the last bias has no gradient.
+    # A shift of all projections changes no distance: with the Cauchy kernel the last bias has no gradient.
     assert still <= {"method.framework.head.2.bias", "method.framework.map_head.3.bias", *LAST}, still
-    # What was fitted to the data, not learned, stays.
+    # Modules that are fitted to the data, not trained, do not change.
     assert all(torch.equal(trained[key], model.initial_[key]) for key in trained if key.startswith("scaler."))
 
     model.save(tmp_path / "run")

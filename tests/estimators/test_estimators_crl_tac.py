@@ -1,4 +1,4 @@
-"""CRL-TAC as an estimator: what "auto" means, P(T|x), inference, and its channel as the view maker of others."""
+"""CRL-TAC as an estimator: values of "auto", P(T|x), inference, and its channel as a view maker of other methods."""
 
 import shutil
 import warnings
@@ -25,7 +25,7 @@ def channel(model):
     return model.method_.channel
 
 
-def test_what_auto_means_by_domain():
+def test_values_of_auto_by_domain():
     models = [CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna)]
     of_images, of_vectors, of_dna = models
     assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.conv3.bias is None
@@ -46,7 +46,7 @@ def test_what_auto_means_by_domain():
     assert isinstance(small.method_.encoder, SmallCNN) and channel(small).family.crop == 10
 
 
-def test_as_many_steps_as_were_measured():
+def test_default_number_of_steps():
     x, tiny = images(), {name: value for name, value in TINY.items() if name != "epochs"}
     with pytest.warns(UserWarning, match="training ended early"):
         auto = [CRLTAC(**tiny, minutes=1e-9).fit(rows).fitted_["epochs"] for rows in (x, x[:, 4:18, :16])]
@@ -59,13 +59,13 @@ def test_no_limit_and_a_limit_on_the_effective_number():
     assert CRLTAC(**TINY, effective_target=5).fit(vectors()).method_.effective_target == 5
 
 
-def test_no_more_transformations_can_be_held_than_there_are():
+def test_effective_target_is_at_most_the_number_of_transformations():
     assert CRLTAC(**TINY, masks=4, effective_target=4).fit(vectors()).method_.effective_target == 4
-    said = refusal(CRLTAC(**TINY, masks=4, effective_target=4.5).fit, vectors())
-    assert said == "effective_target is 4.5, expected at most 4, the number of transformations: lower it"
+    message = refusal(CRLTAC(**TINY, masks=4, effective_target=4.5).fit, vectors())
+    assert message == "effective_target is 4.5, expected at most 4, the number of transformations: lower it"
 
 
-def test_a_biased_encoder_is_centered_unless_told_otherwise():
+def test_a_biased_encoder_is_centered_by_default():
     made = CRLTAC(**TINY, encoder="cnn", n_components=8).fit(images())
     assert made.method_.centered
     kept = CRLTAC(**TINY, encoder="crl-cnn", centered=True).fit(images())
@@ -143,17 +143,17 @@ def test_the_published_settings():
     assert model.transform(x[:2], output="projection").shape == (2, 50)
 
 
-# ---- views that show something ------------------------------------------------------------------------------------
+# ---- nonempty views -------------------------------------------------------------------------------------------------
 
 
 def spots(n=16):
-    """Something small in the upper left of 44 x 44 black pixels: most crops show nothing."""
+    """Black images, 44 x 44 pixels, with a small object in the upper left: most crops are empty."""
     x = np.zeros((n, 44, 44), np.uint8)
     x[:, :12, :12] = np.random.default_rng(0).integers(1, 256, (n, 12, 12))
     return x
 
 
-def test_mass_on_crops_that_show_something():
+def test_probability_of_nonempty_crops():
     x = spots()
     model = CRLTAC(**TINY).fit(x)
     shows = [(x[0, r : r + 20, c : c + 20] > 0).any() for r in range(0, 25, 4) for c in range(0, 25, 4)]
@@ -167,7 +167,7 @@ def test_mass_on_crops_that_show_something():
     assert uniform.metrics_[-1]["nonempty_mass"] == pytest.approx(9 / 49)
 
 
-def test_the_user_says_which_views_show_something(tmp_path):
+def test_a_custom_function_selects_nonempty_views(tmp_path):
     x = vectors()
 
     def first_kept(views):
@@ -186,37 +186,37 @@ def test_the_user_says_which_views_show_something(tmp_path):
 @pytest.mark.parametrize(
     ("make", "options"), [(vectors, {}), (dna, {}), (spots, {"scaling": "standard"}), (spots, {"nonempty": None})]
 )
-def test_elsewhere_no_view_is_known_to_be_empty(make, options):
+def test_nonempty_mass_is_not_logged_for_other_data_and_options(make, options):
     model = CRLTAC(**TINY, **options).fit(make())
     assert "nonempty_mass" not in model.metrics_[-1]
     refusal(model.nonempty_mass, make())
     assert (model.nonempty_mass(make(), lambda views: torch.ones(len(views), dtype=torch.bool)) > 0.999).all()
 
 
-def test_what_is_no_answer_is_refused_before_anything_is_written(tmp_path):
-    for nonempty, said in (
+def test_an_invalid_result_of_nonempty_is_refused_before_anything_is_written(tmp_path):
+    for nonempty, message in (
         (lambda views: views, "nonempty returned torch.float32 (128, 9) for views (128, 9), expected bool (128,)"),
         ("function", "nonempty is 'function', expected 'auto' or None, or in Python a function of views"),
         ("bright", "nonempty is 'bright', expected 'auto' or None, or in Python a function of views"),
     ):
-        assert said in refusal(CRLTAC(**TINY, nonempty=nonempty).fit, vectors(), run=tmp_path / "run")
+        assert message in refusal(CRLTAC(**TINY, nonempty=nonempty).fit, vectors(), run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 # ---- early warnings -----------------------------------------------------------------------------------------------
 
 
-def said_of_the_channel(fit, *args, **options):
+def channel_warnings(fit, *args, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = fit(*args, **options)
     return [str(each.message) for each in caught if "the channel" in str(each.message)], model
 
 
-def test_a_collapse_is_named_once_while_it_comes_and_at_the_end():
+def test_a_collapse_is_reported_once_during_training_and_at_the_end():
     options = {"effective_target": None, "entropy_weight": 0.0, "channel_learning_rate": 0.1, "epochs": 4, "masks": 9}
-    said, model = said_of_the_channel(CRLTAC(**TINY | options).fit, vectors(64))
-    early, last = said
+    message, model = channel_warnings(CRLTAC(**TINY | options).fit, vectors(64))
+    early, last = message
     epoch = next(row["epoch"] for row in model.metrics_ if row["effective"] < 1.5)
     assert epoch < 4 and early.startswith(f"epoch {epoch} of 4: the channel is collapsing: it draws from 1")
     assert last.startswith("the channel has collapsed: it draws from 1") and model.warnings_[-1] == last
@@ -240,7 +240,7 @@ def test_a_collapse_is_named_once_while_it_comes_and_at_the_end():
         ),
     ],
 )
-def test_what_was_feared_is_taken_back(effective, expected, monkeypatch, tmp_path):
+def test_early_warnings_of_the_channel(effective, expected, monkeypatch, tmp_path):
     values = iter(effective)
 
     def diagnose(method, x, generator):
@@ -249,13 +249,13 @@ def test_what_was_feared_is_taken_back(effective, expected, monkeypatch, tmp_pat
 
     monkeypatch.setattr(CRLTACMethod, "diagnose", diagnose)
     options = TINY | {"epochs": 6, "minutes": 1}
-    said, model = said_of_the_channel(CRLTAC(**options).fit, vectors(), run=tmp_path / "run")
-    assert [line.startswith(begin) for line, begin in zip(said, expected, strict=True)] == [True] * len(expected)
-    assert [line for line in model.warnings_ if "channel" in line] == said[1:] * (effective[-1] < 1.5)
+    message, model = channel_warnings(CRLTAC(**options).fit, vectors(), run=tmp_path / "run")
+    assert [line.startswith(begin) for line, begin in zip(message, expected, strict=True)] == [True] * len(expected)
+    assert [line for line in model.warnings_ if "channel" in line] == message[1:] * (effective[-1] < 1.5)
 
 
 @pytest.mark.parametrize(
-    ("options", "shape", "said"),
+    ("options", "shape", "part"),
     [
         (
             {"crop_size": 40},
@@ -268,8 +268,8 @@ def test_what_was_feared_is_taken_back(effective, expected, monkeypatch, tmp_pat
         ({"crop_size": 16, "encoder": "crl-cnn"}, (28, 32), "the encoder crl-cnn needs at least 20 x 20"),
     ],
 )
-def test_images_without_a_choice_are_refused(options, shape, said):
-    assert said in refusal(CRLTAC(**TINY, **options).fit, np.zeros((4, *shape), np.uint8))
+def test_images_unsuitable_for_crops_are_refused(options, shape, part):
+    assert part in refusal(CRLTAC(**TINY, **options).fit, np.zeros((4, *shape), np.uint8))
 
 
 # ---- the channel as a view maker ----------------------------------------------------------------------------------
@@ -298,13 +298,13 @@ def test_a_trained_channel_serves_other_methods(cls, domain, runs, tmp_path):
         assert torch.equal(maker.state_dict()[key], value), key
     assert model.fitted_["scaling"] == viewsmith.load(own).fitted_["scaling"]
     model.save(tmp_path / "run")
-    shutil.rmtree(own)  # the model has its own copy
+    shutil.rmtree(own)  # the model has a copy
     loaded = viewsmith.load(tmp_path / "run")
     assert np.array_equal(loaded.transform(x), model.transform(x))
     assert np.array_equal(loaded.views(x, 2), model.views(x, 2))
 
 
-def test_gray_images_with_and_without_their_channel_are_the_same_to_a_channel(runs):
+def test_a_channel_accepts_gray_images_with_and_without_a_channel_dimension(runs):
     x, options = images(), {"epochs": 1, "batch_size": 8, "random_state": 0, "view_maker": f"channel:{runs / 'images'}"}
     plain, gray = Contrastive(**options).fit(x), Contrastive(**options).fit(x[..., None])
     views = gray.views(x[..., None], 2)
@@ -322,18 +322,20 @@ def test_the_run_of_a_channel_is_read_once(runs, monkeypatch):
 
 
 def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path):
-    def said():
+    def message():
         return refusal(Contrastive(epochs=1, view_maker=f"channel:{own}").fit, vectors(), run=tmp_path / "new")
 
     own = shutil.copytree(runs / "vectors", tmp_path / "channel")
     config = (own / "config.toml").read_text()
     (own / "config.toml").write_text(config.replace("family_options", "options_of_family"))
-    assert "is incomplete: it has no 'family_options'" in said()
+    assert "is incomplete: it has no 'family_options'" in message()
     (own / "config.toml").write_text(config.replace("masks = 64", "masks = 63"))
-    assert "model.safetensors does not fit its configuration: masks has shape" in said() or "family.masks" in said()
+    assert (
+        "model.safetensors does not fit its configuration: masks has shape" in message() or "family.masks" in message()
+    )
     (own / "config.toml").write_text(config)
     (own / "model.safetensors").unlink()
-    assert "has no model yet" in said()
+    assert "has no model yet" in message()
     assert not (tmp_path / "new").exists()
 
 
@@ -346,27 +348,27 @@ def test_a_trained_channel_serves_every_framework(framework, runs):
 
 
 def test_channels_that_do_not_fit_are_refused(runs):
-    def said(x, run="images", maker="channel:{}", **options):
+    def message(x, run="images", maker="channel:{}", **options):
         return refusal(Contrastive(epochs=1, view_maker=maker.format(runs / run), **options).fit, x)
 
     other = images(shape=(30, 30))
-    assert "was trained on images of shape (28, 32), but the data are images of shape (30, 30)" in said(other)
-    assert "the data are vectors of shape (9,)" in said(vectors())
-    assert "the data are vectors of shape (8,)" in said(vectors()[:, :8], "vectors")
-    assert "the data are images of shape (28, 32, 3)" in said(images(shape=(28, 32, 3)))
-    assert "the data are dna" in said(dna())
-    assert "is a run of contrastive, which has no augmentation channel" in said(vectors(), "other")
+    assert "was trained on images of shape (28, 32), but the data are images of shape (30, 30)" in message(other)
+    assert "the data are vectors of shape (9,)" in message(vectors())
+    assert "the data are vectors of shape (8,)" in message(vectors()[:, :8], "vectors")
+    assert "the data are images of shape (28, 32, 3)" in message(images(shape=(28, 32, 3)))
+    assert "the data are dna" in message(dna())
+    assert "is a run of contrastive, which has no augmentation channel" in message(vectors(), "other")
     whole = nn.Sequential(nn.Flatten(), nn.Linear(28 * 32, 5))
-    assert "the encoder Sequential fails on samples of shape (1, 20, 20)" in said(images(), encoder=whole)
-    assert "the crops of the channel of images of 28 x 32 pixels have 10 x 10 pixels" in said(
+    assert "the encoder Sequential fails on samples of shape (1, 20, 20)" in message(images(), encoder=whole)
+    assert "the crops of the channel of images of 28 x 32 pixels have 10 x 10 pixels" in message(
         images(), "small crops", encoder="crl-cnn"
     )
-    assert "was trained with 'none': leave scaling out" in said(images(), scaling="standard")
-    assert "nowhere" in said(images(), "nowhere")
-    assert "expected channel:RUN, the folder of a crl-tac run" in said(images(), maker="channel:")
-    assert "unknown view maker 'chanel:" in (typo := said(images(), maker="chanel:{}")) and "channel:RUN" in typo
-    assert "changes the shape of a sample, put it last" in said(images(), maker="channel:{}+noise")
-    assert "grid-crop changes the shape of a sample" in said(images(), maker="grid-crop+mixup")
-    assert "the crops of grid-crop of images of 10 x 10 pixels have 7 x 7 pixels" in said(
+    assert "was trained with 'none': leave scaling out" in message(images(), scaling="standard")
+    assert "nowhere" in message(images(), "nowhere")
+    assert "expected channel:RUN, the folder of a crl-tac run" in message(images(), maker="channel:")
+    assert "unknown view maker 'chanel:" in (typo := message(images(), maker="chanel:{}")) and "channel:RUN" in typo
+    assert "changes the shape of a sample, put it last" in message(images(), maker="channel:{}+noise")
+    assert "grid-crop changes the shape of a sample" in message(images(), maker="grid-crop+mixup")
+    assert "the crops of grid-crop of images of 10 x 10 pixels have 7 x 7 pixels" in message(
         np.zeros((8, 10, 10), np.uint8), maker="grid-crop"
     )

@@ -1,4 +1,4 @@
-"""CRL-TAC on data with little to tell, and on data that it cannot take; resumed in the middle of an epoch."""
+"""CRL-TAC on data with little variation and on unsuitable data; resume within an epoch."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @pytest.mark.parametrize("step", ["exact", "sampled"])
 @pytest.mark.parametrize("shape", [(28, 32), (12, 12), (28, 28, 3)])
-def test_all_black_images_have_a_uniform_channel_and_say_nothing(shape, step):
+def test_black_images_have_a_uniform_channel(shape, step):
     x = np.zeros((16, *shape), np.uint8)
     model = CRLTAC(**TINY | {"epochs": 4}, encoder_step=step, channel_step=step).fit(x)
     p = model.distribution(x)
@@ -36,7 +36,7 @@ def test_all_black_images_have_a_uniform_channel_and_say_nothing(shape, step):
     ],
     ids=["one gray", "one image", "zeros", "constant columns", "unknown bases", "two features"],
 )
-def test_data_with_little_to_tell_give_finite_results(x):
+def test_data_with_little_variation_give_finite_results(x):
     fewer = {"masks": 6} if x.dtype == np.float32 else {}
     model = CRLTAC(**TINY | {"epochs": 2}, hidden=(8,), n_components=8, **fewer).fit(x)
     for found in (model.transform(x), model.transform(x, output="projection"), model.distribution(x)):
@@ -45,8 +45,8 @@ def test_data_with_little_to_tell_give_finite_results(x):
     assert np.isfinite(model.metrics_[-1]["loss"])
 
 
-def test_the_channel_of_small_images_tells_crops_apart():
-    """Sides of less than 24 pixels: a grid finer than the one that the channel's network is made for."""
+def test_the_channel_distinguishes_crops_of_small_images():
+    """Images with sides below 24 pixels have a finer grid than the network of the channel was designed for."""
     x = np.zeros((32, 14, 16), np.uint8)
     x[:, 9:13, 11:15] = np.random.default_rng(0).integers(100, 256, (32, 4, 4))
     model = CRLTAC(**TINY | {"epochs": 3, "channel_learning_rate": 0.01, "n_components": 16}).fit(x)
@@ -59,7 +59,7 @@ def test_the_channel_of_small_images_tells_crops_apart():
 
 
 @pytest.mark.parametrize(
-    ("x", "options", "said"),
+    ("x", "options", "part"),
     [
         (np.random.rand(4, 28, 28), {}, "multiply values of 0 to 1 by 255 and cast"),  # noqa: NPY002
         (np.random.rand(4, 28, 28), {"domain": "images"}, "multiply values of 0 to 1 by 255"),  # noqa: NPY002
@@ -72,12 +72,12 @@ def test_the_channel_of_small_images_tells_crops_apart():
         (np.zeros((1, 28, 28), np.uint8), {}, "expected at least 2"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(x, options, said):
-    assert said in refusal(CRLTAC(**TINY, **options).fit, x)
+def test_unsuitable_data_are_refused(x, options, part):
+    assert part in refusal(CRLTAC(**TINY, **options).fit, x)
 
 
 @pytest.mark.parametrize(
-    ("domain", "options", "said"),
+    ("domain", "options", "expected"),
     [
         (
             "vectors",
@@ -107,23 +107,25 @@ def test_what_cannot_be_learned_from_is_refused(x, options, said):
         ("images", {"family": Crops(40, 40)}, "have 28 x 32 pixels, but the crops were made for 40 x 40"),
     ],
 )
-def test_options_that_would_have_no_effect_or_fail_are_refused(domain, options, said, tmp_path):
+def test_options_without_effect_or_that_fail_are_refused(domain, options, expected, tmp_path):
     x = DATA[domain]()
-    assert said in refusal(lambda: CRLTAC(**TINY).set_params(**options).fit(x, run=tmp_path / "run"))
+    assert expected in refusal(lambda: CRLTAC(**TINY).set_params(**options).fit(x, run=tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
-def test_small_images_are_told_what_helps():
-    said = refusal(CRLTAC(**TINY).fit, np.zeros((4, 8, 8), np.uint8))
-    assert said.endswith("take larger crops (crop_size), enlarge the images, or use rows as vectors (--domain vectors)")
+def test_the_message_for_small_images_has_advice():
+    message = refusal(CRLTAC(**TINY).fit, np.zeros((4, 8, 8), np.uint8))
+    assert message.endswith(
+        "take larger crops (crop_size), enlarge the images, or use rows as vectors (--domain vectors)"
+    )
 
 
-def test_a_number_of_views_that_is_none_and_a_function_that_fails_are_refused():
+def test_an_invalid_number_of_views_and_a_failing_function_are_refused():
     x = images()
     model = CRLTAC(**TINY).fit(x)
     assert "n_views is 2.5, expected a whole number of at least 1" in refusal(model.views, x, 2.5)
-    said = refusal(model.nonempty_mass, x, lambda views: views.some())
-    assert said.startswith("nonempty failed for views (") and "AttributeError" in said
+    message = refusal(model.nonempty_mass, x, lambda views: views.some())
+    assert message.startswith("nonempty failed for views (") and "AttributeError" in message
 
 
 def test_blocks_of_vectors_are_smaller_the_more_masks_there_are(monkeypatch):
@@ -142,11 +144,13 @@ def test_a_custom_encoder_must_accept_the_views(view, domain):
     x = DATA[domain]()
     whole = (28, 32) if domain == "images" else (4, 41)
     own = nn.Sequential(nn.Flatten(), nn.Linear(whole[0] * whole[1], 5))
-    said = refusal(CRLTAC(**TINY, encoder=own).fit, x)
-    assert "the encoder Sequential fails on samples of shape " + ("(1, 20, 20)" if view == "crops" else "(4, 2") in said
+    message = refusal(CRLTAC(**TINY, encoder=own).fit, x)
+    assert (
+        "the encoder Sequential fails on samples of shape " + ("(1, 20, 20)" if view == "crops" else "(4, 2") in message
+    )
 
 
-def test_resumed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(tmp_path):
+def test_a_training_resumed_within_an_epoch_ends_with_the_same_weights(tmp_path):
     x, options = images(24), TINY | {"epochs": 4, "channel_step": "sampled"}
     whole = CRLTAC(**options).fit(x, run=tmp_path / "whole")
     for stop in range(5):
@@ -159,8 +163,8 @@ def test_resumed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(tmp_pat
     assert [row | {"seconds": 0} for row in resumed.metrics_] == [row | {"seconds": 0} for row in whole.metrics_]
 
 
-def test_equation_2_can_be_trained_on():
+def test_the_objective_of_equation_2_trains():
     model = CRLTAC(**TINY, objective="information", channel_step="sampled").fit(vectors())
     assert model.method_.objective == "information" and np.isfinite(model.metrics_[-1]["loss"])
-    said = refusal(CRLTAC(**TINY, objective="information", distinct=True).fit, vectors())
-    assert said.startswith("distinct is of the objective 'bound'") and "leave it out" in said
+    message = refusal(CRLTAC(**TINY, objective="information", distinct=True).fit, vectors())
+    assert message.startswith("distinct is of the objective 'bound'") and "leave it out" in message

@@ -88,7 +88,7 @@ def test_fit_transform_views_save_and_load(domain, kind, tmp_path):
     assert model.fitted_["effective_target"] == pytest.approx(0.9 * size)
     p = model.distribution(x)
     assert p.shape == (16, size) and np.allclose(p.sum(1), 1, atol=1e-5)
-    assert (np.ptp(p, axis=1) > 0).all() or (domain, kind) == ("dna", "family")  # powers of one-hot bases are alike
+    assert (np.ptp(p, axis=1) > 0).all() or (domain, kind) == ("dna", "family")  # powers of one-hot bases are equal
     h, z, views = model.transform(x), model.transform(x, output="projection"), model.views(x, 3)
     assert np.isfinite(h).all() and np.isfinite(model.metrics_[-1]["loss"])
     half = kind == "functions" and domain != "vectors"
@@ -118,8 +118,8 @@ def test_the_representation_is_the_expectation_over_the_functions():
     np.testing.assert_allclose(model.transform(x), sum(p[:, [k]] * h for k, h in enumerate(each)), atol=1e-5)
 
 
-def test_a_channel_learns_which_function_says_something():
-    """Of three functions two wipe out the sample: P moves to the third, but no further than it is held."""
+def test_a_channel_learns_the_informative_function():
+    """Two of three functions remove all information: P moves to the third, up to the effective target."""
     x = np.random.default_rng(0).normal(size=(128, 9)).astype(np.float32)
     family = [torch.zeros_like, same, torch.zeros_like]
     options = {"epochs": 15, "batch_size": 32, "channel_learning_rate": 0.03, "effective_target": 1.5}
@@ -141,8 +141,8 @@ def test_resume_takes_the_same_configuration(tmp_path):
     CRLTAC(**options).fit(x, run=tmp_path / "run")
     assert CRLTAC(**options).fit(x, run=tmp_path / "run", resume=True).status_ == "finished"
     for other in (Powers(), [same, mirrored, torch.neg]):
-        said = refusal(CRLTAC(**options | {"family": other}).fit, x, run=tmp_path / "run", resume=True)
-        assert "another configuration" in said and "family is 'family:2 functions' there" in said
+        message = refusal(CRLTAC(**options | {"family": other}).fit, x, run=tmp_path / "run", resume=True)
+        assert "another configuration" in message and "family is 'family:2 functions' there" in message
 
 
 def test_a_custom_encoder_accepts_the_views(tmp_path):
@@ -158,7 +158,7 @@ def test_a_uniform_channel_over_functions():
     assert (model.distribution(vectors()) == 0.5).all() and not model.warnings_
 
 
-def test_a_grid_of_crops_given_as_a_family(tmp_path):
+def test_a_grid_of_crops_as_custom_transforms(tmp_path):
     x, family = images(), Crops(20, 24, crop=12, stride=4)
     model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
     default = CRLTAC(crop_size=12, crop_stride=4, encoder="cnn", **TINY).fit(x)
@@ -171,7 +171,7 @@ def test_a_grid_of_crops_given_as_a_family(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_maps")
-def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
+def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     x = images()
     family = [same, mirrored, functools.partial(torch.roll, shifts=2, dims=-1), nn.ReLU()]
     model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
@@ -191,18 +191,18 @@ def test_a_report_has_bars_under_the_names_of_the_functions(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_maps")
-def test_a_report_of_a_family_without_names_and_one_with(tmp_path):
+def test_reports_of_custom_transforms_with_and_without_names(tmp_path):
     x = vectors()
-    for names, said in ((None, ">transformation 2<"), (["linear", "square", "cube"], ">square<")):
+    for names, message in ((None, ">transformation 2<"), (["linear", "square", "cube"], ">square<")):
         family = Powers()
         family.names = names
-        CRLTAC(family=family, **TINY).fit(x, run=tmp_path / said[1:-1])
+        CRLTAC(family=family, **TINY).fit(x, run=tmp_path / message[1:-1])
         np.save(tmp_path / "x.npy", x)
-        assert said in viewsmith.report(tmp_path / said[1:-1], tmp_path / "x.npy", family=family).read_text()
+        assert message in viewsmith.report(tmp_path / message[1:-1], tmp_path / "x.npy", family=family).read_text()
 
 
 @pytest.mark.usefixtures("quick_maps")
-def test_views_unlike_samples_have_no_units_and_no_pictures(tmp_path):
+def test_views_of_another_shape_have_no_units_and_no_pictures(tmp_path):
     own = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
     model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")
     assert "views of the custom family have shape (4,), unlike samples (9,)" in refusal(model.views, vectors())
@@ -210,7 +210,7 @@ def test_views_unlike_samples_have_no_units_and_no_pictures(tmp_path):
     assert ">0 left<" in html and "six views of each" not in html
 
 
-# ---- without the family -------------------------------------------------------------------------------------------
+# ---- without the transforms -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -220,10 +220,10 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_loading_needs_the_family_and_the_same_number_of_functions(run, tmp_path):
+def test_loading_needs_the_same_custom_transforms(run, tmp_path):
     assert "is custom (2 functions): give it, as in viewsmith.load(run, family=family)" in refusal(viewsmith.load, run)
-    said = refusal(viewsmith.load, run, family=[same, mirrored, torch.neg])
-    assert "the family has 3 transformations, but the model was trained with 2" in said
+    message = refusal(viewsmith.load, run, family=[same, mirrored, torch.neg])
+    assert "the family has 3 transformations, but the model was trained with 2" in message
     assert "leave encoder out" in refusal(viewsmith.load, run, encoder=nn.Identity(), family=[same, mirrored])
     CRLTAC(**TINY).fit(vectors(), run=tmp_path / "auto")
     assert "is 'auto', which is not custom" in refusal(viewsmith.load, tmp_path / "auto", family=[same, mirrored])
@@ -231,22 +231,24 @@ def test_loading_needs_the_family_and_the_same_number_of_functions(run, tmp_path
     assert "leave family out" in refusal(viewsmith.load, tmp_path / "pinda", family=[same, mirrored])
 
 
-def test_commands_say_that_they_cannot_make_the_family(run, tmp_path, capsys):
+def test_commands_refuse_runs_with_custom_transforms(run, tmp_path, capsys):
     np.save(tmp_path / "x.npy", vectors())
     with pytest.raises(SystemExit, match="2"):
         main(["embed", str(run), str(tmp_path / "x.npy"), "--out", str(tmp_path / "h.npz")])
-    said = capsys.readouterr().err
-    assert "is custom, which commands cannot load" in said and f"viewsmith.load({str(run)!r}, family=family)" in said
+    message = capsys.readouterr().err
+    assert (
+        "is custom, which commands cannot load" in message and f"viewsmith.load({str(run)!r}, family=family)" in message
+    )
     with pytest.warns(UserWarning, match="no maps and galleries: the family is custom"):
         report_content(sessions.RunFolder(run), data=str(tmp_path / "x.npy"), pictures=True)
 
 
-def test_other_methods_cannot_take_its_channel(run):
-    said = refusal(Contrastive(epochs=1, view_maker=f"channel:{run}").fit, vectors())
-    assert "has custom transformations" in said
+def test_other_methods_refuse_a_channel_with_custom_transforms(run):
+    message = refusal(Contrastive(epochs=1, view_maker=f"channel:{run}").fit, vectors())
+    assert "has custom transformations" in message
 
 
-# ---- refusals -----------------------------------------------------------------------------------------------------
+# ---- errors -------------------------------------------------------------------------------------------------------
 
 
 class Wrong(Powers):
@@ -277,7 +279,7 @@ class Sizeless(Family):
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("family", "part"),
     [
         ([same], "functions: the family has 1 transformation, expected at least 2"),
         ([], "the family has 0 transformations"),
@@ -303,29 +305,29 @@ class Sizeless(Family):
         (Powers(400), "the family Powers returned values that are not finite"),
     ],
 )
-def test_what_is_no_family_is_refused_before_anything_is_written(family, said, tmp_path):
-    assert said in refusal(CRLTAC(family=family, **TINY).fit, vectors(), run=tmp_path / "run")
+def test_invalid_transforms_are_refused_before_anything_is_written(family, part, tmp_path):
+    assert part in refusal(CRLTAC(family=family, **TINY).fit, vectors(), run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("family", "expected"),
     [
         ([lambda x: x[..., :6, :6], lambda x: x[..., -6:, -6:]], "have 6 x 6 pixels, but the encoder cnn needs"),
         ([lambda x: x.flatten(1), lambda x: -x.flatten(1)], "but the views of the family have shape (480,)"),
         ([lambda x: x.repeat(1, 3, 1, 1)] * 2, "but the views of the family have shape (3, 20, 24)"),
     ],
 )
-def test_views_of_images_that_the_encoder_does_not_take(family, said):
-    assert said in refusal(CRLTAC(family=family, **TINY).fit, images())
+def test_views_that_the_encoder_does_not_accept_are_refused(family, expected):
+    assert expected in refusal(CRLTAC(family=family, **TINY).fit, images())
 
 
 def test_a_function_that_fails_on_a_later_sample_is_named():
     x = vectors(600)
     x[599] = -50.0
-    said = refusal(CRLTAC(family=[same, lambda x: (x + 30).sqrt()], scaling="none", **TINY).fit, x)
-    assert "transformation 1 (<lambda>) returned values that are not finite" in said
+    message = refusal(CRLTAC(family=[same, lambda x: (x + 30).sqrt()], scaling="none", **TINY).fit, x)
+    assert "transformation 1 (<lambda>) returned values that are not finite" in message
 
 
-def test_functions_are_exported_beside_the_other_families():
+def test_functions_are_exported_with_the_other_transforms():
     assert issubclass(Functions, Family)

@@ -27,7 +27,7 @@ def test_the_generator_follows_the_schedule(wine, schedule, rates):
         ({"generator_epochs": 5}, [2, 5, 4]),
     ],
 )
-def test_epochs_of_the_phases_can_be_told_and_scaled(wine, options, epochs):
+def test_epochs_of_the_phases_can_be_set_and_scaled(wine, options, epochs):
     model = DiffAug(**TINY | {"epochs": "auto"} | options, phases="A2 B3 A4").fit(wine)
     names = [row["phase"] for row in model.metrics_]
     assert [names.count(name) for name in ("A1", "B1", "A2")] == epochs
@@ -40,7 +40,7 @@ def test_the_presets_have_the_papers_phases(name, phases):
     assert [letter for letter, _ in found] == ["A", "B", "A"] and tuple(n for _, n in found) == phases
 
 
-def test_the_generator_of_the_image_preset_is_told_more_than_two_numbers():
+def test_the_generator_of_the_image_preset_is_conditioned_on_128_dimensions():
     x = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3)).astype(np.uint8)
     small = {"encoder": "cnn", "phases": "A", "epochs": 1, "batch_size": 8, "random_state": 0}
     model = DiffAug(**DiffAug.presets["paper-images"] | small).fit(x)

@@ -1,4 +1,4 @@
-"""Images and DNA at the edges of what is allowed, as a first user meets them."""
+"""Images and DNA at the limits of what is allowed."""
 
 import copy
 import itertools
@@ -39,7 +39,7 @@ def dna(n=12, length=30):
 DATA = {"images": images, "dna": dna}
 
 
-# ---- what does not fit is refused before anything is written
+# ---- unsuitable data are refused before anything is written
 
 
 @pytest.mark.parametrize(("size", "encoder", "parts"), [
@@ -49,9 +49,9 @@ DATA = {"images": images, "dna": dna}
 ])  # fmt: skip
 def test_images_too_small_for_an_encoder(size, encoder, parts, tmp_path):
     x = images(4, size, size, 3)
-    said = refusal(Contrastive(encoder=encoder, epochs=1).fit, x, run=tmp_path / "run")
-    assert parts in said and "enlarge them" in said and "--domain vectors" in said
-    assert ("another encoder" in said) == (size == 12)  # where there is one
+    message = refusal(Contrastive(encoder=encoder, epochs=1).fit, x, run=tmp_path / "run")
+    assert parts in message and "enlarge them" in message and "--domain vectors" in message
+    assert ("another encoder" in message) == (size == 12)  # if there is such an encoder
     assert not (tmp_path / "run").exists()
     assert Contrastive(**TINY, domain="vectors").fit(x).fitted_["row_shape"] == [size * size * 3]
 
@@ -65,19 +65,21 @@ def test_images_too_small_for_a_generator():
 
 def test_small_crops_have_to_fit_the_encoder_too(tmp_path):
     options = {"framework": "swav", "view_maker": "multicrop", "epochs": 1}
-    said = refusal(Contrastive(**options, encoder="crl-cnn").fit, images(4, 24, 24, 3), run=tmp_path / "run")
-    assert "the small crops of multicrop of images of 24 x 24 pixels have 12 x 12 pixels" in said
-    assert "the encoder crl-cnn needs at least 20 x 20" in said
+    message = refusal(Contrastive(**options, encoder="crl-cnn").fit, images(4, 24, 24, 3), run=tmp_path / "run")
+    assert "the small crops of multicrop of images of 24 x 24 pixels have 12 x 12 pixels" in message
+    assert "the encoder crl-cnn needs at least 20 x 20" in message
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 4))
-    said = refusal(Contrastive(**options, encoder=own).fit, images(), run=tmp_path / "run")
-    assert "fails on samples of shape (3, 8, 8)" in said
-    said = refusal(Contrastive(**options | {"view_maker": "multicrop+multicrop"}).fit, images(), run=tmp_path / "run")
-    assert "expected multicrop once" in said and not (tmp_path / "run").exists()
+    message = refusal(Contrastive(**options, encoder=own).fit, images(), run=tmp_path / "run")
+    assert "fails on samples of shape (3, 8, 8)" in message
+    message = refusal(
+        Contrastive(**options | {"view_maker": "multicrop+multicrop"}).fit, images(), run=tmp_path / "run"
+    )
+    assert "expected multicrop once" in message and not (tmp_path / "run").exists()
 
 
 def test_sequences_too_long_for_hyena(tmp_path):
-    said = refusal(Contrastive(encoder="hyena").fit, ["ACGT" * 257, "AC"], run=tmp_path / "run")
-    assert "1028 bases" in said and "at most 1024" in said and "encoder cnn" in said
+    message = refusal(Contrastive(encoder="hyena").fit, ["ACGT" * 257, "AC"], run=tmp_path / "run")
+    assert "1028 bases" in message and "at most 1024" in message and "encoder cnn" in message
     assert not (tmp_path / "run").exists()
     model = Contrastive(encoder="hyena", epochs=1, random_state=0).fit(["ACGT", "AC"])
     assert "1028 bases" in refusal(model.transform, ["ACGT" * 257])
@@ -85,45 +87,50 @@ def test_sequences_too_long_for_hyena(tmp_path):
 
 def test_a_queue_shorter_than_a_batch(tmp_path):
     moco = Contrastive(**TINY, framework="moco", queue_size=7)
-    said = refusal(moco.fit, dna(), run=tmp_path / "run")
-    assert "queue_size is 7" in said and "8 rows of a batch" in said and not (tmp_path / "run").exists()
+    message = refusal(moco.fit, dna(), run=tmp_path / "run")
+    assert "queue_size is 7" in message and "8 rows of a batch" in message and not (tmp_path / "run").exists()
     moco.fit(dna(6))  # a batch is never larger than the data
-    said = refusal(moco.set_params(framework="byol").fit, dna())
-    assert "queue_size is 7" in said and "'byol' does not have: its options are momentum" in said
+    message = refusal(moco.set_params(framework="byol").fit, dna())
+    assert "queue_size is 7" in message and "'byol' does not have: its options are momentum" in message
 
 
 @pytest.mark.parametrize(("domain", "option", "given", "most"), [
     ("images", "color_strength", 5.1, "5"), ("dna", "mutation_rate", 0.8, "0.75"),
 ])  # fmt: skip
 def test_a_refusal_names_the_option_as_the_user_knows_it(domain, option, given, most):
-    said = refusal(Contrastive(**TINY, **{option: given}).fit, DATA[domain]())
-    assert f"{option} is {given}" in said and most in said
+    message = refusal(Contrastive(**TINY, **{option: given}).fit, DATA[domain]())
+    assert f"{option} is {given}" in message and most in message
     view = {"images": "simclr", "dna": "mutation"}[domain]
     Contrastive(**TINY, **{option: float(most)}, view_maker=view).fit(DATA[domain]())
 
 
-def test_weights_to_start_from_that_are_none(tmp_path):
+def test_invalid_initial_weights_are_refused(tmp_path):
     (tmp_path / "junk.safetensors").write_bytes(b"junk")
     torch.save({"a": torch.zeros(1)}, tmp_path / "w.pt")
     for name, part in (("absent.safetensors", "no weights at"), ("junk.safetensors", "not a safetensors file"),
                        ("w.pt", "pickled weights are never read"), ("", "no weights at")):  # fmt: skip
-        said = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / name)).fit, images())
-        assert part in said and str(tmp_path / name) in said and "encoder_weights" in said and "train again" not in said
+        message = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / name)).fit, images())
+        assert (
+            part in message
+            and str(tmp_path / name) in message
+            and "encoder_weights" in message
+            and "train again" not in message
+        )
     viewsmith.training.checkpoint.save_tensors(tmp_path / "other.safetensors", {"a": torch.zeros(1)})
-    said = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / "other.safetensors")).fit, images())
-    assert "does not fit the encoder cnn" in said and "unknown 'a'" in said
+    message = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / "other.safetensors")).fit, images())
+    assert "does not fit the encoder cnn" in message and "unknown 'a'" in message
 
 
 def test_a_named_encoder_is_not_replaced_on_loading(tmp_path):
     Contrastive(**TINY).fit(images(), run=tmp_path / "run")
-    said = refusal(viewsmith.load, tmp_path / "run", encoder=torch.nn.Flatten())
-    assert "leave encoder out" in said and str(tmp_path / "run") in said
+    message = refusal(viewsmith.load, tmp_path / "run", encoder=torch.nn.Flatten())
+    assert "leave encoder out" in message and str(tmp_path / "run") in message
 
 
-# ---- what users hold
+# ---- kinds of input
 
 
-def test_columns_of_texts_are_dna():
+def test_columns_of_strings_are_dna():
     texts = ["ACGTAC", "acg", "NNA", "T"]
     expected = Contrastive(**TINY).fit(texts).transform(texts)
     for given in (np.array(texts, object), np.array(texts, "S"), pd.Series(texts, index=list("wxyz")), tuple(texts)):
@@ -144,7 +151,7 @@ def test_lists_of_images_are_images():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "part"),
     [
         ("ACGT", "a single string, expected a list"),
         (["ACGT", None], "None"),
@@ -152,12 +159,12 @@ def test_lists_of_images_are_images():
         (["ACGT", "ACXT"], "X"),
     ],
 )
-def test_texts_that_are_no_dna_get_one_line(given, said):
-    assert said in refusal(Contrastive().fit, given)
+def test_strings_that_are_not_dna_are_refused_in_one_line(given, part):
+    assert part in refusal(Contrastive().fit, given)
 
 
 @pytest.mark.parametrize("domain", DATA)
-def test_what_is_no_array_is_named(domain):
+def test_data_that_are_not_an_array_are_refused(domain):
     assert "csr_matrix" in refusal(Contrastive(domain=domain).fit, scipy.sparse.csr_matrix((3, 4)))
     assert "NoneType" in refusal(Contrastive(domain=domain).fit, None)
 
@@ -171,7 +178,7 @@ def test_views_have_the_shape_that_was_given(fitted):
         assert np.array_equal(model.transform(x), model.transform(x.reshape(3, *fitted)))
 
 
-def test_names_of_an_earlier_fit_are_forgotten():
+def test_a_new_fit_removes_feature_names():
     model = Contrastive(**TINY).fit(pd.DataFrame(np.eye(12), columns=list("abcdefghijkl")))
     assert model.fitted_["named"]
     model.fit(images())
@@ -196,8 +203,8 @@ def test_short_unknown_equal_and_unequal_sequences(name, encoder, given):
         assert np.isfinite(model.transform(x)).all() and np.isfinite(model.untrained(given).transform(x)).all()
         views = model.input_views if name == "metaug" else model.views
         made, real = views(x, 2), np.array([len(text) for text in x])
-        share = 0.5 if name == "crl-tac" else 1  # windows of half a sequence, of one base at least
-        assert ((made != 0).sum(2) == np.maximum(1, np.round(share * real))[:, None]).all()
+        fraction = 0.5 if name == "crl-tac" else 1  # windows of half a sequence, of one base at least
+        assert ((made != 0).sum(2) == np.maximum(1, np.round(fraction * real))[:, None]).all()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +218,7 @@ def test_two_rows_and_odd_batches(domain, framework, n, batch):
     assert model.summary_["steps"] == max(1, n // batch)
 
 
-def test_few_rows_alone_are_no_collapse():
+def test_few_rows_are_not_a_collapse():
     assert collapse_warnings([{"effective_rank": 1.0}], 2) == []
     assert "collapsed" in collapse_warnings([{"effective_rank": 0.1}], 2)[0]
     assert "collapsed" in collapse_warnings([{"effective_rank": 1.9}], 5)[0]
@@ -226,7 +233,7 @@ def test_few_rows_alone_are_no_collapse():
     ("name", "domain", "view"),
     covering(itertools.product(estimators(), DATA, ("neighbors", "mixup", "adversarial")), (0,), (1, 2)),
 )
-def test_a_fitted_model_holds_no_rows(name, domain, view):
+def test_a_fitted_model_stores_no_rows(name, domain, view):
     x = DATA[domain]()
     options = {**TINY, "view_maker": "auto" if name == "crl-tac" else view, "encoder": ENCODERS[domain][0]}
     many = estimators()[name](**options | {"batch_size": 80}).fit(np.concatenate([x] * 20))
@@ -262,7 +269,7 @@ CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr",
 
 
 @pytest.mark.parametrize(("domain", "framework", "options"), covering(CUT, (0,), (1,), (2,)))
-def test_a_run_that_was_cut_off_ends_in_the_same_weights(domain, framework, options, tmp_path):
+def test_a_resumed_run_ends_with_the_same_weights(domain, framework, options, tmp_path):
     x = DATA[domain]()
     options = {**TINY, "batch_size": 4, "framework": framework, "representation_noise": 0.1, **options}
     y = labels(framework, x)
@@ -295,7 +302,7 @@ def test_the_published_form_on_images(name):
 
 @pytest.fixture
 def two(in_pair, tmp_path):
-    """Fits on rows in two processes; what each of them has to say."""
+    """Fits on rows in two processes; returns the result or error of each."""
 
     def run(x, **options):
         np.save(tmp_path / "x.npy", x)
@@ -307,11 +314,11 @@ def two(in_pair, tmp_path):
 
 
 def test_one_row_for_each_process_is_refused(two):
-    for said in two(images(3), framework="moco"):
-        assert "a batch of 3 rows has less than 2 for each of 2 processes" in said and "fewer processes" in said
+    for message in two(images(3), framework="moco"):
+        assert "a batch of 3 rows has less than 2 for each of 2 processes" in message and "fewer processes" in message
 
 
 @pytest.mark.slow
-def test_processes_choose_one_strength(two):
+def test_processes_choose_the_same_strength(two):
     one, other = two(dna(25), strength="auto")
     assert one == other and "strength_scores" in one

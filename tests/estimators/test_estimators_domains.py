@@ -1,4 +1,4 @@
-"""Images and DNA: every allowed combination of framework, view maker and domain trains, the others are refused."""
+"""Images and DNA: allowed combinations of framework, view maker and domain train; other combinations are refused."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
 
 
 def default_pair(domain, framework, view):
-    """A pair that shows what GenView does with either side; it leaves both to the parts it shares with others."""
+    """Whether GenView is tested with a pair: all view makers with SimCLR, and default views with all frameworks."""
     return possible(domain, framework, view) and (framework == "simclr" or view in (DEFAULT_VIEWS[domain], "multicrop"))
 
 
@@ -70,28 +70,28 @@ def test_every_allowed_combination_trains_two_steps(name, domain, framework, vie
     h = model.transform(x)
     assert h.shape == (16, 8) and np.isfinite(h).all()
     made = model.input_views(x, 1) if name == "metaug" else model.views(x, 1)
-    # Crops are views of their own size, but not what is added to or generated beside them.
+    # Crops have another size than samples; noise that is added and views that are generated have the size of samples.
     shape = (11, 11, 3) if view == "grid-crop" and name in ("contrastive", "metaug") else x.shape[1:]
     assert made.shape == (16, 1, *shape) and made.dtype == x.dtype
 
 
 @pytest.mark.parametrize(("domain", "framework", "view"), [p for p in PAIRS if not possible(*p)])
-def test_multicrop_is_refused_where_it_means_nothing(domain, framework, view):
-    said = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), view_maker=view).fit, DATA[domain]())
-    assert "'lejepa' and 'swav'" in said and repr(framework) in said and "adversarial, byol" in said
+def test_multicrop_is_refused_if_the_framework_has_no_multicrop_loss(domain, framework, view):
+    message = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), view_maker=view).fit, DATA[domain]())
+    assert "'lejepa' and 'swav'" in message and repr(framework) in message and "adversarial, byol" in message
 
 
 @pytest.mark.parametrize("domain", VIEWS)
 def test_views_of_other_domains_are_refused_with_the_possible_ones(domain):
     for view in {v for makers in VIEWS.values() for v in makers} - set(VIEWS[domain]):
-        said = refusal(Contrastive(**TINY, view_maker=view).fit, DATA[domain]())
-        assert f"unknown view maker {view!r}" in said and all(name in said for name in VIEWS[domain])
+        message = refusal(Contrastive(**TINY, view_maker=view).fit, DATA[domain]())
+        assert f"unknown view maker {view!r}" in message and all(name in message for name in VIEWS[domain])
 
 
 @pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
-def test_the_cauchy_kernel_is_refused_elsewhere(framework):
-    said = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), kernel="cauchy").fit, DATA["vectors"]())
-    assert "kernel is 'cauchy'" in said and repr(framework) in said
+def test_the_cauchy_kernel_is_refused_by_other_frameworks(framework):
+    message = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), kernel="cauchy").fit, DATA["vectors"]())
+    assert "kernel is 'cauchy'" in message and repr(framework) in message
 
 
 def test_head_widths_that_a_framework_cannot_take_are_refused():
@@ -150,7 +150,7 @@ def test_a_generator_of_another_domain_is_refused():
     assert "generator is 'unet'" in refusal(PiNDA(**TINY, generator="unet").fit, DATA["dna"]())
 
 
-def test_texts_and_letters_are_the_same_sequences():
+def test_strings_and_letter_arrays_give_the_same_result():
     letters = dna()
     texts = ["".join(chr(c) for c in row if c) for row in letters]
     model = Contrastive(**TINY).fit(letters)
@@ -162,7 +162,7 @@ def test_texts_and_letters_are_the_same_sequences():
 
 
 @pytest.mark.parametrize("encoder", ENCODERS["dna"])
-def test_padding_and_company_do_not_change_a_representation(encoder):
+def test_padding_and_other_rows_do_not_change_a_representation(encoder):
     model = Contrastive(epochs=1, batch_size=8, random_state=0, encoder=encoder).fit(dna())
     short = "ACGTTGCAAGGT" * 2
     alone = model.transform([short])
@@ -199,7 +199,7 @@ def test_images_of_another_shape_and_kind_are_refused():
     assert Contrastive(**TINY, domain="vectors").fit(images()).fitted_["row_shape"] == [768]
 
 
-def test_a_module_of_the_users_is_the_encoder(tmp_path):
+def test_a_custom_module_as_encoder(tmp_path):
     x = images()
     own = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 5))
     before = own[2].weight.detach().clone()
@@ -214,8 +214,8 @@ def test_a_module_of_the_users_is_the_encoder(tmp_path):
 
 @pytest.mark.parametrize("module", [torch.nn.Linear(3, 2), torch.nn.Identity()])
 def test_a_module_that_does_not_fit_is_refused(module):
-    said = refusal(Contrastive(encoder=module, epochs=1).fit, images())
-    assert type(module).__name__ in said
+    message = refusal(Contrastive(encoder=module, epochs=1).fit, images())
+    assert type(module).__name__ in message
 
 
 @pytest.mark.slow
@@ -234,8 +234,8 @@ def test_weights_to_start_from(tmp_path):
     (tmp_path / "w.safetensors").unlink()  # a saved model does not need it
     assert np.array_equal(viewsmith.load(tmp_path / "run").transform(x), model.transform(x))
     save_file({"conv1.weight": torch.zeros(2)}, tmp_path / "other.safetensors")
-    said = refusal(Contrastive(**options, encoder_weights=str(tmp_path / "other.safetensors")).fit, x)
-    assert "other.safetensors" in said and "missing" in said
+    message = refusal(Contrastive(**options, encoder_weights=str(tmp_path / "other.safetensors")).fit, x)
+    assert "other.safetensors" in message and "missing" in message
     assert "no weights at" in refusal(Contrastive(**options, encoder_weights="nowhere.safetensors").fit, x)
 
 
@@ -271,7 +271,7 @@ def test_neighbors_in_the_encoders_space_are_resumed_exactly(domain, tmp_path):
     assert np.array_equal(resumed.transform(x), whole.transform(x))
 
 
-def test_a_momentum_copy_sees_through_the_same_principal_axes(digits):
+def test_a_momentum_copy_uses_the_same_principal_axes(digits):
     model = Contrastive(**TINY, **heads("byol"), input_components=4).fit(digits[:40])
     framework = model.method_.framework
     assert framework.encoder[0].axes.abs().sum() > 0
@@ -296,5 +296,5 @@ def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
     ("shape", "expected"),
     [((9,), 1024), ((10_000,), 400), ((3, 32, 32), 64), ((3, 224, 224), 4), ((4, 200), 64), ((4, 20_000), 5)],
 )
-def test_rows_at_once_follow_their_size(shape, expected):
+def test_the_block_size_depends_on_the_size_of_rows(shape, expected):
     assert block_size(torch.zeros(1, *shape)) == expected

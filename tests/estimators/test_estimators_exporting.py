@@ -1,4 +1,4 @@
-"""Encoders in forms that others load."""
+"""Encoders in formats of other libraries."""
 
 import importlib.util
 
@@ -15,7 +15,7 @@ from viewsmith.workflows.export import export_encoder
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0}
-# The extra export is none that the tests need.
+# The tests do not need the extra `export`.
 ONNX = all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript", "onnxruntime"))
 FORMATS = ("timm", "torchvision", "safetensors")
 
@@ -38,7 +38,7 @@ def models():
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_resnet_keeps_the_names_that_others_have(models, form, tmp_path):
+def test_an_exported_resnet_has_the_names_of_torchvision_and_timm(models, form, tmp_path):
     model, x = models["resnet18"]
     hint = export_encoder(model, tmp_path / "file", form)
     weights = load_tensors(tmp_path / "file")
@@ -48,20 +48,20 @@ def test_a_resnet_keeps_the_names_that_others_have(models, form, tmp_path):
         h = network.eval()(torch.from_numpy(model.scaled(x)))
     np.testing.assert_allclose(h, model.transform(x), atol=1e-5)
     if form != "safetensors":
-        # As torchvision and timm name them; without torchvision here, those that its own weights are known by.
+        # The names of torchvision and timm; if torchvision is not installed, the names in its published weights.
         assert {"conv1.weight", "bn1.running_mean", "layer1.0.conv1.weight", "layer4.1.bn2.bias"} <= weights.keys()
         assert {"layer2.0.downsample.0.weight", "layer2.0.downsample.1.weight"} <= weights.keys()
         assert "nn.Conv2d(3, 64, 3, 1, 1, bias=False)" in hint and "pixel / 255" in hint
     assert len(hint.splitlines()) == 1
 
 
-def test_other_stems_and_channels_are_told(models, tmp_path):
+def test_the_message_about_other_stems_and_channels(models, tmp_path):
     hint = export_encoder(models["standard"][0], tmp_path / "file", "timm")
     assert "in_chans=1" in hint and "maxpool" not in hint
     assert "of 1 channel" in export_encoder(models["standard"][0], tmp_path / "file", "torchvision")
 
 
-def test_safetensors_hold_the_scaling(models, tmp_path):
+def test_safetensors_contain_the_scaling(models, tmp_path):
     model, _ = models["mlp"]
     export_encoder(model, tmp_path / "file", "safetensors")
     weights = load_tensors(tmp_path / "file")

@@ -1,4 +1,4 @@
-"""Foreground and quality seen by CLIP or by a module of the user's: banks, trainings, and models loaded again."""
+"""Foreground and quality from features of CLIP or of a custom module: view caches, trainings, loaded models."""
 
 import shutil
 
@@ -52,79 +52,81 @@ def data(tmp_path_factory):
     return load_dataset(folder / "x.npz"), folder / "run", folder / "views.npz"
 
 
-def seen(network, rows, views):
-    """Shares, axis and quality in maps of rows from 0 to 1, by the plain way."""
+def direct_quality(network, rows, views):
+    """Noise tolerances, foreground axis and quality from the feature maps of rows in [0, 1], computed directly."""
     maps, other = (network(torch.from_numpy(each).movedim(3, 1) / 255).movedim(1, 3) for each in (rows, views))
-    share, axis = foreground_fractions(lambda index: maps[index], len(maps))
-    return share, axis, pair_quality(map_pools(maps, axis), map_pools(other, axis))
+    fraction, axis = foreground_fractions(lambda index: maps[index], len(maps))
+    return fraction, axis, pair_quality(map_pools(maps, axis), map_pools(other, axis))
 
 
 @pytest.mark.parametrize("noise", ["adaptive", "random"])
 @torch.no_grad()
-def test_a_bank_of_the_own_generator_is_seen_by_clip(data, clip, tmp_path, noise):
+def test_a_view_cache_with_features_of_clip(data, clip, tmp_path, noise):
     dataset, run, _ = data
-    bank = generate_cache(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
-    share, _, q = seen(
-        load_clip(str(clip), torch.zeros(3), torch.ones(3)), dataset.x_train, bank.read_views()[:, 0].numpy()
+    cache = generate_cache(dataset, tmp_path / "cache", run=run, noise=noise, features=f"clip:{clip}")
+    fraction, _, q = direct_quality(
+        load_clip(str(clip), torch.zeros(3), torch.ones(3)), dataset.x_train, cache.read_views()[:, 0].numpy()
     )
-    found, level = bank.read_levels()
-    torch.testing.assert_close(found, share, atol=1 / 16, rtol=0)  # a patch on the threshold
-    assert float((found - share).abs().mean()) < 0.01
+    found, level = cache.read_levels()
+    torch.testing.assert_close(found, fraction, atol=1 / 16, rtol=0)  # a patch on the threshold
+    assert float((found - fraction).abs().mean()) < 0.01
     assert torch.equal(level[:, 0], adaptive_levels(found)) == (noise == "adaptive")
-    torch.testing.assert_close(bank.read("quality")[:, 0], q, atol=1e-3, rtol=0)
-    kept = bank.read_record()["generator"]["features"]
+    torch.testing.assert_close(cache.read("quality")[:, 0], q, atol=1e-3, rtol=0)
+    kept = cache.read_record()["generator"]["features"]
     assert kept["name"] == f"clip:{clip}" and len(kept["weights"]) == 16
-    # It goes on with the same features alone.
-    bank.block(0).unlink()
-    again = generate_cache(dataset, tmp_path / "bank", run=run, noise=noise, features=f"clip:{clip}")
+    # It is continued only with the same features.
+    cache.block(0).unlink()
+    again = generate_cache(dataset, tmp_path / "cache", run=run, noise=noise, features=f"clip:{clip}")
     torch.testing.assert_close(again.read("quality")[:, 0], q, atol=1e-3, rtol=0)
-    assert "has another view cache" in refusal(generate_cache, dataset, tmp_path / "bank", run=run, noise=noise)
+    assert "has another view cache" in refusal(generate_cache, dataset, tmp_path / "cache", run=run, noise=noise)
     save_clip(tmp_path / "clip", seed=1)
-    shutil.copytree(tmp_path / "bank", tmp_path / "other")
-    said = refusal(generate_cache, dataset, tmp_path / "other", run=run, noise=noise, features=f"clip:{tmp_path}/clip")
-    assert "features" in said
+    shutil.copytree(tmp_path / "cache", tmp_path / "other")
+    message = refusal(
+        generate_cache, dataset, tmp_path / "other", run=run, noise=noise, features=f"clip:{tmp_path}/clip"
+    )
+    assert "features" in message
 
 
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("custom", [False, True])
 @torch.no_grad()
-def test_a_folder_of_views_is_seen(data, clip, tmp_path, own):
+def test_quality_of_a_folder_of_views(data, clip, tmp_path, custom):
     dataset, _, views = data
     module = stripes()
-    bank = generate_cache(
-        dataset, tmp_path / "bank", generator=f"folder:{views}", features=module if own else f"clip:{clip}"
+    cache = generate_cache(
+        dataset, tmp_path / "cache", generator=f"folder:{views}", features=module if custom else f"clip:{clip}"
     )
-    share, level = bank.read_levels()
-    assert (level == -1).all() and torch.isfinite(bank.read("quality")).all() and len(share.unique()) > 2
-    if own:  # it sees images as they are scaled for an encoder
+    fraction, level = cache.read_levels()
+    assert (level == -1).all() and torch.isfinite(cache.read("quality")).all() and len(fraction.unique()) > 2
+    if custom:  # it gets images scaled as for an encoder
         x = torch.from_numpy(dataset.x_train).double().flatten(0, 2) / 255
         center, scale = x.mean(0).float(), x.std(0, correction=0).float()
         scaled = ((torch.from_numpy(each) / 255 - center) / scale for each in (dataset.x_train, 255 - images()))
         maps, other = (module.eval()(each.movedim(3, 1)).movedim(1, 3) for each in scaled)
         expected, axis = foreground_fractions(lambda index: maps[index], N)
-        torch.testing.assert_close(share, expected)
+        torch.testing.assert_close(fraction, expected)
         torch.testing.assert_close(
-            bank.read("quality")[:, 0], pair_quality(map_pools(maps, axis), map_pools(other, axis))
+            cache.read("quality")[:, 0], pair_quality(map_pools(maps, axis), map_pools(other, axis))
         )
-        assert bank.read_record()["generator"]["features"]["name"] == "module:Sequential"
-    line = (tmp_path / "bank" / "manifest.csv").read_text().splitlines()[1].split(",")
+        assert cache.read_record()["generator"]["features"]["name"] == "module:Sequential"
+    line = (tmp_path / "cache" / "manifest.csv").read_text().splitlines()[1].split(",")
     assert "" not in line
 
 
-def test_quality_of_a_training_is_seen_by_clip(data, clip, tmp_path):
+def test_quality_in_training_with_features_of_clip(data, clip, tmp_path):
     dataset, _, views = data
-    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
-    options = {**TINY, "view_cache": str(bank.path), "features": f"clip:{clip}", "color_strength": 0.0}
+    cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{views}")
+    options = {**TINY, "view_cache": str(cache.path), "features": f"clip:{clip}", "color_strength": 0.0}
     model = GenView(**options).fit(images(), run=tmp_path / "run")
     assert [row["phase"] for row in model.metrics_] == ["train"] * 2 and "quality" in model.metrics_[0]
-    # It is seen in the images in their own units, and nothing of CLIP is kept.
+    # CLIP gets images in data units, and its weights are not saved.
     network = load_clip(str(clip), torch.zeros(3), torch.ones(3)).eval()
     with torch.no_grad():
-        _, axis, q = seen(network, images(), 255 - images())
+        _, axis, q = direct_quality(network, images(), 255 - images())
     torch.testing.assert_close(model.method_.quality.axis.double(), axis, atol=1e-3, rtol=0)
     np.testing.assert_allclose(model.generated_views(images())["quality"][:, 0], q, atol=1e-3)
     names = load_tensors(tmp_path / "run" / "model.safetensors").keys()
     assert {name for name in names if "quality" in name} == {"method.quality.numbers.ready", "method.quality.axis"}
-    # Stopped and gone on with, the same.
+    # Stopped and resumed, it is the same.
     for _ in range(2):
         GenView(**options, minutes=1e-9).fit(images(), run=tmp_path / "parts", resume=(tmp_path / "parts").exists())
     again = GenView(**options).fit(images(), run=tmp_path / "parts", resume=True)
@@ -134,32 +136,32 @@ def test_quality_of_a_training_is_seen_by_clip(data, clip, tmp_path):
     )
 
 
-def test_a_loaded_model_finds_clip_by_its_name(data, clip, tmp_path):
+def test_a_loaded_model_loads_clip_by_name(data, clip, tmp_path):
     dataset, _, views = data
     here = shutil.copytree(clip, tmp_path / "clip")
-    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
-    GenView(**TINY, view_cache=str(bank.path), features=f"clip:{here}").fit(images(), run=tmp_path / "run")
+    cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{views}")
+    GenView(**TINY, view_cache=str(cache.path), features=f"clip:{here}").fit(images(), run=tmp_path / "run")
     loaded = viewsmith.load(tmp_path / "run")
     quality = loaded.generated_views(images())["quality"]
     shutil.move(here, tmp_path / "away")
     loaded = viewsmith.load(tmp_path / "run")
-    assert loaded.transform(images()).shape == (N, 8)  # which needs no CLIP
+    assert loaded.transform(images()).shape == (N, 8)  # does not need CLIP
     assert f"no CLIP at '{here}'" in refusal(loaded.generated_views, images())
-    refused = GenView(**TINY, view_cache=str(bank.path), features=f"clip:{here}").fit
+    refused = GenView(**TINY, view_cache=str(cache.path), features=f"clip:{here}").fit
     assert f"no CLIP at '{here}'" in refusal(refused, images(), run=tmp_path / "new")
     assert not (tmp_path / "new").exists()
-    save_clip(here, seed=1)  # another one under the same name
+    save_clip(here, seed=1)  # another model with the same name
     assert "its weights differ from those in fit" in refusal(loaded.generated_views, images())
     shutil.rmtree(here)
     shutil.move(tmp_path / "away", here)
     assert np.array_equal(loaded.generated_views(images())["quality"], quality)
 
 
-def test_a_module_of_the_users(tmp_path):
+def test_a_custom_feature_extractor(tmp_path):
     module = stripes()
     module.train()
     model = GenView(**TINY, features=module, quality_features="cached").fit(images(), run=tmp_path / "run")
-    assert module.training and next(module.parameters()).requires_grad  # it was copied
+    assert module.training and next(module.parameters()).requires_grad  # the module was copied
     assert model.generates and [row["phase"] for row in model.metrics_] == ["first", "generator", "train"]
     assert "quality" in model.metrics_[0]
     found = model.generated_views(images(), 2)
@@ -167,8 +169,8 @@ def test_a_module_of_the_users(tmp_path):
     x = model.samples(images())[:]
     with torch.no_grad():
         maps = module(x).movedim(1, 3)
-    share, _ = foreground_fractions(lambda index: maps[index], N)
-    assert np.array_equal(found["level"][:, 0], adaptive_levels(share))  # the noise is told by the module, too
+    fraction, _ = foreground_fractions(lambda index: maps[index], N)
+    assert np.array_equal(found["level"][:, 0], adaptive_levels(fraction))  # the module also gives the noise levels
     loaded = viewsmith.load(tmp_path / "run", features=module)
     assert np.array_equal(loaded.generated_views(images(), 2)["quality"], found["quality"])
     without = viewsmith.load(tmp_path / "run")
@@ -182,11 +184,11 @@ def test_a_module_of_the_users(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_maps")
-def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
+def test_a_report_uses_the_given_feature_extractor(data, tmp_path):
     dataset, _, views = data
-    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{views}")
+    cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{views}")
     module = stripes()
-    GenView(**TINY, view_cache=str(bank.path), features=module).fit(images(), run=tmp_path / "run")
+    GenView(**TINY, view_cache=str(cache.path), features=module).fit(images(), run=tmp_path / "run")
     with pytest.warns(UserWarning, match="no maps and galleries: .*from a custom module \\(Sequential"):
         viewsmith.report(tmp_path / "run", images())
     page = viewsmith.report(tmp_path / "run", images(), features=module)
@@ -194,7 +196,7 @@ def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "part"),
     [
         ({"features": "resnet"}, "expected encoder, clip:FOLDER or clip:OWNER/NAME"),
         ({"features": "clip"}, "which needs weights: give clip:FOLDER"),
@@ -204,22 +206,22 @@ def test_a_report_sees_quality_by_the_module_that_it_is_given(data, tmp_path):
         ({"features": stripes(), "quality_features": "encoder"}, "cannot use the features of Sequential"),
     ],
 )
-def test_features_that_are_refused(options, said):
-    assert said in refusal(GenView(**TINY, **options).fit, images())
+def test_invalid_features_are_refused(options, part):
+    assert part in refusal(GenView(**TINY, **options).fit, images())
 
 
-def test_vectors_and_dna_have_no_maps(clip, data, tmp_path):
+def test_features_are_refused_for_vectors_and_dna(clip, data, tmp_path):
     x = np.random.default_rng(0).normal(size=(N, 5)).astype(np.float32)
     dna = np.random.default_rng(0).choice(np.frombuffer(b"ACGT", np.uint8), (N, 40))
     for rows, domain in ((x, "vectors"), (dna, "dna")):
         assert f"the data are {domain}" in refusal(GenView(**TINY, features=f"clip:{clip}").fit, rows)
         np.savez(tmp_path / "x.npz", X=rows)
         dataset = load_dataset(tmp_path / "x.npz")
-        said = refusal(generate_cache, dataset, tmp_path / "bank", features=f"clip:{clip}")
-        assert f"the data are {domain}" in said and not ViewCacheFolder(tmp_path / "bank").path.exists()
-    said = refusal(generate_cache, data[0], tmp_path / "bank", generator="unclip:nowhere", features=f"clip:{clip}")
-    assert "'unclip' has no option features" in said
-    said = refusal(generate_cache, data[0], tmp_path / "bank", features="clip:nowhere")
-    assert "no CLIP at" in said and not (tmp_path / "bank").exists()
-    said = refusal(generate_cache, data[0], tmp_path / "bank", run=data[1], features="clip:nowhere")
-    assert "no CLIP at" in said and not (tmp_path / "bank").exists()
+        message = refusal(generate_cache, dataset, tmp_path / "cache", features=f"clip:{clip}")
+        assert f"the data are {domain}" in message and not ViewCacheFolder(tmp_path / "cache").path.exists()
+    message = refusal(generate_cache, data[0], tmp_path / "cache", generator="unclip:nowhere", features=f"clip:{clip}")
+    assert "'unclip' has no option features" in message
+    message = refusal(generate_cache, data[0], tmp_path / "cache", features="clip:nowhere")
+    assert "no CLIP at" in message and not (tmp_path / "cache").exists()
+    message = refusal(generate_cache, data[0], tmp_path / "cache", run=data[1], features="clip:nowhere")
+    assert "no CLIP at" in message and not (tmp_path / "cache").exists()

@@ -36,8 +36,8 @@ def test_fewer_rows_than_a_batch_are_named(wine, batch_size, warns):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = Contrastive(**TINY | {"batch_size": batch_size}).fit(wine)
-    said = [str(one.message) for one in caught if "batch" in str(one.message)]
-    assert said == ["178 rows are fewer than a batch of 179: every step takes all of them"] * warns
+    text = [str(one.message) for one in caught if "batch" in str(one.message)]
+    assert text == ["178 rows are fewer than a batch of 179: every step takes all of them"] * warns
     assert model.summary_["steps"] == 2
 
 
@@ -52,7 +52,7 @@ def test_equal_seeds_give_equal_models_and_others_differ(cls, wine):
 
 
 @every_estimator
-def test_refitting_starts_afresh(cls, wine):
+def test_a_second_fit_equals_the_first(cls, wine):
     model = cls(**TINY).fit(wine)
     before = weights(model)
     assert same(weights(model.fit(wine)), before)
@@ -78,7 +78,7 @@ def test_labels_are_never_used(cls, wine):
 
 
 @every_estimator
-def test_random_streams_of_the_caller_are_left_alone(cls, wine):
+def test_random_streams_of_the_caller_are_not_changed(cls, wine):
     torch.manual_seed(0)
     before, numpys = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     model = cls(**TINY).fit(wine)
@@ -90,9 +90,9 @@ def test_random_streams_of_the_caller_are_left_alone(cls, wine):
 
 
 @every_estimator
-def test_fit_tells_what_it_did(cls, wine):
+def test_summary_and_attributes_of_fit(cls, wine):
     model = cls(**TINY).fit(wine)
-    # Two epochs make no generator that one would take, and no channel.
+    # Two epochs are too few for a good generator or channel.
     untaught = ("generated views drift", "the channel has not left")
     assert model.status_ == "finished" and all(line.startswith(untaught) for line in model.warnings_)
     epochs = 3 if cls in (DiffAug, GenView) else 2
@@ -126,7 +126,7 @@ def test_epochs_auto_take_about_two_thousand_steps(wine):
 
 
 @every_estimator
-def test_a_row_does_not_depend_on_its_company(cls, digits):
+def test_a_row_does_not_depend_on_the_other_rows(cls, digits):
     model = cls(**TINY | {"epochs": 1}).fit(digits[:300])
     h = model.transform(digits)
     assert h.shape == (1797, 8) and h.dtype == np.float32
@@ -167,7 +167,7 @@ def test_input_components_stand_before_the_encoder(digits):
 @every_estimator
 @pytest.mark.parametrize("n_views", [1, 3])
 def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
-    # With nothing but phase A, DiffAug's views are the fixed ones, and GenView's without generated ones.
+    # With phase A alone DiffAug uses fixed views, and so does GenView without generated views.
     own = {PiNDA: {"strength": 0.03}, DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0}}.get(cls, {})
     if cls is CRLTAC:
         pytest.skip("its views are drawn from the channel")
@@ -185,7 +185,7 @@ def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
     assert 0 < np.abs(moved).max() < (0.3 if cls is PiNDA else 1e-3)
 
 
-def test_views_of_the_whole_are_views_of_the_parts_only_with_a_pool(wine):
+def test_views_of_parts_equal_views_of_all_rows_only_with_a_pool(wine):
     model = Contrastive(**TINY, n_neighbors=1).fit(wine)
     scaled = model.scaled(wine)
 
@@ -196,21 +196,21 @@ def test_views_of_the_whole_are_views_of_the_parts_only_with_a_pool(wine):
     views = model.views(wine, 1)[:, 0]
     for row in (0, 50, 177):
         np.testing.assert_allclose(views[row], wine[nearest(scaled[row], scaled, True)], rtol=1e-5, atol=1e-4)
-    # With a pool the rows are newcomers: the nearest of the pool may be the row itself.
+    # With a pool the rows are new: the nearest row of the pool may be the row itself.
     borrowed = model.views(wine[:5], 2, pool=wine[100:])
     for row in range(5):
         expected = wine[100 + nearest(scaled[row], scaled[100:], False)]
         np.testing.assert_allclose(borrowed[row], [expected] * 2, rtol=1e-5, atol=1e-4)
 
 
-def test_views_leave_the_representation_alone(wine):
+def test_views_do_not_change_the_representation(wine):
     model = Contrastive(**TINY, view_maker="neighbors+corruption").fit(wine)
     before = model.transform(wine)
     model.views(wine[:10], 2, pool=wine[20:40])
     assert np.array_equal(model.transform(wine), before)
 
 
-def test_impossible_views_are_refused(wine):
+def test_invalid_arguments_of_views_are_refused(wine):
     model = Contrastive(**TINY).fit(wine)
     with pytest.raises(InputError, match="n_views is 0, expected a whole number of at least 1"):
         model.views(wine, 0)
@@ -236,7 +236,7 @@ def test_untrained_has_the_weights_from_before_training(cls, norm, wine):
     )
     assert not np.array_equal(fresh.transform(wine), h)
     assert np.isfinite(fresh.transform(wine)).all()
-    # The original stays as it was, and the fresh one trains nothing.
+    # The original does not change, and the copy trains nothing.
     assert same(weights(model), trained) and np.array_equal(model.transform(wine), h)
 
 
@@ -256,13 +256,13 @@ def test_a_model_can_be_copied(wine):
     assert np.array_equal(copy.deepcopy(model).transform(wine), model.transform(wine))
 
 
-def test_a_training_that_diverges_says_so(wine):
+def test_a_training_that_diverges_is_refused(wine):
     with pytest.raises(TrainingError) as caught:
         Contrastive(epochs=3, learning_rate=1e30, optimizer="sgd", random_state=0).fit(wine)
     assert "learning rate" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_borrowed_rows_are_let_go_of_when_views_are_refused(wine, monkeypatch):
+def test_the_pool_is_released_when_views_are_refused(wine, monkeypatch):
     model = Contrastive(**TINY, view_maker="neighbors").fit(wine)
     held = []
     monkeypatch.setattr(model.method_, "prepare", lambda rows, seed: held.append(len(rows)))
@@ -276,7 +276,7 @@ def test_borrowed_rows_are_let_go_of_when_views_are_refused(wine, monkeypatch):
     assert refusal(model.views, wine) == "no" and held == []
 
 
-def test_transform_shows_progress_on_a_terminal(monkeypatch, capsys):
+def test_transform_has_a_progress_bar_on_a_terminal(monkeypatch, capsys):
     rows = np.random.default_rng(0).normal(size=(2500, 3)).astype(np.float32)
     model = Contrastive(epochs=1, hidden=(4,), n_components=4, view_maker="noise", random_state=0).fit(rows)
     quiet = model.transform(rows)

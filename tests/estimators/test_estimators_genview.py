@@ -1,4 +1,4 @@
-"""GenView on real arrays: banks, frameworks, ablations, and what is refused."""
+"""GenView on real arrays: view caches, frameworks, ablations, and errors."""
 
 import numpy as np
 import pytest
@@ -26,64 +26,64 @@ def images():
 
 
 @pytest.fixture(scope="module")
-def bank(tmp_path_factory, images):
-    """A bank of inverted images, two views of each: what comes from it is told at sight."""
-    folder = tmp_path_factory.mktemp("bank")
+def cache(tmp_path_factory, images):
+    """A view cache of inverted images, two views of each, so that generated views are easy to recognize."""
+    folder = tmp_path_factory.mktemp("cache")
     np.savez(folder / "data.npz", X_train=images, X_test=images[:2])
     np.savez(folder / "views.npz", views=np.stack([255 - images, (255 - images) // 2], axis=1))
-    generate_cache(load_dataset(folder / "data.npz"), folder / "bank", generator=f"folder:{folder / 'views.npz'}")
-    return str(folder / "bank")
+    generate_cache(load_dataset(folder / "data.npz"), folder / "cache", generator=f"folder:{folder / 'views.npz'}")
+    return str(folder / "cache")
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_framework_takes_a_bank_and_weights(images, bank, framework):
+def test_every_framework_accepts_a_view_cache_and_weights(images, cache, framework):
     views = "multicrop" if framework in ("swav", "dino") else "auto"
-    model = GenView(**TINY, view_cache=bank, framework=framework, view_maker=views)
+    model = GenView(**TINY, view_cache=cache, framework=framework, view_maker=views)
     model.fit(images, labels(framework, images))
     assert {"quality", "largest_weight"} <= model.metrics_[-1].keys() and np.isfinite(model.metrics_[-1]["loss"])
     assert [row["phase"] for row in model.metrics_] == ["first", "train"]
     assert model.transform(images).shape == (N, 8) and not model.generates
 
 
-def test_views_of_the_bank_reach_the_encoder(images, bank):
-    plain = GenView(**TINY, view_cache=bank, alpha=0.0, quality=False).fit(images)
+def test_the_encoder_is_trained_on_views_of_the_cache(images, cache):
+    plain = GenView(**TINY, view_cache=cache, alpha=0.0, quality=False).fit(images)
     alone = Contrastive(**TINY).fit(images)
     assert np.array_equal(plain.transform(images), alone.transform(images))  # the framework alone
-    other = GenView(**TINY, view_cache=bank, quality=False).fit(images)
-    weighted = GenView(**TINY, view_cache=bank, alpha=0.0, first_fraction=0.0).fit(images)
+    other = GenView(**TINY, view_cache=cache, quality=False).fit(images)
+    weighted = GenView(**TINY, view_cache=cache, alpha=0.0, first_fraction=0.0).fit(images)
     for model in (other, weighted):
         assert not np.array_equal(model.transform(images), alone.transform(images))
 
 
-def test_quality_from_kept_maps(images, bank, tmp_path):
-    model = GenView(**TINY, view_cache=bank, quality_features="cached").fit(images, run=tmp_path / "run")
-    views = GenView(**TINY, view_cache=bank).fit(images)
+def test_quality_from_cached_feature_maps(images, cache, tmp_path):
+    model = GenView(**TINY, view_cache=cache, quality_features="cached").fit(images, run=tmp_path / "run")
+    views = GenView(**TINY, view_cache=cache).fit(images)
     assert not np.array_equal(model.transform(images), views.transform(images))
     assert abs(model.metrics_[-1]["quality"] - views.metrics_[-1]["quality"]) < 0.2
-    # Stopped within the last phase, it goes on to the same weights: kept maps are made anew.
+    # Stopped within the last phase and resumed, it has the same weights: cached feature maps are computed again.
     parts = tmp_path / "parts"
     for _ in range(2):
-        GenView(**TINY, view_cache=bank, quality_features="cached", minutes=1e-9).fit(
+        GenView(**TINY, view_cache=cache, quality_features="cached", minutes=1e-9).fit(
             images, run=parts, resume=parts.exists()
         )
-    again = GenView(**TINY, view_cache=bank, quality_features="cached").fit(images, run=parts, resume=True)
+    again = GenView(**TINY, view_cache=cache, quality_features="cached").fit(images, run=parts, resume=True)
     assert again.summary_["steps"] == 6 and np.array_equal(again.transform(images), model.transform(images))
 
 
 @pytest.mark.parametrize(
     "framework", ["simclr", *map(slow, ["moco", "moco-v3"]), "byol", *map(slow, ["simsiam", "swav", "dino"])]
 )
-def test_quality_from_the_encoders_own_pass(images, bank, framework):
+def test_quality_from_the_forward_pass_of_the_encoder(images, cache, framework):
     looked, own = (
-        GenView(**TINY, view_cache=bank, framework=framework, quality_features=features).fit(images)
+        GenView(**TINY, view_cache=cache, framework=framework, quality_features=features).fit(images)
         for features in ("views", "encoder")
     )
     assert abs(own.metrics_[-1]["quality"] - looked.metrics_[-1]["quality"]) < 0.2
     assert not np.array_equal(own.transform(images), looked.transform(images))
 
 
-def test_generated_views_of_a_bank(images, bank):
-    model = GenView(**TINY, view_cache=bank).fit(images)
+def test_generated_views_of_a_view_cache(images, cache):
+    model = GenView(**TINY, view_cache=cache).fit(images)
     found = model.generated_views(images)
     assert np.array_equal(found["views"], np.stack([255 - images, (255 - images) // 2], axis=1))
     assert (found["level"] == -1).all() and found["level"].shape == (N, 2)
@@ -93,13 +93,13 @@ def test_generated_views_of_a_bank(images, bank):
     assert model.generated_views(images, 1)["views"].shape[:2] == (N, 1)
     assert "has 2" in refusal(model.generated_views, images, 3)
     assert model.generated_views(images[::-1]) is None
-    blind = GenView(**TINY, view_cache=bank, quality=False).fit(images)
+    blind = GenView(**TINY, view_cache=cache, quality=False).fit(images)
     assert np.isnan(blind.generated_views(images)["quality"]).all()
     assert GenView(**TINY, alpha=0.0).fit(images).generated_views(images) is None
 
 
 @pytest.mark.parametrize("channels", [(), (1,)])
-def test_generated_views_of_the_own_generator(images, channels):
+def test_generated_views_of_the_default_generator(images, channels):
     gray = images[..., :1].reshape(N, 16, 16, *channels)
     model = GenView(**TINY).fit(gray)
     found = model.generated_views(gray, 2, random_state=3)
@@ -111,13 +111,13 @@ def test_generated_views_of_the_own_generator(images, channels):
     assert np.array_equal(again["views"], found["views"])
 
 
-def test_a_run_with_a_bank_is_saved_without_it(images, bank, tmp_path):
-    model = GenView(**TINY, view_cache=bank).fit(images, run=tmp_path / "run")
+def test_a_run_is_saved_without_its_view_cache(images, cache, tmp_path):
+    model = GenView(**TINY, view_cache=cache).fit(images, run=tmp_path / "run")
     assert sum(path.stat().st_size for path in (tmp_path / "run").glob("*.safetensors")) < 8_000_000
     loaded = viewsmith.load(tmp_path / "run")
     assert np.array_equal(loaded.transform(images), model.transform(images))
     assert np.array_equal(loaded.views(images[:3], 2), model.views(images[:3], 2))
-    assert loaded.view_cache == bank
+    assert loaded.view_cache == cache
 
 
 @pytest.mark.parametrize("noise", ["adaptive", slow("random"), slow("constant:100")])
@@ -129,26 +129,26 @@ def test_a_generator_trained_in_between(images, noise, tmp_path):
     assert np.array_equal(viewsmith.load(tmp_path / "run").views(images[:4], 2), views)
 
 
-def test_a_bank_of_vectors_by_the_embedded_generator(tmp_path):
+def test_a_view_cache_of_vectors_from_the_generator_of_a_run(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32) * 3 + 1
     np.savez(tmp_path / "x.npz", X=x)
     DiffAug(phases="AB", **TINY).fit(x, run=tmp_path / "run")
-    bank = generate_cache(load_dataset(tmp_path / "x.npz"), tmp_path / "bank", run=tmp_path / "run")
-    model = GenView(**TINY, view_cache=str(bank.path)).fit(x)
+    cache = generate_cache(load_dataset(tmp_path / "x.npz"), tmp_path / "cache", run=tmp_path / "run")
+    model = GenView(**TINY, view_cache=str(cache.path)).fit(x)
     assert np.isfinite(model.transform(x)).all() and {"quality"} <= model.metrics_[-1].keys()
 
 
-def test_banks_that_do_not_fit(images, bank, tmp_path):
-    assert "views of 48 rows, but X has 47" in refusal(GenView(**TINY, view_cache=bank).fit, images[:-1])
-    assert "in another order" in refusal(GenView(**TINY, view_cache=bank).fit, images[::-1])
+def test_view_caches_of_other_data_are_refused(images, cache, tmp_path):
+    assert "views of 48 rows, but X has 47" in refusal(GenView(**TINY, view_cache=cache).fit, images[:-1])
+    assert "in another order" in refusal(GenView(**TINY, view_cache=cache).fit, images[::-1])
     assert "is not a folder" in refusal(GenView(**TINY, view_cache=str(tmp_path / "none")).fit, images)
     part = ViewCacheFolder(tmp_path / "part")
-    part.open_for({key: value for key, value in ViewCacheFolder(bank).read_record().items() if key != "layout"})
+    part.open_for({key: value for key, value in ViewCacheFolder(cache).read_record().items() if key != "layout"})
     assert "lacks 1 of 1 blocks" in refusal(GenView(**TINY, view_cache=str(part.path)).fit, images)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "part"),
     [
         ({"noise": "loud"}, "expected adaptive, random or constant:L"),
         ({"alpha": 2.0}, "less than or equal to 1"),
@@ -156,16 +156,16 @@ def test_banks_that_do_not_fit(images, bank, tmp_path):
         ({"first_fraction": -0.1}, "greater than or equal to 0"),
     ],
 )
-def test_options_out_of_range(images, options, said):
-    assert said in refusal(GenView(**TINY | options).fit, images)
+def test_options_out_of_range(images, options, part):
+    assert part in refusal(GenView(**TINY | options).fit, images)
 
 
-def test_a_first_part_that_leaves_nothing_is_refused(images, bank):
+def test_a_first_phase_that_leaves_no_epochs_is_refused(images, cache):
     every = {"first_fraction": 1.0, "generator_epochs": 1}
-    said = refusal(GenView(**TINY | every).fit, images)
-    assert "none of the 2 epochs for generated views and weights" in said and "alpha=0, quality=False" in said
+    message = refusal(GenView(**TINY | every).fit, images)
+    assert "none of the 2 epochs for generated views and weights" in message and "alpha=0, quality=False" in message
     assert "for generated views: " in refusal(GenView(**TINY | every, quality=False).fit, images)
-    assert "for weights: " in refusal(GenView(**TINY | every, view_cache=bank).fit, images)
+    assert "for weights: " in refusal(GenView(**TINY | every, view_cache=cache).fit, images)
     assert "for weights: " in refusal(GenView(**TINY | every, alpha=0.0).fit, images)
     assert "epochs for" in refusal(GenView(**TINY | every | {"first_fraction": 0.76}).fit, images)
     model = GenView(**TINY | every, alpha=0.0, quality=False).fit(images)
@@ -175,8 +175,8 @@ def test_a_first_part_that_leaves_nothing_is_refused(images, bank):
 def test_an_encoder_without_a_feature_map(images):
     flat = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, 8))
     options = {key: value for key, value in TINY.items() if key != "n_components"} | {"encoder": flat}
-    said = refusal(GenView(**options).fit, images)
-    assert "no feature map" in said and "quality=False" in said
+    message = refusal(GenView(**options).fit, images)
+    assert "no feature map" in message and "quality=False" in message
     model = GenView(**options, quality=False, noise="constant:200").fit(images)
     assert model.generates
     assert "no feature map" in refusal(GenView(**options, quality=False).fit, images)

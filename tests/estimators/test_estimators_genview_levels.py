@@ -26,8 +26,8 @@ def samples(domain, n=N, seed=0):
     return rng.integers(0, 256, (n, 16, 16, 3), dtype=np.uint8)
 
 
-def alike(one, other):
-    """Whether views are equal up to rounding, which in letters and pixels is rare."""
+def nearly_equal(one, other):
+    """Whether views are equal up to rounding, which rarely changes letters and pixels."""
     return np.allclose(one, other, atol=1e-4) if one.dtype != np.uint8 else (one != other).mean() < 0.01
 
 
@@ -35,29 +35,29 @@ def alike(one, other):
     ("domain", "noise"),
     [("vectors", "adaptive"), ("vectors", "random"), ("images", "adaptive"), slow("dna", "adaptive")],
 )
-def test_a_row_is_the_same_in_any_company(domain, noise, tmp_path):
+def test_a_row_does_not_depend_on_the_rows_given_with_it(domain, noise, tmp_path):
     x, new = samples(domain), samples(domain, 3, seed=9)
     model = GenView(**TINY, noise=noise).fit(x, run=tmp_path / "run")
     whole = model.generated_views(x, 2)
     assert len(np.unique(whole["level"])) > 1
     for found in (model.generated_views(x[:8], 2), viewsmith.load(tmp_path / "run").generated_views(x[:8], 2)):
-        assert np.array_equal(found["level"], whole["level"][:8]) and alike(found["views"], whole["views"][:8])
+        assert np.array_equal(found["level"], whole["level"][:8]) and nearly_equal(found["views"], whole["views"][:8])
     for row in (0, 7):
         alone = model.generated_views(x[row : row + 1], 2)
         assert np.array_equal(alone["level"][0], whole["level"][row])
-        assert alike(alone["views"][0], whole["views"][row])
+        assert nearly_equal(alone["views"][0], whole["views"][row])
     beside = model.generated_views(np.concatenate([new, x[::-1]]), 2)
     assert np.array_equal(beside["level"][3:], whole["level"][::-1])
-    assert alike(beside["views"][3:], whole["views"][::-1])
+    assert nearly_equal(beside["views"][3:], whole["views"][::-1])
     alone = model.generated_views(new, 2)
-    assert np.array_equal(beside["level"][:3], alone["level"]) and alike(beside["views"][:3], alone["views"])
+    assert np.array_equal(beside["level"][:3], alone["level"]) and nearly_equal(beside["views"][:3], alone["views"])
     # Views of a row differ, and another seed gives other views.
-    assert not alike(whole["views"][:, 0], whole["views"][:, 1])
-    assert not alike(model.generated_views(x, 2, random_state=1)["views"], whole["views"])
+    assert not nearly_equal(whole["views"][:, 0], whole["views"][:, 1])
+    assert not nearly_equal(model.generated_views(x, 2, random_state=1)["views"], whole["views"])
 
 
 @pytest.mark.parametrize("domain", ["vectors", "images"])
-def test_training_and_calls_give_a_row_one_level(domain):
+def test_a_row_has_the_same_level_in_training_and_in_later_calls(domain):
     x = samples(domain)
     model = GenView(**TINY).fit(x)
     generated = model.method_.generated
@@ -102,7 +102,7 @@ def test_the_fitted_tolerance_is_saved_and_does_not_change(shape):
         assert torch.equal(loaded(encoder, x[part]), expected[part])
 
 
-def test_density_of_new_rows_is_the_loop():
+def test_density_of_new_rows_equals_a_loop():
     h, new = torch.randn(30, 4), torch.randn(7, 4)
     density = fit_density(h, k=3)
     means = [sorted((h - row).norm(dim=1).tolist())[1:4] for row in h]
@@ -115,7 +115,7 @@ def test_density_of_new_rows_is_the_loop():
     assert density.quantile(new + 100).tolist() == [0.0] * 7
 
 
-def test_of_many_rows_some_are_kept(monkeypatch):
+def test_a_sample_of_many_rows_is_stored(monkeypatch):
     assert MAX_ROWS == 10_000
     monkeypatch.setattr("viewsmith.views.generated.noise_level.MAX_ROWS", 20)
     h = torch.arange(100.0)[:, None] ** 2

@@ -1,4 +1,4 @@
-"""Labels are read only where a framework asks for them, and it is said."""
+"""Labels are read only if a framework needs them, and this is reported."""
 
 import numpy as np
 import pytest
@@ -21,11 +21,11 @@ def clusters(n=64):
     return (rng.normal(size=(n, 6)) + 2 * y[:, None]).astype(np.float32), y
 
 
-def test_supcon_reads_labels_and_says_so(capsys, tmp_path):
+def test_supcon_reads_labels_and_reports_it(capsys, tmp_path):
     x, y = clusters()
     model = Contrastive(**TINY, framework="supcon", verbose=True).fit(x, np.array(["b", "a"])[y], run=tmp_path / "run")
-    said = "the framework supcon reads the labels of 64 rows (2 classes)"
-    assert said in capsys.readouterr().err.splitlines() and model.summary_["labels"] == said
+    message = "the framework supcon reads the labels of 64 rows (2 classes)"
+    assert message in capsys.readouterr().err.splitlines() and model.summary_["labels"] == message
     assert model.method_.framework.labels.tolist() == (1 - y).tolist()
     assert not [name for name in model.weights() if "labels" in name]
     loaded = load(tmp_path / "run")
@@ -34,8 +34,8 @@ def test_supcon_reads_labels_and_says_so(capsys, tmp_path):
     assert not np.array_equal(other.transform(x), model.transform(x))
 
 
-def test_supcon_tells_classes_apart_that_simclr_does_not():
-    """Two halves of one cloud: only labels say which of the halves are meant."""
+def test_supcon_separates_classes_that_simclr_does_not():
+    """The classes are halves of one Gaussian, which cannot be found without labels."""
     x = np.random.default_rng(1).normal(size=(128, 6)).astype(np.float32)
     y, options = x[:, 0] > 0, TINY | {"epochs": 20, "noise_strength": 0.1, "learning_rate": 0.02, "norm": "none"}
 
@@ -50,7 +50,7 @@ def test_supcon_tells_classes_apart_that_simclr_does_not():
     assert gap(supervised) > gap(plain) + 0.1
 
 
-def test_other_frameworks_do_not_look_at_labels():
+def test_other_frameworks_do_not_read_labels():
     class Untouchable:
         def __array__(self, *args, **kwargs):
             raise AssertionError("labels were read")
@@ -65,12 +65,12 @@ def test_supcon_without_labels_is_refused_in_one_line():
     x, y = clusters()
     asked = "framework is 'supcon', which reads labels, but no labels were given: call fit(X, y), or take another"
     assert refusal(Contrastive(**TINY, framework="supcon").fit, x).startswith(asked)
-    said = refusal(MetAug(**TINY, framework="supcon").fit, x, y[:5])
-    assert said == "the labels have shape (5,), expected one for each of the 64 rows"
+    message = refusal(MetAug(**TINY, framework="supcon").fit, x, y[:5])
+    assert message == "the labels have shape (5,), expected one for each of the 64 rows"
     missing = y.astype(float)
     missing[:3] = np.nan
-    said = refusal(Contrastive(**TINY, framework="supcon").fit, x, missing)
-    assert said == "the labels hold 3 missing values, expected a label for each of the 64 rows"
+    message = refusal(Contrastive(**TINY, framework="supcon").fit, x, missing)
+    assert message == "the labels hold 3 missing values, expected a label for each of the 64 rows"
 
 
 def test_a_framework_object_gets_labels_too():

@@ -1,4 +1,4 @@
-"""CRL-TAC says where to look: boxes, windows and features, what is there, and nothing where nothing is."""
+"""Locations that CRL-TAC finds: boxes, windows and features, their crops, and samples without a location."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @pytest.fixture(scope="module")
 def of_images():
-    """A model that looks at what is bright, images and the boxes of their squares."""
+    """A model whose channel selects bright crops, images, and the boxes of their squares."""
     x, squares = bright(12)
     return pointing(CRLTAC(**TINY).fit(x)), x, squares
 
@@ -38,7 +38,7 @@ def test_boxes_of_images_are_on_their_squares(of_images):
     assert list(frame) == ["sample", "top", "left", "height", "width", "probability"]
     assert frame["sample"].tolist() == list(range(12)) and (frame[["height", "width"]] == 20).all(axis=None)
     middles = frame[["top", "left"]].to_numpy() + 10
-    assert np.abs(middles - squares[:, :2] - squares[:, 2:] / 2).max() <= 2.5  # half of the stride and a bit
+    assert np.abs(middles - squares[:, :2] - squares[:, 2:] / 2).max() <= 2.5  # slightly more than half of the stride
     assert frame["probability"].between(0.5, 1).all()
 
 
@@ -51,7 +51,7 @@ def test_crops_are_the_pixels_of_the_boxes(of_images):
         np.testing.assert_array_equal(crop, x[place["sample"], top : top + 20, left : left + 20])
 
 
-def test_several_boxes_of_an_image_are_its_several_squares(of_images):
+def test_several_boxes_of_an_image_are_on_its_squares(of_images):
     model = of_images[0]
     x, squares = bright(6, count=2)
     found = model.locate(x, n=3)
@@ -63,7 +63,7 @@ def test_several_boxes_of_an_image_are_its_several_squares(of_images):
         assert sorted(far.argmin(axis=1)) == [0, 1] and far.min(axis=1).max() < 5
 
 
-def test_blocks_do_not_change_the_places(of_images, monkeypatch):
+def test_blocks_do_not_change_the_locations(of_images, monkeypatch):
     model, x, _ = of_images
     expected = model.locate(x, 2)
     monkeypatch.setattr("viewsmith.estimators.locations.BLOCK", 5)
@@ -73,7 +73,7 @@ def test_blocks_do_not_change_the_places(of_images, monkeypatch):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
 
 
-def test_nothing_is_found_in_images_of_nothing(of_images):
+def test_black_images_have_no_location(of_images):
     model, x, _ = of_images
     empty = np.zeros_like(x[:3])
     assert len(model.locate(empty, 2)) == 0
@@ -102,11 +102,11 @@ def test_an_object_larger_than_the_crops_has_a_box_inside_it():
     x = np.zeros((4, 60, 60), np.uint8)
     x[:, 6:54, 4:52] = 200
     found = pointing(CRLTAC(**TINY).fit(bright(8, shape=(60, 60))[0])).locate(x)
-    assert len(found) in (0, 4)  # where crops inside are alike, that is near uniform
+    assert len(found) in (0, 4)  # P(T|x) is near uniform if the crops inside are similar
     assert ((found["top"] >= 4) & (found["left"] >= 2) & (found["top"] + 20 <= 56)).all()
 
 
-def test_a_loaded_model_finds_the_same(of_images, tmp_path):
+def test_a_loaded_model_finds_the_same_locations(of_images, tmp_path):
     model, x, _ = of_images
     model.save(tmp_path / "run")
     np.testing.assert_array_equal(viewsmith.load(tmp_path / "run").locate(x, 2), model.locate(x, 2))
@@ -161,7 +161,7 @@ def test_top_embeds_the_most_probable_crops(of_images):
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
-def test_numbers_of_places_are_checked(of_images, n):
+def test_the_number_of_locations_is_checked(of_images, n):
     assert "expected a whole number of at least 1" in refusal(of_images[0].locate, of_images[1], n)
 
 

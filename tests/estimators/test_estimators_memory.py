@@ -1,4 +1,4 @@
-"""The memory of CRL-TAC: few images at a time, and trainings that take no more with more images and steps."""
+"""Memory of CRL-TAC: images are processed in blocks, and training memory does not grow with images and steps."""
 
 import os
 import subprocess
@@ -16,21 +16,21 @@ from viewsmith.core.random import stream
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("output", ["representation", "projection"])
-def test_few_images_at_a_time_have_the_representations_of_all_at_once(output, monkeypatch):
+def test_blocks_of_images_give_the_same_representations(output, monkeypatch):
     images = bright(5)[0]
     model = pointing(CRLTAC(**TINY).fit(images))
     method, x = model.method_, torch.from_numpy(model.scaled(images))
     with torch.no_grad():
-        expected, told = method._represent(x, output), method.diagnose(x, stream(0, "x"))
+        expected, message = method._represent(x, output), method.diagnose(x, stream(0, "x"))
         sizes, represent = [], method._represent
         monkeypatch.setattr("viewsmith.methods.crl_tac.block_size", lambda x: 2)
         monkeypatch.setattr(
             method, "_represent", lambda part, output: sizes.append(len(part)) or represent(part, output)
         )
         torch.testing.assert_close(method.represent(x, output), expected)
-        assert method.diagnose(x, stream(0, "x")) == pytest.approx(told)
+        assert method.diagnose(x, stream(0, "x")) == pytest.approx(message)
         method.train().represent(x, output)
-    assert sizes == [2, 2, 1, 5]  # in training all together, for BatchNorm
+    assert sizes == [2, 2, 1, 5]  # in training mode in one block, for BatchNorm
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""MetAug as an estimator: outputs by view, augmented features as an array, and what cannot be."""
+"""MetAug as an estimator: outputs by view, augmented features as an array, and invalid options."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_augmented_features_are_an_array(wine, options, tmp_path):
         np.testing.assert_allclose(lengths, 1, rtol=1e-5)
     assert not np.allclose(made["features"], augmented, atol=1e-3)
     assert not np.array_equal(augmented[:, 0], augmented[:, 1])
-    # What the generators make of the features of one draw, view by view.
+    # The output of the generators for the features of one draw, view by view.
     z = torch.from_numpy(made["features"][:, 1]).unflatten(1, (count, 4)).transpose(0, 1)
     expected = model.method_.features(z).transpose(0, 1).flatten(1)
     np.testing.assert_allclose(augmented[:, 1], expected.detach().numpy(), atol=1e-5)
@@ -93,13 +93,13 @@ def test_the_published_form_of_images_trains_on_small_ones_without_changing_colo
     assert (model.input_views(flat, 8) == (10, 100, 200)).all()
 
 
-def test_a_bank_gives_the_published_number_of_negatives():
+def test_a_memory_bank_gives_the_published_number_of_negatives():
     options = MetAug(memory="bank")
     found = [resolve_features(options, {"learning_rate": 0.1}, n)["negatives"] for n in (60, 4000, 60_000)]
     assert found == [60, 4000, 4096]
 
 
-def test_encoders_of_views_give_outputs_of_their_own(wine):
+def test_each_view_encoder_has_an_output(wine):
     model = MetAug(**TINY, encoders="per-view", n_views=3).fit(wine)
     assert model.outputs_ == ("representation", "projection", "view-1", "view-2", "view-3")
     h = model.transform(wine)
@@ -173,7 +173,7 @@ def test_margins_are_of_the_batch_or_of_each_sample(wine):
 
 
 def test_on_nnclr_it_is_the_papers_second_form(wine, tmp_path):
-    """MetAug* of table 3: NNCLR trains the encoder, generators and their contrast are added."""
+    """MetAug* of table 3: NNCLR trains the encoder, with generators and their contrast in addition."""
     options = TINY | {"framework": "nnclr", "projector_dims": (5, 4), "epochs": 2, "queue_size": 80}
     model = MetAug(**options).fit(wine, run=tmp_path / "run")
     assert isinstance(model.method_.framework, NNCLR) and model.method_.added is not None
@@ -217,9 +217,9 @@ def test_rows_of_zeros_are_legal(wine):
         ({"representation_noise": 0.1}, "set meta='first-order', or leave it out"),
     ],
 )
-def test_what_cannot_be_is_one_line(wine, options, expected):
-    said = refusal(MetAug(**TINY | options).fit, wine)
-    assert expected in said and "\n" not in said
+def test_invalid_options_are_refused_in_one_line(wine, options, expected):
+    message = refusal(MetAug(**TINY | options).fit, wine)
+    assert expected in message and "\n" not in message
 
 
 def test_views_without_generators_are_refused(wine):

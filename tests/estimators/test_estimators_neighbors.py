@@ -1,4 +1,4 @@
-"""`fit(X, neighbors=graph)`: a neighbor graph of the user's own."""
+"""`fit(X, neighbors=graph)`: a precomputed neighbor graph."""
 
 import json
 
@@ -21,7 +21,7 @@ NEAR = nearest_neighbors(torch.from_numpy(X), 5).numpy()
 
 
 def ring(n=60, k=2):
-    """Rows joined to the k that follow, (n, k)."""
+    """The next k rows as neighbors of each row, (n, k)."""
     return (np.arange(n)[:, None] + np.arange(1, k + 1)) % n
 
 
@@ -59,12 +59,12 @@ def test_every_form_is_the_same_graph(form):
     assert not (difference.nnz if sp.issparse(given) else np.any(difference))
 
 
-def test_no_graph_is_none():
+def test_neighbors_none_is_no_graph():
     assert read_neighbors(None, 60) is None and graph_record(None) == {}
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         (ring(59), ("(59, 2)", "60 rows")),
         (matrix(ring(59)), ("(59, 59)", "60 rows")),
@@ -81,9 +81,9 @@ def test_no_graph_is_none():
         (sp.csr_matrix((60, 60)), ("no edges",)),
     ],
 )
-def test_what_is_no_graph_of_the_rows_is_refused(given, said):
+def test_invalid_graphs_are_refused(given, expected):
     message = refusal(Contrastive(**TINY).fit, X, neighbors=given)
-    assert all(part in message for part in ("neighbors", *said)), message
+    assert all(part in message for part in ("neighbors", *expected)), message
 
 
 def test_a_damaged_matrix_is_refused():
@@ -92,14 +92,14 @@ def test_a_damaged_matrix_is_refused():
     assert "damaged" in refusal(Contrastive(**TINY).fit, X, neighbors=damaged)
 
 
-def test_the_graph_is_what_is_trained_on():
+def test_training_uses_the_edges_of_the_graph():
     given = Contrastive(**TINY).fit(X, neighbors=NEAR)
     other = Contrastive(**TINY).fit(X, neighbors=ring())
     assert not np.array_equal(given.transform(X), other.transform(X))
     assert np.array_equal(given.transform(X), Contrastive(**TINY).fit(X, neighbors=matrix(NEAR)).transform(X))
     assert given.summary_["neighbor_graph"] == {"search": "precomputed", "edges": 300, "isolated_rows": 0}
     assert given.views(X[:4]).shape == (4, 4, 5)
-    # scikit-learn's conventions: the graph is an argument of fit, as data are, so a clone does not hold it.
+    # The graph is an argument of fit, like the data, so a clone does not have it (scikit-learn's convention).
     assert "neighbors" not in clone(given).get_params()
     assert np.array_equal(Contrastive(**TINY).fit_transform(X, neighbors=ring()), other.transform(X))
 
@@ -110,19 +110,19 @@ def test_other_views_beside_the_graph(options):
     assert model.summary_["neighbor_graph"]["search"] == "precomputed"
 
 
-def test_other_methods_take_a_graph():
+def test_other_methods_accept_a_graph():
     model = MetAug(epochs=1, batch_size=32, random_state=0).fit(X, neighbors=ring())
     assert model.summary_["neighbor_graph"]["search"] == "precomputed"
 
 
-def test_a_graph_that_nothing_uses_is_refused():
+def test_a_graph_without_effect_is_refused():
     message = refusal(Contrastive(**TINY, view_maker="noise").fit, X, neighbors=ring())
     assert "noise" in message and "neighbor-mix" in message
     assert "neighbor_space" in refusal(Contrastive(**TINY, neighbor_space="encoder").fit, X, neighbors=ring())
     assert "neighbors" in refusal(CRLTAC(epochs=1).fit, X, neighbors=ring())
 
 
-def test_rows_without_neighbors_are_said():
+def test_rows_without_neighbors_give_a_warning():
     graph = matrix(ring()).tolil()
     graph[[4, 9]] = 0
     with pytest.warns(UserWarning, match="2 rows of 60 without neighbors"):
@@ -131,7 +131,7 @@ def test_rows_without_neighbors_are_said():
     assert np.isfinite(model.transform(X)).all()
 
 
-def test_a_run_wants_its_graph_again(tmp_path):
+def test_resume_needs_the_graph_again(tmp_path):
     run = tmp_path / "run"
     model = Contrastive(**TINY).fit(X, neighbors=ring(), run=run)
     assert "neighbors" not in json.dumps(model.configuration()["parameters"]).replace("n_neighbors", "")
@@ -147,7 +147,7 @@ def test_a_run_wants_its_graph_again(tmp_path):
     assert "without neighbors" in refusal(Contrastive(**TINY).fit, X, neighbors=ring(), run=plain, resume=True)
 
 
-def test_a_run_that_was_cut_is_resumed_exactly_with_its_graph(tmp_path, monkeypatch):
+def test_a_run_is_resumed_exactly_with_its_graph(tmp_path, monkeypatch):
     options, graph = TINY | {"epochs": 6, "checkpoint_every": 0}, matrix(ring())
     whole = Contrastive(**options).fit(X, neighbors=graph, run=tmp_path / "whole")
     original, steps = Trainer._update, iter(range(3))

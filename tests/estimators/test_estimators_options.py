@@ -1,4 +1,4 @@
-"""Options: checked when fit is called, converted where that is safe, refused by name."""
+"""Options are checked when fit is called, converted if that is safe, and refused by name."""
 
 import inspect
 
@@ -13,7 +13,7 @@ from viewsmith.core.registry import registered
 from viewsmith.estimators import estimators
 from viewsmith.estimators.build.options import check_options, schema
 
-# Option, given, what the message says was expected. Those of the first block belong to both estimators.
+# Option, given value, expected part of the message. Options of the first block belong to both estimators.
 REFUSED = [
     ("domain", "text", join_names(["auto", *registered("domain")])),
     ("framework", "barlow", join_names(FRAMEWORKS)),
@@ -236,7 +236,7 @@ CASES += [(GenView, *case) for case in REFUSED_BY_GENVIEW]
 
 
 @pytest.mark.parametrize(("cls", "option", "given", "expected"), CASES)
-def test_impossible_values_are_refused_in_one_line(wine, cls, option, given, expected):
+def test_invalid_values_are_refused_in_one_line(wine, cls, option, given, expected):
     with pytest.raises(InputError) as caught:
         cls(**{option: given}).fit(wine)
     message = str(caught.value)
@@ -254,13 +254,13 @@ def test_unknown_view_makers_are_refused_with_the_known_ones(wine, name):
         Contrastive(view_maker=name).fit(wine)
 
 
-def test_every_option_but_the_free_ones_is_refused_somewhere_above():
+def test_every_restricted_option_has_an_invalid_value_above():
     for cls in estimators().values():
         assert cls().get_params().keys() == {case[1] for case in CASES if case[0] is cls}
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_a_gpu_that_is_not_there_is_refused(wine, device, monkeypatch):
+def test_a_missing_gpu_is_refused(wine, device, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(InputError, match=f"device is '{device}', but this machine has no usable GPU"):
         Contrastive(device=device).fit(wine)
@@ -313,7 +313,7 @@ def test_defaults_pass_their_own_check_and_are_filled_in():
         assert list(schema(cls).model_fields) == list(inspect.signature(cls).parameters)
 
 
-def test_an_unknown_option_names_close_ones():
+def test_messages_about_unknown_options_have_similar_names():
     with pytest.raises(InputError, match=r"CRLTAC has no option 'mask': did you mean masks\?"):
         check_options(CRLTAC, {"mask": 3})
 
@@ -333,7 +333,7 @@ def test_converted_options_train(wine):
 
 
 @pytest.mark.parametrize("name", estimators())
-def test_the_documentation_says_every_option_and_attribute_once(name):
+def test_every_option_and_attribute_is_documented_once(name):
     doc = inspect.getdoc(estimators()[name])
     entries = [entry for line in doc.splitlines() if " : " in line for entry in line.split(" : ")[0].split(", ")]
     options = list(inspect.signature(estimators()[name]).parameters)

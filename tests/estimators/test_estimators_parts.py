@@ -1,4 +1,4 @@
-"""Options reach the parts they are meant for."""
+"""Options are passed to the modules that they configure."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=esti
         ({"kernel": "cosine", "temperature": 1.0}, ("cosine", 1.0, "all")),
     ],
 )
-def test_a_kernel_brings_its_temperature_and_negatives(cls, options, expected, wine):
+def test_a_kernel_sets_temperature_and_negatives(cls, options, expected, wine):
     framework = cls(**TINY, **options).fit(wine).method_.framework
     assert (framework.kernel, framework.temperature, framework.negatives) == expected
 
@@ -67,7 +67,7 @@ def test_view_makers_are_built_in_order_with_their_settings(cls, wine):
 
 
 @every_estimator
-def test_the_schedule_is_the_options(cls, wine):
+def test_the_schedule_has_the_values_of_the_options(cls, wine):
     given = {"optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 0.1, "warmup": 0.2, "schedule": "constant"}
     own = {DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0, "quality": False}}.get(cls, {})
     (phase,) = cls(**TINY, **given, **own, gradient_clip=2.0).fit(wine).method_.phases()
@@ -75,7 +75,7 @@ def test_the_schedule_is_the_options(cls, wine):
     assert phase.epochs == 1 and phase.updates[0].optimizer == expected
 
 
-def test_the_generator_is_the_options(wine):
+def test_the_generator_has_the_values_of_the_options(wine):
     method = PiNDA(
         **TINY, generator_hidden=(7,), strength=0.3, level="free", distribution="uniform", learn_mean=True,
         objective="adversarial", two_sided=True, penalty="inverse_norm", penalty_weight=0.5, random_fraction=0.2,
@@ -88,7 +88,7 @@ def test_the_generator_is_the_options(wine):
 
 
 @pytest.mark.parametrize("view_maker", ["neighbors", "neighbor-mix"])
-def test_neighbors_are_sought_where_the_encoder_looks_first(digits, view_maker):
+def test_neighbors_are_searched_in_the_input_of_the_encoder(digits, view_maker):
     x = digits[:150]
     model = Contrastive(**TINY, input_components=3, n_neighbors=1, view_maker=view_maker).fit(x)
     axes = model.method_.framework.encoder[0]
@@ -100,7 +100,7 @@ def test_neighbors_are_sought_where_the_encoder_looks_first(digits, view_maker):
     assert (nearest != elsewhere).any()
     model.method_.prepare(scaled, 0)
     assert torch.equal(model.method_.views.makers[0].edges[:, 0], nearest)
-    # The projection is the encoder's: it is saved once.
+    # The principal axes belong to the encoder and are saved once.
     assert sum(key.endswith(".axes") for key in model.weights()) == 1
 
 
@@ -113,7 +113,7 @@ def test_default_epochs_take_about_two_thousand_steps(rows, batch_size, epochs):
     assert epochs * max(1, rows // min(batch_size, rows)) == pytest.approx(2000, rel=0.02)
 
 
-def test_scaling_is_chosen_and_told(digits, wine):
+def test_scaling_is_chosen_and_reported(digits, wine):
     assert Contrastive(**TINY).fit(digits[:99]).fitted_["scaling"] == "standard"  # 49 % zeros
     assert Contrastive(**TINY).fit(np.where(digits[:99] < 3, 0, digits[:99])).fitted_["scaling"] == "global"
     model = Contrastive(**TINY, scaling="global").fit(wine)

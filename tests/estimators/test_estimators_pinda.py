@@ -1,4 +1,4 @@
-"""What becomes of learned noise: the published objective collapses in two ways, the default in none."""
+"""Learned noise in training: the published objective collapses in two ways, the default does not."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from refusals import refusal
 from viewsmith import PiNDA
 from viewsmith.estimators.figures.noise import noise_gallery
 
-# The published form with narrower networks and the penalty that it has for images; half a second of training.
+# The published settings with narrower networks and the penalty for images; half a second of training.
 PAPER = PiNDA.presets["paper"] | {
     "penalty": "inverse_norm",
     "penalty_weight": 1.0,
@@ -31,7 +31,7 @@ def noise_of(model):
 
 
 @pytest.mark.slow
-def test_without_a_penalty_the_published_noise_vanishes(wine):
+def test_published_noise_vanishes_without_a_penalty(wine):
     with pytest.warns(UserWarning, match="the learned noise has collapsed to"):
         model = PiNDA(**PAPER | {"penalty": "none", "learning_rate": 3e-3}).fit(wine)
     level, _ = noise_of(model)
@@ -40,21 +40,21 @@ def test_without_a_penalty_the_published_noise_vanishes(wine):
 
 
 @pytest.mark.slow
-def test_with_the_published_penalty_it_moves_onto_few_features_and_grows(wine):
+def test_published_noise_with_its_penalty_grows_on_few_features(wine):
     with pytest.warns(UserWarning) as caught:
         model = PiNDA(**PAPER).fit(wine)
     level, spread = noise_of(model)
     # sqrt(12) = 3.46 is the spread of noise on one feature of thirteen.
     assert spread[0] < 0.5 and spread[-1] > 3 and level[-1] > 2
-    said = [str(warning.message) for warning in caught]
-    assert model.warnings_ == said
-    assert any("sits on few features" in line for line in said) and any("has grown to" in line for line in said)
+    text = [str(warning.message) for warning in caught]
+    assert model.warnings_ == text
+    assert any("sits on few features" in line for line in text) and any("has grown to" in line for line in text)
     profile, _ = model.noise_profile(wine)
-    share = np.sort((profile / wine.std(0)) ** 2)[::-1]
-    assert share[0] > 0.9 * share.sum()
+    fraction = np.sort((profile / wine.std(0)) ** 2)[::-1]
+    assert fraction[0] > 0.9 * fraction.sum()
 
 
-def test_a_fixed_level_alone_does_not_keep_it_on_all_features(wine):
+def test_a_fixed_level_does_not_spread_noise_over_all_features(wine):
     with pytest.warns(UserWarning, match="sits on few features"):
         model = PiNDA(**PAPER | {"level": "fixed", "penalty": "none"}).fit(wine)
     level, spread = noise_of(model)
@@ -66,8 +66,8 @@ def test_a_fixed_level_alone_does_not_keep_it_on_all_features(wine):
     ("published", "objective"),
     covering(itertools.product([True, False], ["cooperative", "adversarial"]), (0,), (1,)),
 )
-def test_the_default_keeps_level_and_spread(wine, published, objective):
-    # The same recipe as above but for level and penalty; and PiNDA() as it comes, with a shorter training.
+def test_default_noise_has_a_stable_level_and_spread(wine, published, objective):
+    # The same recipe as above except level and penalty; and PiNDA() with its defaults, with a shorter training.
     if published:
         model = PiNDA(**PAPER | {"level": "fixed", "penalty": "log_barrier", "objective": objective})
     else:
@@ -75,10 +75,10 @@ def test_the_default_keeps_level_and_spread(wine, published, objective):
     level, spread = noise_of(model.fit(wine))
     assert level == pytest.approx([model.strength] * len(level), rel=1e-4)
     assert max(spread) < 1
-    assert spread[-1] > 0.005  # yet a shape was learned
+    assert spread[-1] > 0.005  # but a shape was learned
 
 
-def test_the_published_form_has_a_penalty_on_images_alone():
+def test_the_published_form_has_a_penalty_only_on_images():
     assert PiNDA.presets["paper"]["penalty"] == "none"
     assert PiNDA.presets["paper-images"]["penalty"] == "inverse_norm"
 
@@ -99,12 +99,12 @@ def test_algorithm_2_and_noise_on_both_views_exclude_each_other(wine):
     assert PiNDA(algorithm=2, epochs=1, random_state=0).fit(wine).metrics_[-1]["loss"] > 0
     assert "two_sided is True, which algorithm 2 decides" in refusal(PiNDA(algorithm=2, two_sided=True).fit, wine)
     crops = PiNDA(algorithm=2, view_maker="grid-crop", epochs=1)
-    said = refusal(crops.fit, np.zeros((8, 28, 32), np.uint8) + np.arange(8, dtype=np.uint8)[:, None, None])
-    assert said.startswith("algorithm is 2") and "take algorithm 1" in said
+    message = refusal(crops.fit, np.zeros((8, 28, 32), np.uint8) + np.arange(8, dtype=np.uint8)[:, None, None])
+    assert message.startswith("algorithm is 2") and "take algorithm 1" in message
 
 
 @pytest.mark.parametrize("learn_mean", [False, True])
-def test_a_learned_mean_is_shown(learn_mean):
+def test_a_learned_mean_is_in_the_report(learn_mean):
     x = np.random.default_rng(0).integers(0, 256, (12, 16, 16, 3)).astype(np.uint8)
     model = PiNDA(learn_mean=learn_mean, epochs=2, batch_size=4, random_state=0).fit(x)
     made = model.noise_parts(x[:3])
@@ -128,9 +128,9 @@ def test_noise_profile_is_in_the_units_of_each_feature(wine):
     model = PiNDA(epochs=3, random_state=0, strength=0.5).fit(x)
     mean, spread = model.noise_profile(x)
     assert mean.shape == spread.shape == (14,)
-    assert mean[13] == spread[13] == 0  # a constant has no noise
+    assert mean[13] == spread[13] == 0  # a constant feature has no noise
     np.testing.assert_allclose(mean[:13] / wine.std(0), 0.5, rtol=0.2)
-    # The views carry just that noise.
+    # The noise in the views has this profile.
     moved = model.views(x, 200) - x[:, None]
     np.testing.assert_allclose(moved.std((0, 1))[:13], mean[:13], rtol=0.05)
     assert (moved[..., 13] == 0).all()

@@ -1,4 +1,4 @@
-"""Estimators in a group of two processes: one run folder, written by the first, read by both."""
+"""Estimators in a group of two processes: one run folder, which the first writes and both read."""
 
 import json
 
@@ -27,7 +27,7 @@ def group(in_pair, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["contrastive", slow("pinda"), slow("metaug"), slow("crl-tac")])
-def test_a_run_of_two_processes_stops_and_goes_on(group, tmp_path, wine, name):
+def test_a_run_of_two_processes_is_resumed(group, tmp_path, wine, name):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole)
     group(name, parts, minutes=1e-9)
@@ -43,7 +43,7 @@ def test_a_run_of_two_processes_stops_and_goes_on(group, tmp_path, wine, name):
 
 @pytest.fixture
 def cache(tmp_path, wine):
-    """A view cache of wine: noised rows, two of each."""
+    """A view cache of wine: two noisy copies of each row."""
     noise = np.random.default_rng(0).normal(size=(len(wine), 2, wine.shape[1])) * wine.std(0)
     np.savez(tmp_path / "x.npz", X=wine)
     np.savez(tmp_path / "views.npz", views=(wine[:, None] + 0.3 * noise).astype(np.float32))
@@ -52,8 +52,8 @@ def cache(tmp_path, wine):
 
 
 WITH_COPIES = [
-    ("genview", {"view_cache": "", "gamma": 8.0}),  # weighs pairs by a copy of the encoder, from the first epoch on
-    ("genview", {"generator_epochs": 1, "gamma": 8.0}),  # and generates views in between
+    ("genview", {"view_cache": "", "gamma": 8.0}),  # weights of pairs from a copy of the encoder, from the first epoch
+    ("genview", {"generator_epochs": 1, "gamma": 8.0}),  # and generates views between the phases
     ("diffaug", {"phases": "ABA", "generator_epochs": 1}),
     ("diffaug", {"phases": "J"}),
 ]
@@ -67,9 +67,9 @@ def with_copies(options, cache):
 
 
 @pytest.mark.parametrize(("name", "options"), [WITH_COPIES[0], *(slow(*case) for case in WITH_COPIES[1:])])
-def test_frozen_copies_with_batch_norm_are_one_in_two_processes(group, tmp_path, cache, name, options):
+def test_frozen_copies_with_batch_norm_are_equal_in_two_processes(group, tmp_path, cache, name, options):
     one, other = group(name, None, **with_copies(options, cache))
-    assert not np.array_equal(one, other)  # each process has statistics of its own
+    assert not np.array_equal(one, other)  # BatchNorm statistics differ between processes
     mine, others = (load_tensors(tmp_path / f"{rank}.copies.safetensors") for rank in (0, 1))
     assert any("running_mean" in key for key in mine)
     for key, value in mine.items():
@@ -78,7 +78,7 @@ def test_frozen_copies_with_batch_norm_are_one_in_two_processes(group, tmp_path,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), WITH_COPIES)
-def test_trainings_with_frozen_copies_stop_and_go_on(group, tmp_path, cache, name, options):
+def test_trainings_with_frozen_copies_are_resumed(group, tmp_path, cache, name, options):
     options = with_copies(options, cache)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole, **options)
@@ -88,8 +88,8 @@ def test_trainings_with_frozen_copies_stop_and_go_on(group, tmp_path, cache, nam
         assert (parts / file).read_bytes() == (whole / file).read_bytes(), file
 
 
-def test_a_seed_left_to_chance_is_the_same_everywhere(group, tmp_path):
-    # Without BatchNorm, whose statistics are each process's own, both end with one model.
+def test_a_random_seed_is_the_same_in_all_processes(group, tmp_path):
+    # Without BatchNorm, whose statistics differ between processes, both end with the same model.
     one, other = group("contrastive", None, random_state=None, norm="none")
     assert np.array_equal(one, other)
     seeds = [int((tmp_path / f"{rank}.seed").read_text()) for rank in (0, 1)]

@@ -1,4 +1,4 @@
-"""Whatever the table: a finite representation of the promised shape, or one line that says what is wrong."""
+"""Any table gives a finite representation with the documented shape, or a message of one line."""
 
 import warnings
 
@@ -43,22 +43,22 @@ def test_any_finite_table_trains(cls, x):
 
 @SOME
 @given(x=hnp.arrays(np.float32, st.tuples(st.integers(0, 4), st.integers(1, 3)), elements=st.floats(width=32)))
-def test_bad_tables_get_one_line(x):
+def test_invalid_tables_are_refused_in_one_line(x):
     try:
         fitted(Contrastive, x)
     except InputError as error:
         assert "\n" not in str(error)
         assert not np.isfinite(x).all()
-    except ValueError as error:  # too few rows: scikit-learn's own words
+    except ValueError as error:  # too few rows: a message of scikit-learn
         assert len(x) < 2 and "minimum of 2" in str(error)
     else:
         assert np.isfinite(x).all() and len(x) >= 2
 
 
 @SOME
-@given(x=tables, share=st.floats(0, 0.6), seed=st.integers(0, 99))
-def test_missing_values_are_refused_or_imputed(x, share, seed):
-    holes = np.random.default_rng(seed).random(x.shape) < share
+@given(x=tables, fraction=st.floats(0, 0.6), seed=st.integers(0, 99))
+def test_missing_values_are_refused_or_imputed(x, fraction, seed):
+    holes = np.random.default_rng(seed).random(x.shape) < fraction
     x = np.where(holes, np.nan, x).astype(np.float32)
     if holes.any():
         with pytest.raises(InputError, match=r"NaN|missing"):

@@ -1,4 +1,4 @@
-"""Options of training recipes reach the optimizer, and are refused where there is nothing for them."""
+"""Options of training recipes are passed to the optimizer, or refused if they have no effect."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def optimizer_of(model):
     return model.method_.phases()[0].updates[0].optimizer
 
 
-def test_a_recipe_reaches_the_optimizer(wine):
+def test_recipe_options_are_passed_to_the_optimizer(wine):
     model = Contrastive(**TINY, framework="simsiam", projector_dims=(4, 3), **RECIPE).fit(wine)
     assert optimizer_of(model) == Optimizer(
         "lars", 0.3 * 64 / 256, weight_decay=0.04, final_weight_decay=0.4, exclude_norm_and_bias=True,
@@ -65,7 +65,7 @@ def test_metaugs_generators_have_a_plain_recipe(wine):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "part"),
     [
         (
             {"trust_coefficient": 0.1},
@@ -89,8 +89,8 @@ def test_metaugs_generators_have_a_plain_recipe(wine):
         ),
     ],
 )
-def test_recipes_for_what_is_not_there_are_refused(options, said, wine):
-    assert refusal(Contrastive(**TINY | options).fit, wine) == said
+def test_recipes_for_missing_parts_are_refused(options, part, wine):
+    assert refusal(Contrastive(**TINY | options).fit, wine) == part
 
 
 @pytest.mark.parametrize(
@@ -103,19 +103,19 @@ def test_recipes_for_what_is_not_there_are_refused(options, said, wine):
     ],
 )
 def test_options_that_a_framework_does_not_have_are_refused(framework, option, value, wine):
-    said = refusal(Contrastive(**TINY | {"framework": framework, option: value}).fit, wine)
-    assert said.startswith(
+    message = refusal(Contrastive(**TINY | {"framework": framework, option: value}).fit, wine)
+    assert message.startswith(
         f"{option} is {value}, an option that the framework {framework!r} does not have: its options "
     )
 
 
-def test_methods_without_frameworks_to_choose_name_none(wine):
-    said = refusal(DiffAug(**TINY, freeze_last_layer=0.5).fit, wine)
-    assert said == "freeze_last_layer is 0.5, but the framework 'soft' has no last layer: leave it out"
+def test_methods_without_a_framework_option_name_no_framework(wine):
+    message = refusal(DiffAug(**TINY, freeze_last_layer=0.5).fit, wine)
+    assert message == "freeze_last_layer is 0.5, but the framework 'soft' has no last layer: leave it out"
     assert "has no predictor: leave it out" in refusal(CRLTAC(**TINY, constant_predictor_rate=True).fit, wine)
 
 
-def test_a_framework_of_ones_own_names_its_parts(wine):
+def test_a_custom_framework_names_its_training_roles(wine):
     class WithPredictor(SimCLR):
         training_roles = {"predictor": "extra"}  # noqa: RUF012
 
@@ -132,7 +132,7 @@ def test_a_framework_of_ones_own_names_its_parts(wine):
     assert "the framework 'WithPredictor' has no last layer: take one of 'dino' or 'swav'" in refusal(model.fit, wine)
 
 
-def test_first_layers_are_those_with_weights():
+def test_the_first_layer_is_the_first_with_weights():
     embedded = nn.Sequential(
         nn.Embedding(4, 3), nn.BatchNorm1d(3), nn.ModuleList([nn.Conv1d(3, 2, 1), nn.Linear(2, 2)])
     )

@@ -1,4 +1,4 @@
-"""Models on disk: what is saved comes back bit for bit, what is broken is named in one line."""
+"""Models on disk: saved models are loaded bit for bit, damaged files are named in one line."""
 
 import json
 import tomllib
@@ -44,7 +44,7 @@ def saved(wine, tmp_path):
     ],
     ids=["defaults", "one", "other"],
 )
-def test_a_saved_model_comes_back(cls, options, wine, tmp_path):
+def test_a_saved_model_is_loaded(cls, options, wine, tmp_path):
     wine = wine.copy()
     if cls is CRLTAC:
         options = {key: value for key, value in options.items() if key not in ("view_maker", "temperature")}
@@ -99,10 +99,10 @@ def test_nothing_is_unpickled(saved, processes, tmp_path):
     assert np.array_equal(np.load(tmp_path / "loaded.npy"), viewsmith.load(saved).initial_["scaler.center"])
 
 
-# --- broken folders
+# --- damaged folders
 
 
-def test_a_folder_without_a_run_is_named(tmp_path):
+def test_a_folder_without_a_run_is_refused(tmp_path):
     message = refusal(viewsmith.load, tmp_path / "none")
     assert "it is not a folder" in message and str(tmp_path / "none") in message
     assert "has no config.toml" in refusal(viewsmith.load, tmp_path)
@@ -155,13 +155,13 @@ def edit(folder, change):
         (lambda config: config["fitted"].update(view_maker="magic"), "unknown view maker 'magic'"),
     ],
 )
-def test_a_configuration_that_fits_nothing_is_refused(saved, change, expected):
+def test_an_invalid_configuration_is_refused(saved, change, expected):
     edit(saved, change)
     if expected is not None:
         assert expected in refusal(viewsmith.load, saved)
 
 
-def test_a_configuration_cut_off_anywhere_is_refused(saved):
+def test_a_truncated_configuration_is_refused(saved):
     path = saved / "config.toml"
     content = path.read_text()
     end = len(content.rstrip())
@@ -180,7 +180,7 @@ def files(folder):
 
 
 @every_estimator
-def test_a_run_stopped_by_time_goes_on_to_the_same_files(cls, wine, tmp_path):
+def test_a_run_stopped_by_time_is_resumed_to_the_same_files(cls, wine, tmp_path):
     options = TINY | {"epochs": 6}
     cls(**options).fit(wine, run=tmp_path / "whole")
     parts = tmp_path / "parts"
@@ -198,7 +198,7 @@ def test_a_run_stopped_by_time_goes_on_to_the_same_files(cls, wine, tmp_path):
     assert {path.split("/")[-1].split(".")[-1] for path in files(parts)} == {"toml", "safetensors", "json", "jsonl"}
 
 
-def test_a_run_is_the_model_fitted_without_one(wine, tmp_path):
+def test_a_run_has_the_model_that_fit_gives_without_a_run(wine, tmp_path):
     kept = PiNDA(**TINY).fit(wine, run=tmp_path / "run")
     free = PiNDA(**TINY).fit(wine)
     assert np.array_equal(kept.transform(wine), free.transform(wine))
@@ -212,7 +212,7 @@ def test_bad_options_and_data_leave_no_folder(wine, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_of_other_options_or_rows_is_not_gone_on_with(wine, tmp_path):
+def test_a_run_with_other_options_or_rows_is_not_resumed(wine, tmp_path):
     Contrastive(**TINY, minutes=1e-9).fit(wine, run=tmp_path)
     assert "add --resume" in refusal(Contrastive(**TINY).fit, wine, run=tmp_path)
     message = refusal(Contrastive(**TINY | {"epochs": 3}).fit, wine, run=tmp_path, resume=True)
@@ -221,7 +221,7 @@ def test_a_run_of_other_options_or_rows_is_not_gone_on_with(wine, tmp_path):
         assert "trained on other rows" in refusal(Contrastive(**TINY).fit, other, run=tmp_path, resume=True)
 
 
-def test_a_run_without_a_seed_goes_on_with_the_one_it_drew(wine, tmp_path):
+def test_a_run_without_a_seed_is_resumed_with_its_random_seed(wine, tmp_path):
     options = TINY | {"random_state": None}
     with pytest.warns(UserWarning, match="ended early"):
         first = Contrastive(**options, minutes=1e-9).fit(wine, run=tmp_path)
@@ -229,7 +229,7 @@ def test_a_run_without_a_seed_goes_on_with_the_one_it_drew(wine, tmp_path):
     assert again.fitted_["seed"] == first.fitted_["seed"] and again.status_ == "finished"
 
 
-def test_one_row_has_views_where_nothing_is_borrowed(wine):
+def test_a_single_row_has_views_if_no_pool_is_needed(wine):
     assert PiNDA(**TINY).fit(wine).views(wine[:1], 3).shape == (1, 3, wine.shape[1])
     assert "at least two rows" in refusal(Contrastive(**TINY).fit(wine).views, wine[:1])
 

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, and the company an estimator keeps there."""
+"""scikit-learn's estimator checks, and use with pipelines, clone and pandas output."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "random_state": 0}
 
 
-# What keeps further networks small, where a method has some.
+# Options that keep additional networks of a method small.
 SMALL = {"pinda": {"generator_hidden": (4,)}, "crl-tac": {"masks": 4}, "diffaug": {"map_hidden": (4,)}}
 
 
@@ -34,7 +34,7 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
-# What they check is shared by all methods, but for the names and the data of their own steps.
+# All methods share the code that these check, except for the names and the data of their steps.
 @pytest.mark.slow
 @parametrize_with_checks([model for name, model in CHECKED.items() if name != "contrastive"])
 def test_scikit_learns_checks_of_other_methods(estimator, check):
@@ -49,7 +49,7 @@ every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=esti
 
 
 @every_estimator
-def test_clone_keeps_the_arguments_and_forgets_the_fit(cls, wine):
+def test_clone_has_the_arguments_and_is_not_fitted(cls, wine):
     model = cls(**TINY, n_neighbors=3, scaling="global").fit(wine)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
@@ -63,12 +63,12 @@ def test_arguments_are_stored_untouched(cls):
     model = cls(hidden=widths, epochs="3")
     assert model.hidden is widths and model.epochs == "3"
     with pytest.raises(TypeError):
-        cls("simclr")  # by keyword alone
+        cls("simclr")  # keyword-only
     assert cls().get_params().keys() == cls.__init__.__kwdefaults__.keys()
 
 
 @every_estimator
-def test_a_pipeline_is_the_steps(cls, wine):
+def test_a_pipeline_equals_its_steps(cls, wine):
     model = make_pipeline(StandardScaler(), cls(**TINY, scaling="none"))
     h = model.fit_transform(wine)
     scaled = StandardScaler().fit_transform(wine)
@@ -77,7 +77,7 @@ def test_a_pipeline_is_the_steps(cls, wine):
 
 
 @every_estimator
-def test_pandas_comes_out_when_asked_for(cls, wine):
+def test_set_output_gives_pandas(cls, wine):
     table = frame(wine).set_index(np.arange(178) + 1000)
     h = cls(**TINY).set_output(transform="pandas").fit(table).transform(table)
     assert isinstance(h, pd.DataFrame)
@@ -107,7 +107,7 @@ def test_every_container_gives_the_same_result(cls, digits):
 
 
 @every_estimator
-def test_names_of_features_are_kept_and_checked(cls, wine, tmp_path):
+def test_names_of_features_are_stored_and_checked(cls, wine, tmp_path):
     table = frame(wine)
     model = cls(**TINY).fit(table)
     assert model.feature_names_in_.tolist() == table.columns.tolist() and model.n_features_in_ == 13

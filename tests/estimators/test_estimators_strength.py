@@ -44,7 +44,7 @@ def test_the_choice_is_replayed_and_needs_no_labels(wine):
     assert other.fitted_["strength_scores"] != one.fitted_["strength_scores"]
 
 
-def test_the_choice_follows_the_scores(wine, monkeypatch):
+def test_the_strength_with_the_best_score_is_chosen(wine, monkeypatch):
     def prefer_the_second(h_train, h_held, x_train, x_held):
         assert len(h_held) == len(x_held) == 35 and len(h_train) == len(x_train) == 143
         assert h_train.shape[1] == 8 and x_train.shape[1] == 13
@@ -58,7 +58,7 @@ def test_the_choice_follows_the_scores(wine, monkeypatch):
     assert model.fitted_["noise_strength"] == module.GRID[1] and len(seen) == 4
 
 
-def test_trials_take_rows_as_they_were_scaled_and_filled(wine):
+def test_trials_use_scaled_and_imputed_rows(wine):
     x = wine.copy()
     x[::5, 2] = np.nan
     model = Contrastive(**TINY | NOISE | {"noise_strength": "auto", "impute": "median"}).fit(x)
@@ -66,7 +66,7 @@ def test_trials_take_rows_as_they_were_scaled_and_filled(wine):
 
 
 @pytest.mark.parametrize("cls", [Contrastive, PiNDA])
-def test_where_no_noise_is_added_nothing_is_tried(cls, wine, monkeypatch):
+def test_no_trials_without_noise(cls, wine, monkeypatch):
     monkeypatch.setattr(module, "clone", lambda estimator: pytest.fail("a trial was made"))
     if cls is Contrastive:
         fitted = cls(**TINY, noise_strength="auto", view_maker="neighbors").fit(wine).fitted_
@@ -75,6 +75,6 @@ def test_where_no_noise_is_added_nothing_is_tried(cls, wine, monkeypatch):
         assert cls(**TINY, strength=0.7).fit(wine).fitted_["strength"] == 0.7
 
 
-def test_too_few_rows_to_hold_some_back_take_one_deviation(wine):
+def test_too_few_rows_for_validation_use_strength_one(wine):
     fitted = Contrastive(**TINY | NOISE | {"noise_strength": "auto"}).fit(wine[:20]).fitted_
     assert fitted["noise_strength"] == 1.0 and not fitted["strength_scores"]

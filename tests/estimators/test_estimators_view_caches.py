@@ -1,4 +1,4 @@
-"""Banks of views of real data: the embedded generator on every domain, views at hand, and what is refused."""
+"""View caches of real data: the generator of a run on every domain, precomputed views, and errors."""
 
 import shutil
 from pathlib import Path
@@ -31,7 +31,7 @@ SMALL = {"epochs": 2, "n_components": 16, "batch_size": 32, "random_state": 0}
 
 
 def save(domain: str, folder: Path) -> Path:
-    """An .npz file of a domain, with a test part that no bank may look at."""
+    """An .npz file of a domain, with test rows that must not be used."""
     rng = np.random.default_rng(0)
     x = {
         "vectors": rng.normal(size=(N + 5, 6)).astype(np.float32) * [1, 2, 3, 4, 5, 0] + 3,
@@ -45,26 +45,26 @@ def save(domain: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """By domain: data set, run with a generator, and a bank made with it."""
+    """By domain: data set, run with a generator, and a view cache that it generated."""
     folder, found = tmp_path_factory.mktemp("runs"), {}
     for domain in ("vectors", "images", "dna"):
         dataset = load_dataset(save(domain, folder))
         DiffAug(phases="AB", **SMALL).fit(dataset.x_train, run=folder / domain)
-        bank = generate_cache(
-            dataset, folder / f"{domain} bank", run=folder / domain, views_per_sample=2, batch_size=16, steps=4
+        cache = generate_cache(
+            dataset, folder / f"{domain} cache", run=folder / domain, views_per_sample=2, batch_size=16, steps=4
         )
-        found[domain] = dataset, folder / domain, bank
+        found[domain] = dataset, folder / domain, cache
     return found
 
 
 @pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
 def test_views_are_in_the_units_of_the_data(runs, domain):
-    dataset, _, bank = runs[domain]
-    views = bank.read_views().numpy()
+    dataset, _, cache = runs[domain]
+    views = cache.read_views().numpy()
     assert views.shape == (N, 2, *dataset.x.shape[1:]) and views.dtype == dataset.x.dtype
     assert not np.array_equal(views[:, 0], views[:, 1]) and not np.array_equal(views[:, 0], dataset.x_train)
-    share, level = bank.read_levels()
-    assert ((share >= 0) & (share <= 1)).all() and torch.equal(level[:, 0], adaptive_levels(share))
+    fraction, level = cache.read_levels()
+    assert ((fraction >= 0) & (fraction <= 1)).all() and torch.equal(level[:, 0], adaptive_levels(fraction))
     if domain == "dna":
         assert set(np.unique(views)) <= set(b"ACGT")
     if domain == "vectors":
@@ -72,39 +72,39 @@ def test_views_are_in_the_units_of_the_data(runs, domain):
 
 
 @pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
-def test_a_bank_goes_on_to_the_same_bits_and_shards_agree(runs, domain, tmp_path):
-    dataset, run, bank = runs[domain]
-    shutil.copytree(bank.path, tmp_path / "bank")
+def test_a_continued_cache_and_shards_give_identical_files(runs, domain, tmp_path):
+    dataset, run, cache = runs[domain]
+    shutil.copytree(cache.path, tmp_path / "cache")
     for number in (0, 2):
-        ViewCacheFolder(tmp_path / "bank").block(number).unlink()
+        ViewCacheFolder(tmp_path / "cache").block(number).unlink()
     options = {"run": run, "views_per_sample": 2, "batch_size": 16, "steps": 4}
-    again = generate_cache(dataset, tmp_path / "bank", **options)
+    again = generate_cache(dataset, tmp_path / "cache", **options)
     for part in (2, 1):
         shards = generate_cache(dataset, tmp_path / "shards", shard=(part, 2), **options)
-    for number in bank.numbers():
-        assert again.block(number).read_bytes() == bank.block(number).read_bytes()
-        assert shards.block(number).read_bytes() == bank.block(number).read_bytes()
+    for number in cache.numbers():
+        assert again.block(number).read_bytes() == cache.block(number).read_bytes()
+        assert shards.block(number).read_bytes() == cache.block(number).read_bytes()
 
 
 @pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
-def test_another_batch_size_changes_no_more_than_rounding(runs, domain, tmp_path):
-    dataset, run, bank = runs[domain]
-    other = generate_cache(dataset, tmp_path / "bank", run=run, views_per_sample=2, batch_size=7, steps=4)
-    one, two = bank.read_views().double(), other.read_views().double()
+def test_another_batch_size_changes_only_rounding(runs, domain, tmp_path):
+    dataset, run, cache = runs[domain]
+    other = generate_cache(dataset, tmp_path / "cache", run=run, views_per_sample=2, batch_size=7, steps=4)
+    one, two = cache.read_views().double(), other.read_views().double()
     if domain == "vectors":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
     elif domain == "images":
         assert (one - two).abs().max() <= 1
     else:
-        assert (one != two).double().mean() < 0.01  # the larger of two codes that are nearly equal
+        assert (one != two).double().mean() < 0.01  # two codes are nearly equal, and rounding decides which is larger
 
 
-def test_the_level_is_the_strength_of_the_views(runs, tmp_path):
+def test_higher_levels_give_more_different_views(runs, tmp_path):
     dataset, run, _ = runs["images"]
     away = []
     for level in (0, 200, 400):
-        bank = generate_cache(dataset, tmp_path / str(level), run=run, noise=f"constant:{level}")
-        away.append(float((bank.read_views()[:, 0].double() - torch.from_numpy(dataset.x_train)).abs().mean()))
+        cache = generate_cache(dataset, tmp_path / str(level), run=run, noise=f"constant:{level}")
+        away.append(float((cache.read_views()[:, 0].double() - torch.from_numpy(dataset.x_train)).abs().mean()))
     assert away[0] < away[1] < away[2]
     levels = torch.tensor([0, 100, 400])
     assert level_to_strength(levels).tolist() == [0.1, 0.3, 0.9] and strength_to_level(level_to_strength(levels)).equal(
@@ -112,8 +112,8 @@ def test_the_level_is_the_strength_of_the_views(runs, tmp_path):
     )
 
 
-def test_what_samples_can_bear(runs):
-    dataset, run, bank = runs["vectors"]
+def test_noise_tolerance_of_samples(runs):
+    dataset, run, cache = runs["vectors"]
     from viewsmith import load
 
     model = load(run)
@@ -122,19 +122,19 @@ def test_what_samples_can_bear(runs):
         h = generated.encoder(model.samples(dataset.x_train)).float()
     expected = fit_density(h).quantile(h)
     assert torch.equal(noise_tolerance(generated.encoder, model.samples(dataset.x_train))[0], expected)
-    assert torch.equal(bank.read_levels()[0], expected)
-    bank = runs["images"][2]
-    assert float(bank.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)
+    assert torch.equal(cache.read_levels()[0], expected)
+    cache = runs["images"][2]
+    assert float(cache.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)
 
 
-def test_a_generator_of_the_banks_own(runs, tmp_path):
+def test_a_generator_trained_for_the_cache(runs, tmp_path):
     dataset, _, _ = runs["vectors"]
-    bank = generate_cache(dataset, tmp_path / "bank", epochs=2, seed=5)
-    assert (tmp_path / "bank" / "generator" / "model.safetensors").exists()
-    views, stamp = bank.read_views(), (tmp_path / "bank" / "generator" / "model.safetensors").stat().st_mtime_ns
-    bank.block(0).unlink()
-    assert torch.equal(generate_cache(dataset, tmp_path / "bank", epochs=2, seed=5).read_views(), views)
-    assert (tmp_path / "bank" / "generator" / "model.safetensors").stat().st_mtime_ns == stamp
+    cache = generate_cache(dataset, tmp_path / "cache", epochs=2, seed=5)
+    assert (tmp_path / "cache" / "generator" / "model.safetensors").exists()
+    views, stamp = cache.read_views(), (tmp_path / "cache" / "generator" / "model.safetensors").stat().st_mtime_ns
+    cache.block(0).unlink()
+    assert torch.equal(generate_cache(dataset, tmp_path / "cache", epochs=2, seed=5).read_views(), views)
+    assert (tmp_path / "cache" / "generator" / "model.safetensors").stat().st_mtime_ns == stamp
     assert "shards need a trained generator" in refusal(generate_cache, dataset, tmp_path / "other", shard=(1, 2))
     assert not (tmp_path / "other").exists()
 
@@ -150,35 +150,35 @@ def test_views_of_a_folder(tmp_path):
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(file)
     dataset = load_dataset(tmp_path / "data")
-    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views'}", transductive=True)
-    assert np.array_equal(bank.read_views()[:, 0], views)
-    assert bank.read_levels()[1].tolist() == [[-1]] * 12
+    cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{tmp_path / 'views'}", transductive=True)
+    assert np.array_equal(cache.read_views()[:, 0], views)
+    assert cache.read_levels()[1].tolist() == [[-1]] * 12
     # Several of each.
     for side in ("0", "1"):
         shutil.copytree(tmp_path / "views", tmp_path / "both" / side)
     many = generate_cache(dataset, tmp_path / "many", generator=f"folder:{tmp_path / 'both'}", transductive=True)
     assert many.read_views().shape == (12, 2, 8, 8, 3)
     (tmp_path / "views" / "b" / "1.bmp").unlink()
-    said = refusal(
+    message = refusal(
         generate_cache, dataset, tmp_path / "new", generator=f"folder:{tmp_path / 'views'}", transductive=True
     )
-    assert "no view of b/1.png" in said and not (tmp_path / "new").exists()
+    assert "no view of b/1.png" in message and not (tmp_path / "new").exists()
 
 
 def test_views_of_an_array(runs, tmp_path):
-    dataset, _, bank = runs["vectors"]
-    np.savez(tmp_path / "views.npz", views=bank.read_views().numpy())
-    given = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
-    assert torch.equal(given.read_views(), bank.read_views())
-    np.savez(tmp_path / "short.npz", views=bank.read_views().numpy()[:-1])
+    dataset, _, cache = runs["vectors"]
+    np.savez(tmp_path / "views.npz", views=cache.read_views().numpy())
+    given = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{tmp_path / 'views.npz'}")
+    assert torch.equal(given.read_views(), cache.read_views())
+    np.savez(tmp_path / "short.npz", views=cache.read_views().numpy()[:-1])
     assert "expected (60, K, 6)" in refusal(PrecomputedViews, tmp_path / "short.npz", dataset.x_train, None)
     assert "no views at" in refusal(PrecomputedViews, tmp_path / "none.npz", dataset.x_train, None)
-    np.savez(tmp_path / "double.npz", views=bank.read_views().double().numpy())
+    np.savez(tmp_path / "double.npz", views=cache.read_views().double().numpy())
     assert "float64" in refusal(PrecomputedViews, tmp_path / "double.npz", dataset.x_train, None)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "part"),
     [
         ({"generator": "dalle"}, "expected unclip:WEIGHTS, diffusion or folder:PATH"),
         ({"generator": "unclip"}, "unclip needs weights"),
@@ -189,33 +189,33 @@ def test_views_of_an_array(runs, tmp_path):
         ({"noise": "loud"}, "expected adaptive"),
     ],
 )
-def test_options_that_do_not_fit(runs, tmp_path, options, said):
-    assert said in refusal(generate_cache, runs["vectors"][0], tmp_path / "bank", **options)
-    assert not (tmp_path / "bank").exists()
+def test_invalid_options_are_refused(runs, tmp_path, options, part):
+    assert part in refusal(generate_cache, runs["vectors"][0], tmp_path / "cache", **options)
+    assert not (tmp_path / "cache").exists()
 
 
-def test_runs_that_do_not_fit(runs, tmp_path):
+def test_unsuitable_runs_are_refused(runs, tmp_path):
     dataset, _, _ = runs["vectors"]
     model = PiNDA(**SMALL).fit(dataset.x_train, run=tmp_path / "pinda")
     assert "no generator" in refusal(DiffusionGenerator, model)
-    assert "no generator" in refusal(generate_cache, dataset, tmp_path / "bank", run=tmp_path / "pinda")
-    said = refusal(generate_cache, dataset, tmp_path / "bank", run=runs["dna"][1])
-    assert "is of dna" in said and not (tmp_path / "bank").exists()
+    assert "no generator" in refusal(generate_cache, dataset, tmp_path / "cache", run=tmp_path / "pinda")
+    message = refusal(generate_cache, dataset, tmp_path / "cache", run=runs["dna"][1])
+    assert "is of dna" in message and not (tmp_path / "cache").exists()
     plain = DiffAug(phases="A", **SMALL).fit(dataset.x_train)
     assert "no generator" in refusal(DiffusionGenerator, plain)
 
 
-def test_gray_images_with_and_without_their_channel_are_the_same_to_banks(tmp_path):
+def test_view_caches_accept_gray_images_with_and_without_a_channel_dimension(tmp_path):
     x = np.random.default_rng(0).integers(0, 256, (24, 16, 16), dtype=np.uint8)
     np.savez(tmp_path / "x.npz", X=x[..., None])
     np.savez(tmp_path / "views.npz", views=x[:, None, ::-1])
     dataset = load_dataset(tmp_path / "x.npz")
-    bank = generate_cache(dataset, tmp_path / "bank", generator=f"folder:{tmp_path / 'views.npz'}")
+    cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{tmp_path / 'views.npz'}")
     for given in (x, x[..., None]):
-        model = GenView(epochs=1, batch_size=8, view_cache=str(tmp_path / "bank"), random_state=0).fit(given)
+        model = GenView(epochs=1, batch_size=8, view_cache=str(tmp_path / "cache"), random_state=0).fit(given)
         assert np.array_equal(model.generated_views(given)["views"], given[:, None, ::-1])
         rows = SimpleNamespace(domain="images", x_train=given, x_test=None, y_train=None, fit_rows=lambda _, x=given: x)
         assert len(model.figures(rows).galleries) == 2
     DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
     made = generate_cache(dataset, tmp_path / "made", run=tmp_path / "run")
-    assert bank.read_views().shape == made.read_views().shape == (24, 1, 16, 16, 1)
+    assert cache.read_views().shape == made.read_views().shape == (24, 1, 16, 16, 1)
