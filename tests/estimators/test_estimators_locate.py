@@ -173,6 +173,6 @@ def test_bad_input(of_images):
     one = refusal(CRLTAC(**TINY, crop_size=20).fit, bright(8, (20, 20), size=6)[0])
     assert "the family has 1 transformation, expected at least 2" in one
     own = CRLTAC(**TINY, family=[torch.neg, torch.abs]).fit(vectors())
-    assert "have no places in a sample" in refusal(own.locate, vectors())
+    assert "have no location in a sample" in refusal(own.locate, vectors())
     with pytest.raises(Exception, match="not fitted"):
         CRLTAC().locate(dna())

@@ -9,7 +9,7 @@ from cases import slow
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.figures.places import COLOR, box_gallery, cover, draw_box
+from viewsmith.estimators.figures.boxes import COLOR, box_gallery, cover, draw_box
 from viewsmith.reports import Gallery, ReportContent, SortedSimilarities, TransformProbabilities, render_report
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
@@ -80,7 +80,7 @@ def test_the_hardest_images_come_first_and_those_without_a_box_before_them():
     model.distribution = lambda X: p[[np.flatnonzero((x == row).all(axis=(1, 2)))[0] for row in X]]
     gallery = box_gallery(model, x, 3)
     assert [np.flatnonzero((x == image[..., 0]).all(axis=(1, 2)))[0] for image in gallery.samples] == [3, 0, 2]
-    assert (gallery.views[0, 0] == gallery.samples[0]).all() and "nothing is found in 1." in gallery.caption
+    assert (gallery.views[0, 0] == gallery.samples[0]).all() and "no location is found in 1." in gallery.caption
     assert gallery.caption.startswith("3 of 5 images, hardest first: the probability of the box rises from 0.00 to")
 
 

@@ -1,4 +1,4 @@
-"""The commands that ask a run of crl-tac where to look: locate, crop."""
+"""The commands that use locations found by a run of crl-tac: locate, crop."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import typer
 from viewsmith.cli.errors import writing
 from viewsmith.cli.options import Data, Debug, Label, Labels, Run, Threads, load_run_and_data
 
-N = Annotated[int, typer.Option("--n", min=1, help="Places of each sample, at most.")]
+N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 
 
 def locate(
     run: Run,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", help=".csv, or .bed of sequences")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help=".csv; for sequences also .bed")],
     n: N = 1,
     label: Label = None,
     labels: Labels = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write where a run of crl-tac finds something in DATA: boxes of images, windows of sequences, features.
+    """Write the locations that a run of crl-tac finds in DATA: boxes in images, windows of sequences, features.
 
-    A row for each place, train rows first. Samples in which nothing is singled out have none.
+    One row for each location, train rows first. Samples without a location have no row.
     """
     from viewsmith.workflows.locate import locate_to
 
@@ -38,14 +38,14 @@ def locate(
 def crop(
     run: Run,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder of images; or .npz, or .fasta of DNA")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder of images; or .npz; for DNA .fasta")],
     n: N = 1,
     label: Label = None,
     labels: Labels = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write what a run of crl-tac finds in DATA, crops of images or windows of sequences, as data for other methods."""
+    """Write crops of images or windows of sequences at the locations that a run of crl-tac finds, as new data."""
     from viewsmith.workflows.locate import crop_to
 
     model, dataset = load_run_and_data(run, data, label, labels, threads)

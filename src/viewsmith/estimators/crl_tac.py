@@ -302,47 +302,47 @@ class CRLTAC(ViewsmithEstimator):
             return apply_in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
 
     def locate(self, X: Any, n: int = 1) -> np.ndarray:
-        """Where P(T|x) points to in each sample: at most `n` places, the most probable place first.
+        """Locations that P(T|x) selects in each sample: at most `n`, the most probable first.
 
-        The view that agrees most with views drawn from P(T|x), moved between the places of the grid; further places
-        overlap it little (docs, CRL-TAC, "Where to look"). A sample has no entry where nothing is singled out: P(T|x)
-        is near uniform, or much nearer to it than that of training samples.
+        The first location is the view with the largest expected overlap with views drawn from P(T|x), refined between
+        the positions of the grid. Other locations overlap it little (docs, CRL-TAC, "Where to look"). A sample has no
+        entry if its P(T|x) is near uniform, or much nearer to uniform than P(T|x) of training samples.
 
         Parameters
         ----------
         X : array-like, n samples
         n : int
-            Of each sample; of vectors the number of features.
+            Largest number of locations in a sample; for vectors, number of features.
 
         Returns
         -------
         structured array, shape (k,)
             Sample by sample; ``pandas.DataFrame(found)`` is a table. Images: ``sample`` (row of `X`), ``top, left,
-            height, width`` (pixels, not rounded), ``probability`` (that a view of the box's size shares half of its
+            height, width`` (pixels, not rounded), ``probability`` (that a view of the box's size overlaps half of its
             area). DNA: ``sample, start, end, probability``; bases ``start`` to ``end - 1``, counted from 0. Vectors:
             ``sample, feature`` (its column), ``probability`` (that a view keeps it: more than under uniform P).
 
         Raises
         ------
         InputError
-            `n` is below 1, or the transformations are functions of the user's own, which have no places.
+            `n` is below 1, or the transformations are custom functions, which have no locations.
         """
         check_is_fitted(self)
         return locate(self, X, n)
 
     def crops(self, X: Any, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """What is at the places that `locate` finds, and the places themselves, k of each.
+        """Crops at the locations that `locate` finds, and the k locations.
 
-        Crops of images are uint8 (k, crop_size, crop_size[, C]), their pixels as they are, resized only where the box
-        has another size (`crop_scales`). Windows of DNA are letters, uint8 (k, L), 0 after their ends.
+        Crops of images are uint8 (k, crop_size, crop_size[, C]); they are resized only if the box has another size
+        (`crop_scales`). Windows of DNA are letters, uint8 (k, L), with 0 after their ends.
         """
         found = self.locate(X, n)
         return cut(self, X, found), found
 
     def transform(self, X: Any, *, output: str = "representation", inference: Inference | None = None) -> np.ndarray:
-        """As of all methods; `inference` stands for the model's own.
+        """Representations, as for all methods; `inference` replaces the option of the model.
 
-        With "top" this crops and embeds what was found: the mean of the (8, unless given) most probable views.
+        With "top" a representation is the mean over the most probable views (8 by default).
         """
         check_is_fitted(self)
         if inference in (None, self.options_.inference):

@@ -125,7 +125,7 @@ def train(
         "epochs": trainer.epochs_done,
         "steps": trainer.steps,
         "rows": len(data.x),
-        "seconds": {"training": round(trainer.elapsed, 3), "this session": round(time.perf_counter() - started, 3)},
+        "seconds": {"training": round(trainer.elapsed, 3), "this process": round(time.perf_counter() - started, 3)},
         "device": str(data.device),
         "processes": distributed.world_size(),
         **labels,
@@ -138,7 +138,7 @@ def train(
 
 
 def _labels_read(framework: Any, labels: Tensor) -> str:
-    """What is said where labels are read."""
+    """The message that a framework reads labels."""
     name = framework if isinstance(framework, str) else type(framework).__name__
     return f"the framework {name} reads the labels of {len(labels)} rows ({int(labels.max()) + 1} classes)"
 

@@ -173,8 +173,8 @@ class GenView(ViewsmithEstimator):
     ) -> dict[str, np.ndarray] | None:
         """Generated views with their noise levels and quality.
 
-        Those of a row do not depend on the rows given with it: what the levels follow from was fitted to the training
-        rows, and random streams follow from the row's content.
+        The views of a row do not depend on the other rows in `X`: its level depends on statistics of the training rows,
+        and its random streams depend on its values.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class GenView(ViewsmithEstimator):
     def _generate(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Generate views of scaled rows; returns views (n, n_views, ...) and their levels (n, n_views).
 
-        Random streams follow from seed, row and number of the view: those of a row do not depend on the other rows.
+        Random streams depend on the seed, the row and the number of the view, not on the other rows.
         """
         generated: Any = self.method_.generated
         names = [fingerprint(row) for row in self.checked_rows(X)]
@@ -315,7 +315,7 @@ class GenView(ViewsmithEstimator):
 
 
 def _check_fraction(options: GenView, epochs: int, extractor: bool) -> None:
-    """Refuse a first part of the training that leaves no epoch for what is prepared in it."""
+    """Raise InputError if the first phase leaves no epochs for the generated views or weights that it prepares."""
     generator = options.view_cache is None and options.alpha > 0
     copied = options.quality and options.gamma > 0 and not extractor
     if (generator or copied) and round(options.first_fraction * epochs) >= epochs:

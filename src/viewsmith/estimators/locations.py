@@ -1,4 +1,4 @@
-"""Where the channel of CRL-TAC points to in samples, and what is there: structured arrays and crops."""
+"""Locations that the channel of CRL-TAC finds in samples, as structured arrays, and crops at these locations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEATURE = np.dtype([("sample", "i8"), ("feature", "i8"), ("probability", "f8")])
 
 
 class Locator(Protocol):
-    """What is asked of a model whose channel is to say where to look."""
+    """The interface of a model that finds locations."""
 
     @property
     def method_(self) -> CRLTACMethod: ...
@@ -35,39 +35,39 @@ class Locator(Protocol):
 
 
 def locate(model: Locator, X: Any, n: int) -> np.ndarray:
-    """What `CRLTAC.locate` returns."""
+    """Find locations; see `CRLTAC.locate`."""
     if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
         raise InputError(f"n is {n!r}, expected a whole number of at least 1")
     family = model.method_.channel.family
     limit = largest_effective(family.size, float(model.method_.chosen))
     if isinstance(family, Masks):
         p = torch.from_numpy(model.distribution(X))
-        features, kept, found = locate_features(p, family.masks.cpu(), int(n), limit)
-        return _entries(FEATURE, 0, found, features, kept)
+        features, probability, found = locate_features(p, family.masks.cpu(), int(n), limit)
+        return _entries(FEATURE, 0, found, features, probability)
     rows = model.checked_rows(X)
-    blocks = [_places(model, rows, start, int(n), limit) for start in range(0, len(rows), BLOCK)]
+    blocks = [_locations(model, rows, start, int(n), limit) for start in range(0, len(rows), BLOCK)]
     return np.concatenate(blocks)
 
 
 @torch.no_grad()
-def _places(model: Locator, rows: np.ndarray, start: int, n: int, limit: float) -> np.ndarray:
-    """The places in a block of rows."""
+def _locations(model: Locator, rows: np.ndarray, start: int, n: int, limit: float) -> np.ndarray:
+    """Locations in a block of rows."""
     block = rows[start : start + BLOCK]
     boxes = model.method_.channel.family.boxes(model.samples(block)[:].cpu())
     if boxes is None:
         raise InputError(
-            "the transformations of the model's family have no places in a sample, so that nothing can be located: "
+            "the transformations of the model have no location in a sample, so that nothing can be located: "
             "distribution(X) has their probabilities"
         )
-    places, probability, found = locate_boxes(torch.from_numpy(model.distribution(block)), boxes, n, limit)
+    located, probability, found = locate_boxes(torch.from_numpy(model.distribution(block)), boxes, n, limit)
     if model.domain_.picture == "letters":
-        first, length = places[..., 1], places[..., 3]
+        first, length = located[..., 1], located[..., 3]
         return _entries(WINDOW, start, found, first.round(), (first + length).round(), probability)
-    return _entries(BOX, start, found, *places.unbind(2), probability)
+    return _entries(BOX, start, found, *located.unbind(2), probability)
 
 
 def _entries(dtype: np.dtype, start: int, found: torch.Tensor, *columns: torch.Tensor) -> np.ndarray:
-    """Columns (B, n) as a structured array of those that were found, sample by sample."""
+    """Columns (B, n) as a structured array of the entries with `found` (B, n), sample by sample."""
     made = np.empty(int(found.sum()), dtype)
     sample = start + torch.arange(len(found))[:, None].expand(found.shape)
     for name, column in zip(dtype.names or (), (sample, *columns), strict=True):
@@ -76,23 +76,23 @@ def _entries(dtype: np.dtype, start: int, found: torch.Tensor, *columns: torch.T
 
 
 def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
-    """What is at the places of images or sequences: images (k, side, side[, C]), or letters (k, L), zeros after an end.
+    """Cut crops out of images, (k, side, side[, C]), or windows out of sequences, (k, L) letters with zeros at the end.
 
     Parameters
     ----------
     model : Locator
     X : array-like, n samples
     found : structured array, shape (k,)
-        Of `locate`, in any order.
+        Locations from `locate`, in any order.
     """
     if found.dtype == FEATURE:
-        raise InputError("features of vectors cannot be cut out: views(X) has samples of which some features are kept")
+        raise InputError("features of vectors cannot be cut out: views(X) has samples with only some of the features")
     rows = model.checked_rows(X)
     if found.dtype == WINDOW:
         lengths = found["end"] - found["start"]
         letters = np.zeros((len(found), int(lengths.max(initial=1))), np.uint8)
-        for crop, length, place in zip(letters, lengths, found, strict=True):
-            crop[:length] = rows[place["sample"], place["start"] : place["end"]]
+        for crop, length, window in zip(letters, lengths, found, strict=True):
+            crop[:length] = rows[window["sample"], window["start"] : window["end"]]
         return letters
     family = model.method_.channel.family
     side = family.crop if isinstance(family, Crops) else int(found["height"].round().max(initial=1))

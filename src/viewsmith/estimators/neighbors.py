@@ -39,7 +39,7 @@ def read_neighbors(given: Any, n_rows: int) -> PrecomputedGraph | None:
 
 
 def graph_record(graph: PrecomputedGraph | None) -> dict[str, str]:
-    """What a run keeps of a graph: a short name of its edges; of none nothing."""
+    """The entry of a graph in a configuration: a fingerprint of its edges; empty without a graph."""
     if graph is None:
         return {}
     digest = hashlib.sha256(graph.offsets.numpy().tobytes())

@@ -26,7 +26,7 @@ def fingerprint(x: np.ndarray) -> str:
 def represent_rows(
     represent: Callable[[Tensor], Tensor], rows: np.ndarray, views_a_row: int, progress: bool
 ) -> np.ndarray:
-    """What `represent` makes of unscaled rows, block by block, as one array float32 (n, ...)."""
+    """Apply `represent` to unscaled rows block by block; returns float32 (n, ...)."""
     made: np.ndarray | None = None
     parts: Iterable[tuple[Tensor, int]] = blocks(torch.from_numpy(rows), views_a_row)
     if progress:

@@ -1,4 +1,4 @@
-"""Training the generator of a view cache: within a budget of time that is planned and said before it starts."""
+"""Train the generator of a view cache within a time budget, with a plan that is printed before training starts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ REFERENCE = 21.0
 #: Images with more pixels get the small network on a CPU.
 LARGE = 40 * 40
 SMALL_COST = 0.375  # of the small network, relative to the fast one
-#: Threads are worth their number to this power: the defaults for 48 x 48 pixels took 18 minutes of CPU time in 11.
+#: The speedup of n threads is n to this power: the defaults for 48 x 48 pixels took 18 minutes of CPU time in 11.
 SCALING = 0.7
-#: What a plan decides, among DiffAug's arguments.
+#: Arguments of DiffAug that a plan sets.
 PLANNED = ("epochs", "generator_epochs", "denoiser")
 
 
@@ -161,8 +161,8 @@ def train_generator(
     if folder.exists():
         # The plan that it began with, whatever the budget is now.
         begun = folder.read_config().get("parameters", {})
-        kept = {name: begun[name] for name in PLANNED if name in begun}
-        model.set_params(**kept if epochs is None else kept | {"epochs": epochs})
+        planned = {name: begun[name] for name in PLANNED if name in begun}
+        model.set_params(**planned if epochs is None else planned | {"epochs": epochs})
         line = "the training of the generator is resumed"
     elif find_device(device).type == "cpu":
         plan = plan_training(
@@ -187,7 +187,7 @@ def train_generator(
         print(line, file=sys.stderr)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
-        # What is said below, and of a generator that was stopped before it was judged.
+        # The first is reported below; the second is expected of a generator whose training was stopped early.
         for line in ("training ended early", "the generator diverged"):
             warnings.filterwarnings("ignore", message=line)
         model.fit(rows, run=folder.path, resume=True, context=context)

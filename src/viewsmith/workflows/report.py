@@ -19,7 +19,7 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.custom_transforms import FamilyOption
 from viewsmith.reports import ReportContent, write_report
 from viewsmith.training.run import RunFolder
-from viewsmith.workflows.runs import custom_part, load_for, load_run, rebuilding
+from viewsmith.workflows.runs import custom_part, load_for, load_run, reading_run
 
 
 def report_content(
@@ -36,7 +36,7 @@ def report_content(
 
     For the parameters see `report`; `custom` has the custom parts of the model, by argument of `viewsmith.load`.
     """
-    with rebuilding(folder.path):
+    with reading_run(folder.path):
         config, summary = folder.read_config(), folder.read_summary()
         source = config.get("data", {}).get("source")
         content: dict[str, Any] = {

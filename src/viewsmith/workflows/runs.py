@@ -73,7 +73,7 @@ def already_finished(model: ViewsmithEstimator, run: Path, context: dict[str, An
     folder = RunFolder(run)
     if not folder.exists():
         return False
-    with rebuilding(run):
+    with reading_run(run):
         saved, given = folder.read_config().get("data", {}), context["data"]
         if saved.get("fingerprint") != given["fingerprint"]:
             raise InputError(
@@ -94,7 +94,7 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
     """Load the model of a run, with its custom parts; raises InputError for every reason why this fails."""
     from viewsmith.estimators import load
 
-    with rebuilding(run):
+    with reading_run(run):
         if not custom and (missing := custom_part(RunFolder(run).read_config())):
             name, variable = missing
             raise InputError(
@@ -121,8 +121,8 @@ def custom_part(config: dict[str, Any]) -> tuple[str, str] | None:
 
 
 @contextlib.contextmanager
-def rebuilding(run: Path) -> Iterator[None]:
-    """Convert errors of damaged files of a run to an InputError that names the run."""
+def reading_run(run: Path) -> Iterator[None]:
+    """Convert exceptions from damaged files of a run to an InputError that names the run."""
     try:
         yield
     except (OSError, MemoryError):

@@ -11,7 +11,7 @@ from viewsmith.core.registry import Entry, entries, register
 from viewsmith.core.tensors import load_weights
 from viewsmith.domains import Domain, domain_of
 from viewsmith.estimators.arguments import Arguments
-from viewsmith.estimators.build.custom_transforms import CUSTOM, FamilyOption, is_custom, rebuild_family
+from viewsmith.estimators.build.custom_transforms import CUSTOM, FamilyOption, family_of_run, is_custom
 from viewsmith.training.run import RunFolder
 from viewsmith.views.base import ViewContext
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel
@@ -55,7 +55,7 @@ def make_family(
         The samples are too small for more than one transformation; a custom family is missing.
     """
     if is_custom(family):
-        return rebuild_family(family, dict(custom or {}), domain)
+        return family_of_run(family, dict(custom or {}), domain)
     context = TransformsContext(row_shape, domain.channels(row_shape), seed)
     made: Family = transforms_of(domain).build(context, **options)
     return made

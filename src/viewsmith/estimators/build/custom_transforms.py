@@ -148,8 +148,8 @@ def check_like_samples(sample: Sequence[int], view: Sequence[int]) -> None:
         )
 
 
-def rebuild_family(family: FamilyOption, known: dict[str, Any], domain: Domain) -> Family:
-    """A copy of the custom family, with the shapes that were inspected in fit.
+def family_of_run(family: FamilyOption, known: dict[str, Any], domain: Domain) -> Family:
+    """A copy of the custom family for a loaded model, with the shapes that were inspected in fit.
 
     Raises
     ------

@@ -71,6 +71,6 @@ def make_generator(
 
 
 def make_generator_optimizer(plan: AnyPlan, settings: GeneratorSettings) -> Optimizer:
-    """AdamW at a rate of its own, with the encoder's weight decay and schedule, gradients clipped at 1."""
+    """AdamW with `generator_learning_rate`, the weight decay and schedule of the encoder, gradients clipped at 1."""
     options, rate = plan.options, settings.generator_learning_rate
     return Optimizer("adamw", rate, weight_decay=options.weight_decay, schedule=options.schedule, clip=1.0)

@@ -21,7 +21,7 @@ def framework_reads_labels(framework: str | nn.Module) -> bool:
 
 
 def framework_labels(framework: str | nn.Module, y: Any, n_rows: int) -> Tensor | None:
-    """Class numbers for a framework that reads labels; None for all others, for which `y` is not looked at.
+    """Class codes for a framework that reads labels; None for other frameworks, for which `y` is not read.
 
     Raises
     ------

@@ -80,9 +80,9 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     """
     options, resolved = plan.options, plan.resolved
     if isinstance(options.encoder, nn.Module):
-        own: nn.Module = copy.deepcopy(options.encoder)
-        freeze_first_layers(own, options.freeze_first_layers)
-        return own
+        custom: nn.Module = copy.deepcopy(options.encoder)
+        freeze_first_layers(custom, options.freeze_first_layers)
+        return custom
     name = resolved.encoder
     if name.startswith(MODULE):
         raise InputError(

@@ -158,8 +158,8 @@ class Plan(Generic[O, R]):
         The estimator's arguments, validated.
     resolved : Resolved
     inputs : object, optional
-        What only a new model needs and a configuration cannot describe, such as the views of a view cache: a dataclass
-        of the method.
+        Inputs that only a new model needs and that a configuration cannot describe, such as the views of a view cache:
+        a dataclass of the method.
     fresh : bool
         Whether the model is new, so that files of initial weights are read; otherwise weights come from a run.
     labels : Tensor of int64, shape (n,), or None

@@ -12,7 +12,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.figures import Figures
-from viewsmith.estimators.figures.places import box_gallery
+from viewsmith.estimators.figures.boxes import box_gallery
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.reports import FeatureProfile, SortedSimilarities, TransformProbabilities
 from viewsmith.reports.view_shapes import match_sample_shape

@@ -1,4 +1,4 @@
-"""Images with the boxes that the channel of CRL-TAC finds, beside where it looks."""
+"""Images with the boxes that the channel of CRL-TAC finds, and heat maps of its probabilities."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from viewsmith.reports import Gallery
 from viewsmith.views.learned.transforms import Crops
 
 COLOR = (255, 96, 0)
-THIN = 96  # pixels of a tile: the outline of a box is a pixel wide there
+TILE = 96  # pixels of a tile, on which the outline of a box is one pixel wide
 
 
 class FindsBoxes(Locator, Protocol):
-    """What is asked of a model whose boxes are drawn."""
+    """The interface of a model whose boxes are drawn."""
 
     def locate(self, X: np.ndarray, n: int = 1) -> np.ndarray: ...
 
 
 def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Gallery:
-    """Some images, from the one with the least probable box to the one with the most, with box and heat map.
+    """Some images with boxes and heat maps, in the order of the probability of their boxes, the smallest first.
 
     Parameters
     ----------
     model : FindsBoxes
-        Whose transformations are crops.
+        Its transformations are crops.
     x : ndarray, shape (n, H, W[, C])
         Images, uint8.
     count : int
-        How many of them are shown, at equal distances in the order of their boxes' probabilities.
+        Number of images, selected at equal distances in this order.
     """
     family = model.method_.channel.family
     if not isinstance(family, Crops):
@@ -41,20 +41,20 @@ def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Gallery:
     probability = np.zeros(len(x))
     probability[found["sample"]] = found["probability"]
     ranks = np.linspace(0, len(x) - 1, min(count, len(x))).round().astype(int)
-    shown = np.argsort(probability, kind="stable")[ranks]
-    images = _in_color(x[shown])
+    selected = np.argsort(probability, kind="stable")[ranks]
+    images = _in_color(x[selected])
     boxed = images.copy()
-    for image, row in zip(boxed, shown, strict=True):
-        for place in found[found["sample"] == row]:
-            draw_box(image, *(place[side] for side in ("top", "left", "height", "width")))
+    for image, row in zip(boxed, selected, strict=True):
+        for box in found[found["sample"] == row]:
+            draw_box(image, *(box[side] for side in ("top", "left", "height", "width")))
     boxes = family.boxes(torch.zeros(1, 1, *x.shape[1:3]))[0].numpy()
-    heat = cover(model.distribution(x[shown]), boxes, images.shape[1:3])
+    heat = cover(model.distribution(x[selected]), boxes, images.shape[1:3])
     white = (255 * heat / np.maximum(heat.max(axis=(1, 2), keepdims=True), 1e-12)).round().astype(np.uint8)
     without = int((probability == 0).sum())
     caption = (
-        f"{len(shown)} of {len(x)} images, hardest first: the probability of the box rises from "
-        f"{probability[shown[0]]:.2f} to {probability[shown[-1]]:.2f}; nothing is found in {without}. Image; box; "
-        "probability that a pixel is in a view (white: the largest)"
+        f"{len(selected)} of {len(x)} images, hardest first: the probability of the box rises from "
+        f"{probability[selected[0]]:.2f} to {probability[selected[-1]]:.2f}; no location is found in {without}. "
+        "Image; box; probability that a pixel is in a view (white: the largest)"
     )
     return Gallery("Where the channel looks", caption, images, np.stack([boxed, _in_color(white)], axis=1), "pixels")
 
@@ -70,7 +70,7 @@ def cover(p: np.ndarray, boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarra
 
 def draw_box(image: np.ndarray, top: float, left: float, height: float, width: float) -> None:
     """Draw the outline of a box into an image, (H, W, 3), inside the box."""
-    wide = -(-max(image.shape[:2]) // THIN)
+    wide = -(-max(image.shape[:2]) // TILE)
     rows, columns = slice(round(top), round(top + height)), slice(round(left), round(left + width))
     inside = image[rows, columns].copy()
     image[rows, columns] = COLOR
