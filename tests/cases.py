@@ -23,14 +23,14 @@ def covering(cases: Iterable[Sequence[Any]], *axes: tuple[int, ...]) -> list[Any
     """
     cases = [tuple(case) for case in cases]
     axes = axes or tuple(itertools.combinations(range(len(cases[0])), 2))
-    shown = [{(axis, *(repr(case[at]) for at in axis)) for axis in axes} for case in cases]
-    missing = set().union(*shown)
+    covered = [{(axis, *(repr(case[at]) for at in axis)) for axis in axes} for case in cases]
+    missing = set().union(*covered)
     quick = set()
     order = random.Random(0).sample(range(len(cases)), len(cases))
     for most in range(len(axes), 0, -1):
         for number in order:
-            if len(shown[number] & missing) >= most:
-                missing -= shown[number]
+            if len(covered[number] & missing) >= most:
+                missing -= covered[number]
                 quick.add(number)
     return [case if number in quick else slow(*case) for number, case in enumerate(cases)]
 

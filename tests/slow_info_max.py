@@ -23,8 +23,8 @@ def slow_info_max(z, p, beta=BETA, exp=torch.exp):
     for i in range(len(z)):
         value = 0.0
         for t in range(z.shape[1]):
-            own = sum(p[i, u] * torch.exp(beta * (z[i, t] * z[i, u]).sum()) for u in range(z.shape[1]))
-            value = value + p[i, t] * (torch.log(own) - slow_marginal(z, p, i, t, beta, exp))
+            within = sum(p[i, u] * torch.exp(beta * (z[i, t] * z[i, u]).sum()) for u in range(z.shape[1]))
+            value = value + p[i, t] * (torch.log(within) - slow_marginal(z, p, i, t, beta, exp))
         values.append(value)
     return torch.stack(values)
 
@@ -32,12 +32,12 @@ def slow_info_max(z, p, beta=BETA, exp=torch.exp):
 def slow_bound(z, p, beta=BETA, distinct=False, exp=torch.exp):
     values = []
     for i in range(len(z)):
-        alike, mass = 0.0, 1 - sum(q**2 for q in p[i]) if distinct else 1.0
+        similarity, mass = 0.0, 1 - sum(q**2 for q in p[i]) if distinct else 1.0
         for t in range(z.shape[1]):
             for u in range(z.shape[1]):
                 if not (distinct and t == u):
-                    alike = alike + p[i, t] * p[i, u] * (z[i, t] * z[i, u]).sum()
-        value = beta * alike / mass
+                    similarity = similarity + p[i, t] * p[i, u] * (z[i, t] * z[i, u]).sum()
+        value = beta * similarity / mass
         for t in range(z.shape[1]):
             value = value - p[i, t] * slow_marginal(z, p, i, t, beta, exp)
         values.append(value)

@@ -137,9 +137,9 @@ def test_sequences_too_long_for_hyena_are_refused_without_output(run, data, tmp_
 
 
 def test_a_run_with_a_custom_encoder(data, tmp_path):
-    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 4))
+    custom_encoder = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 4))
     folder = tmp_path / "run"
-    Contrastive(encoder=own, epochs=1, random_state=0).fit(np.load(data / "gray.npy"), run=folder)
+    Contrastive(encoder=custom_encoder, epochs=1, random_state=0).fit(np.load(data / "gray.npy"), run=folder)
     for command in (("embed", "--out", tmp_path / "h.npz"), ("evaluate",), ("views", "--out", tmp_path / "v.npz")):
         result = call(command[0], folder, data / "gray.npy", *command[1:])
         assert result.refused("the encoder of the run", "is custom", f"viewsmith.load({str(folder)!r}, encoder=module)")

@@ -65,7 +65,7 @@ CASES = [
 ]
 
 
-# Rows keep the names of their files and records.
+# Rows have the names of their files and records.
 NAMES = {
     image_folder: [f"bright/{i:02d}.png" for i in range(1, 24, 2)] + [f"dark/{i:02d}.png" for i in range(0, 24, 2)],
     fasta: [f"s{i}" for i in range(24)],

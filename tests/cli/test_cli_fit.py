@@ -50,14 +50,14 @@ def test_the_run_folder(tmp_path, method):
     assert {path.name for path in run.iterdir()} == FILES | {"checkpoint"}
     assert {path.suffix for path in (run / "checkpoint").iterdir()} == {".safetensors", ".json"}
 
-    kept = config(run)
-    assert kept["method"] == method and kept["viewsmith"] == viewsmith.__version__
+    saved = config(run)
+    assert saved["method"] == method and saved["viewsmith"] == viewsmith.__version__
     cls = estimators()[method]
-    options = vars(check_options(cls, kept["parameters"]))
+    options = vars(check_options(cls, saved["parameters"]))
     changing = {"verbose", "minutes", "device", "checkpoint_every"}  # they do not change the result
-    assert set(kept["parameters"]) == set(options) - changing
+    assert set(saved["parameters"]) == set(options) - changing
     assert options == vars(check_options(cls, {"epochs": 2, "random_state": 0}))
-    assert kept["data"]["source"] == "wine" and kept["data"]["domain"] == "vectors"
+    assert saved["data"]["source"] == "wine" and saved["data"]["domain"] == "vectors"
 
     rows = metrics(run)
     assert [row["epoch"] for row in rows] == ([1, 2, 3] if method in ("diffaug", "genview") else [1, 2])
@@ -175,9 +175,9 @@ def test_set_accepts_every_type(tmp_path, data):
     )
     pairs = [part for value in (*values, "random_state=7") for part in ("--set", value)]
     good("fit", data / "x.npy", "--method", "pinda", "--out", tmp_path / "run", *pairs)
-    kept = parameters(tmp_path / "run")
-    assert (kept["hidden"], kept["projector_dims"], kept["gradient_clip"]) == ([32, 16], [8], "none")
-    assert (kept["learning_rate"], kept["two_sided"], kept["epochs"], kept["random_state"]) == (0.01, True, 2, 7)
+    saved = parameters(tmp_path / "run")
+    assert (saved["hidden"], saved["projector_dims"], saved["gradient_clip"]) == ([32, 16], [8], "none")
+    assert (saved["learning_rate"], saved["two_sided"], saved["epochs"], saved["random_state"]) == (0.01, True, 2, 7)
 
 
 def test_seed_and_impute_come_from_a_file_or_set_too(tmp_path, data):

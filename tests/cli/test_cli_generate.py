@@ -209,8 +209,8 @@ def test_views_and_a_training_with_features_of_clip(pictures):
     assert good(*fit, "--resume").out.splitlines() == [str(run)]
     out = ("--out", pictures / "views.npz")
     good("views", run, pictures / "images", *out)
-    with np.load(pictures / "views.npz") as shown:
-        assert np.isfinite(shown["quality"]).all()
+    with np.load(pictures / "views.npz") as arrays:
+        assert np.isfinite(arrays["quality"]).all()
     shutil.rmtree(pictures / "clip")
     good("embed", run, pictures / "images", "--out", pictures / "h.npz")
     assert call("views", run, pictures / "images", *out).refused("no CLIP at")
@@ -227,8 +227,8 @@ def test_views_of_a_view_cache_of_resized_images(pictures):
     good(*cache)
     out = ("--out", pictures / "views.npz")
     good("views", pictures / "cache", *command, *out)
-    with np.load(pictures / "views.npz") as shown:
-        assert shown["samples"].shape == (6, 16, 16, 3) and shown["views"].shape == (6, 1, 16, 16, 3)
+    with np.load(pictures / "views.npz") as arrays:
+        assert arrays["samples"].shape == (6, 16, 16, 3) and arrays["views"].shape == (6, 1, 16, 16, 3)
     (pictures / "views.npz").unlink()
     assert call("views", pictures / "cache", pictures / "images", "--image-size", 20, *out).refused("of other rows")
     assert call("views", pictures / "cache", pictures / "images", *out).refused("--image-size")
@@ -254,9 +254,10 @@ def test_a_training_with_the_view_cache_and_its_report(made, data, tmp_path):
     good("evaluate", run, data / "given.npz", "--protocols", "knn")
     out = ("--out", tmp_path / "views.npz")
     good("views", run, data / "given.npz", *out)
-    with np.load(tmp_path / "views.npz") as shown:
-        assert set(shown.files) == {"index", "samples", "views", "level", "quality"}
-        assert np.array_equal(shown["views"], ViewCacheFolder(made).read_views()) and shown["quality"].shape == (30, 1)
+    with np.load(tmp_path / "views.npz") as arrays:
+        assert set(arrays.files) == {"index", "samples", "views", "level", "quality"}
+        assert np.array_equal(arrays["views"], ViewCacheFolder(made).read_views())
+        assert arrays["quality"].shape == (30, 1)
     assert call("views", run, data / "given.npz", "--n", 2, *out).refused("2 views of each sample", "has 1")
     assert good("views", run, data / "given.npz", "--split", "test", *out).err == ""
     good("report", run)
@@ -273,15 +274,15 @@ def test_a_training_with_the_view_cache_and_its_report(made, data, tmp_path):
 def test_views_of_a_view_cache(made, data, tmp_path):
     out = ("--out", tmp_path / "views.npz")
     good("views", made, data / "given.npz", *out)
-    with np.load(tmp_path / "views.npz") as shown, np.load(data / "given.npz") as given:
-        assert set(shown.files) == {"index", "samples", "views", "level", "quality", "tolerance"}
-        assert np.array_equal(shown["samples"], given["X_train"]) and shown["views"].shape == (30, 1, 4)
-        assert np.array_equal(shown["index"], np.arange(30))
+    with np.load(tmp_path / "views.npz") as arrays, np.load(data / "given.npz") as given:
+        assert set(arrays.files) == {"index", "samples", "views", "level", "quality", "tolerance"}
+        assert np.array_equal(arrays["samples"], given["X_train"]) and arrays["views"].shape == (30, 1, 4)
+        assert np.array_equal(arrays["index"], np.arange(30))
         with (made / "manifest.csv").open(newline="") as file:
             lines = list(csv.DictReader(file))
         for name in ("level", "quality"):
-            assert [float(line[name]) for line in lines] == shown[name][:, 0].tolist()
-        assert len(set(shown["level"][:, 0].tolist())) == 5 and np.isfinite(shown["quality"]).all()
+            assert [float(line[name]) for line in lines] == arrays[name][:, 0].tolist()
+        assert len(set(arrays["level"][:, 0].tolist())) == 5 and np.isfinite(arrays["quality"]).all()
     (tmp_path / "views.npz").unlink()
     assert call("views", made, data / "x.npz", *out).refused("is of other rows")
     assert call("views", made, data / "given.npz", "--n", 2, *out).refused("has 1")

@@ -111,9 +111,9 @@ def test_windows_as_bed_and_as_a_table(folder_of_runs, tmp_path):
 def test_features_of_a_table_have_their_names(folder_of_runs, tmp_path):
     good("locate", folder_of_runs / "of-table", folder_of_runs / "t.csv", "--out", tmp_path / "f.csv", "--n", 2)
     table = pd.read_csv(tmp_path / "f.csv")
-    kept = viewsmith.load(folder_of_runs / "of-table").method_.channel.family.masks[0].numpy()
+    mask = viewsmith.load(folder_of_runs / "of-table").method_.channel.family.masks[0].numpy()
     assert list(table) == ["index", "split", "feature", "probability"] and (table["split"] == "train").all()
-    assert set(table["feature"]) <= {name for name, is_kept in zip("abcde", kept, strict=True) if is_kept}
+    assert set(table["feature"]) <= {name for name, is_kept in zip("abcde", mask, strict=True) if is_kept}
     assert np.bincount(table["index"]).tolist() == [2] * 20
 
 

@@ -163,11 +163,11 @@ def test_a_closed_pipe():
 def test_a_terminal_gets_a_progress_bar(tmp_path, start):
     ours, theirs = pty.openpty()
     training, out, _ = start(*FIT, tmp_path / "run", err=os.ttyname(theirs), env={"TERM": "xterm"})
-    shown = b""
+    output = b""
     while training.is_alive() or select.select([ours], [], [], 0)[0]:
         if select.select([ours], [], [], 0.1)[0]:
-            shown += os.read(ours, 4096)
+            output += os.read(ours, 4096)
     os.close(ours)
     os.close(theirs)
     assert training.exitcode == 0 and out.read_text() == f"{tmp_path / 'run'}\n"
-    assert b"loss" in shown and b"samples/s" in shown
+    assert b"loss" in output and b"samples/s" in output

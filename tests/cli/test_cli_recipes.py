@@ -25,8 +25,8 @@ def test_a_recipe_by_set(tmp_path):
         "queue_size": "178",
     }
     good("fit", "wine", "--framework", "swav", "--out", tmp_path / "run", *EPOCHS, *sets(**recipe))
-    kept = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
-    given, fitted = kept["parameters"], kept["fitted"]
+    saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    given, fitted = saved["parameters"], saved["fitted"]
     assert (given["optimizer"], given["trust_coefficient"], given["final_weight_decay"]) == ("lars", 0.02, 0.4)
     assert given["exclude_norm_and_bias"] is False and given["freeze_first_layers"] == 1
     assert fitted["framework_options"]["queue_start"] == 0.5 and fitted["learning_rate"] == 0.3

@@ -353,8 +353,8 @@ def test_an_internal_error_is_one_line_and_exit_code_1(data, runs, monkeypatch):
     result = call(*command)
     assert (result.code, result.out) == (1, "")
     assert result.err == "error: RuntimeError: one two; a bug in viewsmith: report it with the output of --debug\n"
-    shown = call(*command, "--debug").err
-    assert shown.startswith("Traceback") and shown.endswith(result.err)
+    with_traceback = call(*command, "--debug").err
+    assert with_traceback.startswith("Traceback") and with_traceback.endswith(result.err)
 
 
 def test_debug_shows_the_traceback_of_bad_input(tmp_path):

@@ -68,8 +68,8 @@ def test_effective_target_is_at_most_the_number_of_transformations():
 def test_a_biased_encoder_is_centered_by_default():
     made = CRLTAC(**TINY, encoder="cnn", n_components=8).fit(images())
     assert made.method_.centered
-    kept = CRLTAC(**TINY, encoder="crl-cnn", centered=True).fit(images())
-    assert kept.method_.centered and kept.method_.encoder.conv3.bias is not None
+    centered = CRLTAC(**TINY, encoder="crl-cnn", centered=True).fit(images())
+    assert centered.method_.centered and centered.method_.encoder.conv3.bias is not None
 
 
 @pytest.mark.parametrize("domain", DATA)
@@ -174,8 +174,8 @@ def test_a_custom_function_selects_nonempty_views(tmp_path):
         return views[:, 0] != 0
 
     model = CRLTAC(**TINY, nonempty=first_kept).fit(x, run=tmp_path / "run")
-    kept = channel(model).family.masks[:, 0].numpy() > 0
-    expected = model.distribution(x)[:, kept].sum(1)
+    selected = channel(model).family.masks[:, 0].numpy() > 0
+    expected = model.distribution(x)[:, selected].sum(1)
     np.testing.assert_allclose(model.nonempty_mass(x), expected, rtol=1e-5)
     assert model.metrics_[-1]["nonempty_mass"] == pytest.approx(expected.mean(), rel=1e-5)
     loaded = viewsmith.load(tmp_path / "run")
@@ -250,7 +250,7 @@ def test_early_warnings_of_the_channel(effective, expected, monkeypatch, tmp_pat
     monkeypatch.setattr(CRLTACMethod, "diagnose", diagnose)
     options = TINY | {"epochs": 6, "minutes": 1}
     message, model = channel_warnings(CRLTAC(**options).fit, vectors(), run=tmp_path / "run")
-    assert [line.startswith(begin) for line, begin in zip(message, expected, strict=True)] == [True] * len(expected)
+    assert [line.startswith(start) for line, start in zip(message, expected, strict=True)] == [True] * len(expected)
     assert [line for line in model.warnings_ if "channel" in line] == message[1:] * (effective[-1] < 1.5)
 
 
@@ -288,17 +288,17 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize("domain", DATA)
 @pytest.mark.parametrize("cls", [Contrastive, PiNDA, DiffAug])
 def test_a_trained_channel_serves_other_methods(cls, domain, runs, tmp_path):
-    x, own = DATA[domain](), shutil.copytree(runs / domain, tmp_path / "channel")
+    x, copied = DATA[domain](), shutil.copytree(runs / domain, tmp_path / "channel")
     options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
-    model = cls(**options, view_maker=f"channel:{own}").fit(x)
+    model = cls(**options, view_maker=f"channel:{copied}").fit(x)
     (maker,) = model.method_.views.makers
     assert isinstance(maker, AugmentationChannel)
-    teacher = channel(viewsmith.load(own))
+    teacher = channel(viewsmith.load(copied))
     for key, value in teacher.state_dict().items():
         assert torch.equal(maker.state_dict()[key], value), key
-    assert model.fitted_["scaling"] == viewsmith.load(own).fitted_["scaling"]
+    assert model.fitted_["scaling"] == viewsmith.load(copied).fitted_["scaling"]
     model.save(tmp_path / "run")
-    shutil.rmtree(own)  # the model has a copy
+    shutil.rmtree(copied)  # the model has a copy
     loaded = viewsmith.load(tmp_path / "run")
     assert np.array_equal(loaded.transform(x), model.transform(x))
     assert np.array_equal(loaded.views(x, 2), model.views(x, 2))
@@ -315,26 +315,28 @@ def test_a_channel_accepts_gray_images_with_and_without_a_channel_dimension(runs
 def test_the_run_of_a_channel_is_read_once(runs, monkeypatch):
     read = []
     for name in ("read_config", "read_weights"):
-        kept = getattr(RunFolder, name)
-        monkeypatch.setattr(RunFolder, name, lambda self, kept=kept, name=name: (read.append(name), kept(self))[1])
+        original = getattr(RunFolder, name)
+        monkeypatch.setattr(
+            RunFolder, name, lambda self, original=original, name=name: (read.append(name), original(self))[1]
+        )
     Contrastive(epochs=1, batch_size=8, hidden=(8,), view_maker=f"channel:{runs / 'vectors'}").fit(vectors())
     assert read.count("read_weights") == 1 and set(read) == {"read_config", "read_weights"}
 
 
 def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path):
     def message():
-        return refusal(Contrastive(epochs=1, view_maker=f"channel:{own}").fit, vectors(), run=tmp_path / "new")
+        return refusal(Contrastive(epochs=1, view_maker=f"channel:{copied}").fit, vectors(), run=tmp_path / "new")
 
-    own = shutil.copytree(runs / "vectors", tmp_path / "channel")
-    config = (own / "config.toml").read_text()
-    (own / "config.toml").write_text(config.replace("family_options", "options_of_family"))
+    copied = shutil.copytree(runs / "vectors", tmp_path / "channel")
+    config = (copied / "config.toml").read_text()
+    (copied / "config.toml").write_text(config.replace("family_options", "options_of_family"))
     assert "is incomplete: it has no 'family_options'" in message()
-    (own / "config.toml").write_text(config.replace("masks = 64", "masks = 63"))
+    (copied / "config.toml").write_text(config.replace("masks = 64", "masks = 63"))
     assert (
         "model.safetensors does not fit its configuration: masks has shape" in message() or "family.masks" in message()
     )
-    (own / "config.toml").write_text(config)
-    (own / "model.safetensors").unlink()
+    (copied / "config.toml").write_text(config)
+    (copied / "model.safetensors").unlink()
     assert "has no model yet" in message()
     assert not (tmp_path / "new").exists()
 

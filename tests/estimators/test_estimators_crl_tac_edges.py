@@ -143,8 +143,8 @@ def test_blocks_of_vectors_are_smaller_the_more_masks_there_are(monkeypatch):
 def test_a_custom_encoder_must_accept_the_views(view, domain):
     x = DATA[domain]()
     whole = (28, 32) if domain == "images" else (4, 41)
-    own = nn.Sequential(nn.Flatten(), nn.Linear(whole[0] * whole[1], 5))
-    message = refusal(CRLTAC(**TINY, encoder=own).fit, x)
+    custom = nn.Sequential(nn.Flatten(), nn.Linear(whole[0] * whole[1], 5))
+    message = refusal(CRLTAC(**TINY, encoder=custom).fit, x)
     assert (
         "the encoder Sequential fails on samples of shape " + ("(1, 20, 20)" if view == "crops" else "(4, 2") in message
     )

@@ -147,10 +147,10 @@ def test_resume_takes_the_same_configuration(tmp_path):
 
 def test_a_custom_encoder_accepts_the_views(tmp_path):
     encoder = nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5))
-    own = {"encoder": encoder, "family": [lambda x: x[:, :4], lambda x: x[:, 4:8]]}
-    model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")
+    custom = {"encoder": encoder, "family": [lambda x: x[:, :4], lambda x: x[:, 4:8]]}
+    model = CRLTAC(**custom, **TINY).fit(vectors(), run=tmp_path / "run")
     assert model.transform(vectors()).shape == (16, 5)
-    assert np.array_equal(viewsmith.load(tmp_path / "run", **own).transform(vectors()), model.transform(vectors()))
+    assert np.array_equal(viewsmith.load(tmp_path / "run", **custom).transform(vectors()), model.transform(vectors()))
 
 
 def test_a_uniform_channel_over_functions():
@@ -183,10 +183,10 @@ def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
     p = model.distribution(x)[0]
     assert f"Sample 1: effectively {np.exp(-(p * np.log(p)).sum()):.3g} of 4" in html
-    shown = channel_figures(model, x, x[:2]).transform_probabilities[0]
+    figure = channel_figures(model, x, x[:2]).transform_probabilities[0]
     most = p.argsort()[::-1][:3]
     views = [[x[0], x[0, :, ::-1], np.roll(x[0], 2, -1), x[0]][k] for k in most]
-    assert np.array_equal(shown.views[0], views)
+    assert np.array_equal(figure.views[0], views)
 
 
 @pytest.mark.slow
@@ -203,10 +203,10 @@ def test_reports_of_custom_transforms_with_and_without_names(tmp_path):
 
 @pytest.mark.usefixtures("quick_maps")
 def test_views_of_another_shape_have_no_units_and_no_pictures(tmp_path):
-    own = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
-    model = CRLTAC(**own, **TINY).fit(vectors(), run=tmp_path / "run")
+    custom_parts = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
+    model = CRLTAC(**custom_parts, **TINY).fit(vectors(), run=tmp_path / "run")
     assert "views of the custom family have shape (4,), unlike samples (9,)" in refusal(model.views, vectors())
-    html = viewsmith.report(tmp_path / "run", vectors(), **own).read_text()
+    html = viewsmith.report(tmp_path / "run", vectors(), **custom_parts).read_text()
     assert ">0 left<" in html and "six views of each" not in html
 
 
@@ -215,7 +215,7 @@ def test_views_of_another_shape_have_no_units_and_no_pictures(tmp_path):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("own") / "run"
+    folder = tmp_path_factory.mktemp("custom") / "run"
     CRLTAC(family=[same, mirrored], **TINY).fit(vectors(), run=folder)
     return folder
 

@@ -57,10 +57,10 @@ def test_images_too_small_for_an_encoder(size, encoder, parts, tmp_path):
 
 
 def test_images_too_small_for_a_generator():
-    own = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
+    custom = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
     x = images(4, 6, 6, 3)
-    assert "the generator resnet18 needs at least 8 x 8" in refusal(PiNDA(encoder=own, generator="resnet18").fit, x)
-    assert PiNDA(encoder=own, generator="unet", epochs=1, random_state=0).fit(x).transform(x).shape == (4, 12)
+    assert "the generator resnet18 needs at least 8 x 8" in refusal(PiNDA(encoder=custom, generator="resnet18").fit, x)
+    assert PiNDA(encoder=custom, generator="unet", epochs=1, random_state=0).fit(x).transform(x).shape == (4, 12)
 
 
 def test_small_crops_have_to_fit_the_encoder_too(tmp_path):
@@ -68,8 +68,8 @@ def test_small_crops_have_to_fit_the_encoder_too(tmp_path):
     message = refusal(Contrastive(**options, encoder="crl-cnn").fit, images(4, 24, 24, 3), run=tmp_path / "run")
     assert "the small crops of multicrop of images of 24 x 24 pixels have 12 x 12 pixels" in message
     assert "the encoder crl-cnn needs at least 20 x 20" in message
-    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 4))
-    message = refusal(Contrastive(**options, encoder=own).fit, images(), run=tmp_path / "run")
+    custom = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 4))
+    message = refusal(Contrastive(**options, encoder=custom).fit, images(), run=tmp_path / "run")
     assert "fails on samples of shape (3, 8, 8)" in message
     message = refusal(
         Contrastive(**options | {"view_maker": "multicrop+multicrop"}).fit, images(), run=tmp_path / "run"
@@ -242,7 +242,12 @@ def test_a_fitted_model_stores_no_rows(name, domain, view):
     pickled = pickle.dumps(few)
     # The log of the epochs, and no rows or their axes. GenView compares new rows with representations of training rows.
     references = [
-        sum(value.nbytes for kept in (m.weights(), m.initial_) for key, value in kept.items() if "tolerance" in key)
+        sum(
+            value.nbytes
+            for tensors in (m.weights(), m.initial_)
+            for key, value in tensors.items()
+            if "tolerance" in key
+        )
         for m in (few, many)
     ]
     assert abs(len(pickled) - len(pickle.dumps(many)) - references[0] + references[1]) < 4000
@@ -254,8 +259,8 @@ def test_a_fitted_model_stores_no_rows(name, domain, view):
 @pytest.mark.parametrize("domain", DATA)
 def test_scikit_learns_tools(domain):
     x, y = DATA[domain](), np.arange(12) % 2
-    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(5), torch.nn.BatchNorm1d(5))
-    for encoder in ("auto", own):
+    custom = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(5), torch.nn.BatchNorm1d(5))
+    for encoder in ("auto", custom):
         model = clone(PiNDA(**TINY | {"n_components": "auto"}).set_params(framework="byol", encoder=encoder))
         pipe = make_pipeline(model, LogisticRegression()).fit(x, y)
         assert pipe.predict(x).shape == (12,) and len(pipe[:-1].get_feature_names_out()) == pipe[0]._n_features_out

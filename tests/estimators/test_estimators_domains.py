@@ -201,14 +201,14 @@ def test_images_of_another_shape_and_kind_are_refused():
 
 def test_a_custom_module_as_encoder(tmp_path):
     x = images()
-    own = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 5))
-    before = own[2].weight.detach().clone()
-    model = Contrastive(encoder=own, epochs=1, batch_size=8, random_state=0).fit(x)
+    custom = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 5))
+    before = custom[2].weight.detach().clone()
+    model = Contrastive(encoder=custom, epochs=1, batch_size=8, random_state=0).fit(x)
     assert model.transform(x).shape == (16, 5)
-    assert torch.equal(own[2].weight, before) and not torch.equal(model.method_.framework.encoder[2].weight, before)
+    assert torch.equal(custom[2].weight, before) and not torch.equal(model.method_.framework.encoder[2].weight, before)
     model.save(tmp_path / "run")
     assert "viewsmith.load(run, encoder=module)" in refusal(viewsmith.load, tmp_path / "run")
-    assert np.array_equal(viewsmith.load(tmp_path / "run", encoder=own).transform(x), model.transform(x))
+    assert np.array_equal(viewsmith.load(tmp_path / "run", encoder=custom).transform(x), model.transform(x))
     refusal(viewsmith.load, tmp_path / "run", encoder=torch.nn.Flatten())
 
 

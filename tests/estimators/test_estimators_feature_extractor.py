@@ -72,8 +72,8 @@ def test_a_view_cache_with_features_of_clip(data, clip, tmp_path, noise):
     assert float((found - fraction).abs().mean()) < 0.01
     assert torch.equal(level[:, 0], adaptive_levels(found)) == (noise == "adaptive")
     torch.testing.assert_close(cache.read("quality")[:, 0], q, atol=1e-3, rtol=0)
-    kept = cache.read_record()["generator"]["features"]
-    assert kept["name"] == f"clip:{clip}" and len(kept["weights"]) == 16
+    recorded = cache.read_record()["generator"]["features"]
+    assert recorded["name"] == f"clip:{clip}" and len(recorded["weights"]) == 16
     # It is continued only with the same features.
     cache.block(0).unlink()
     again = generate_cache(dataset, tmp_path / "cache", run=run, noise=noise, features=f"clip:{clip}")

@@ -168,10 +168,10 @@ def test_input_components_stand_before_the_encoder(digits):
 @pytest.mark.parametrize("n_views", [1, 3])
 def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
     # With phase A alone DiffAug uses fixed views, and so does GenView without generated views.
-    own = {PiNDA: {"strength": 0.03}, DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0}}.get(cls, {})
+    extra = {PiNDA: {"strength": 0.03}, DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0}}.get(cls, {})
     if cls is CRLTAC:
         pytest.skip("its views are drawn from the channel")
-    model = cls(**TINY, view_maker="noise", noise_strength=1e-4, **own).fit(wine)
+    model = cls(**TINY, view_maker="noise", noise_strength=1e-4, **extra).fit(wine)
     views = model.input_views(wine, n_views) if cls is MetAug else model.views(wine, n_views)
     if cls is MetAug:
         assert np.array_equal(model.views(wine, n_views), model.views(wine, n_views))
@@ -197,10 +197,10 @@ def test_views_of_parts_equal_views_of_all_rows_only_with_a_pool(wine):
     for row in (0, 50, 177):
         np.testing.assert_allclose(views[row], wine[nearest(scaled[row], scaled, True)], rtol=1e-5, atol=1e-4)
     # With a pool the rows are new: the nearest row of the pool may be the row itself.
-    borrowed = model.views(wine[:5], 2, pool=wine[100:])
+    with_pool = model.views(wine[:5], 2, pool=wine[100:])
     for row in range(5):
         expected = wine[100 + nearest(scaled[row], scaled[100:], False)]
-        np.testing.assert_allclose(borrowed[row], [expected] * 2, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(with_pool[row], [expected] * 2, rtol=1e-5, atol=1e-4)
 
 
 def test_views_do_not_change_the_representation(wine):
@@ -280,10 +280,10 @@ def test_transform_has_a_progress_bar_on_a_terminal(monkeypatch, capsys):
     rows = np.random.default_rng(0).normal(size=(2500, 3)).astype(np.float32)
     model = Contrastive(epochs=1, hidden=(4,), n_components=4, view_maker="noise", random_state=0).fit(rows)
     quiet = model.transform(rows)
-    shown = []
+    sizes = []
     monkeypatch.setattr(
         "viewsmith.estimators.rows.with_progress",
-        lambda items, what, total, unit, size: (shown.append(size(item)) or item for item in items),
+        lambda items, what, total, unit, size: (sizes.append(size(item)) or item for item in items),
     )
     assert np.array_equal(model.set_params(verbose=True).transform(rows), quiet)
-    assert shown == [1024, 1024, 452]
+    assert sizes == [1024, 1024, 452]

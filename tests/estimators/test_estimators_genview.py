@@ -74,12 +74,12 @@ def test_quality_from_cached_feature_maps(images, cache, tmp_path):
     "framework", ["simclr", *map(slow, ["moco", "moco-v3"]), "byol", *map(slow, ["simsiam", "swav", "dino"])]
 )
 def test_quality_from_the_forward_pass_of_the_encoder(images, cache, framework):
-    looked, own = (
+    from_copy, from_pass = (
         GenView(**TINY, view_cache=cache, framework=framework, quality_features=features).fit(images)
         for features in ("views", "encoder")
     )
-    assert abs(own.metrics_[-1]["quality"] - looked.metrics_[-1]["quality"]) < 0.2
-    assert not np.array_equal(own.transform(images), looked.transform(images))
+    assert abs(from_pass.metrics_[-1]["quality"] - from_copy.metrics_[-1]["quality"]) < 0.2
+    assert not np.array_equal(from_pass.transform(images), from_copy.transform(images))
 
 
 def test_generated_views_of_a_view_cache(images, cache):

@@ -75,9 +75,9 @@ def test_supcon_without_labels_is_refused_in_one_line():
 
 def test_a_framework_object_gets_labels_too():
     x, y = clusters()
-    own = SupCon(MLP(6, [8]), MLP(8, [4]))
+    custom = SupCon(MLP(6, [8]), MLP(8, [4]))
     options = {name: value for name, value in TINY.items() if name not in ("n_components", "hidden")}
-    model = Contrastive(**options, framework=own).fit(x, y)
+    model = Contrastive(**options, framework=custom).fit(x, y)
     assert model.summary_["labels"].startswith("the framework SupCon reads")
     assert torch.equal(model.method_.framework.labels, torch.from_numpy(y))
 

@@ -135,8 +135,8 @@ def test_features_of_vectors_are_those_of_the_probable_masks():
     x = vectors()
     model = pointing(CRLTAC(**TINY, masks=6, mask_fraction=0.4).fit(x), mask=2)
     found = model.locate(pd.DataFrame(x).to_numpy(), n=3)
-    kept = np.flatnonzero(model.method_.channel.family.masks[2].numpy())
-    assert found.dtype == FEATURE and np.isin(found["feature"], kept).all()
+    selected = np.flatnonzero(model.method_.channel.family.masks[2].numpy())
+    assert found.dtype == FEATURE and np.isin(found["feature"], selected).all()
     assert np.bincount(found["sample"], minlength=16).tolist() == [3] * 16
     assert "features of vectors cannot be cut out" in refusal(model.crops, x)
 
@@ -172,7 +172,7 @@ def test_bad_input(of_images):
     assert "use smaller crops" in refusal(CRLTAC(**TINY, crop_size=50).fit, x)
     one = refusal(CRLTAC(**TINY, crop_size=20).fit, bright(8, (20, 20), size=6)[0])
     assert "the family has 1 transformation, expected at least 2" in one
-    own = CRLTAC(**TINY, family=[torch.neg, torch.abs]).fit(vectors())
-    assert "have no location in a sample" in refusal(own.locate, vectors())
+    custom = CRLTAC(**TINY, family=[torch.neg, torch.abs]).fit(vectors())
+    assert "have no location in a sample" in refusal(custom.locate, vectors())
     with pytest.raises(Exception, match="not fitted"):
         CRLTAC().locate(dna())

@@ -244,8 +244,8 @@ def test_the_report_shows_similarities_of_features(domain, wine):
     x = images(30) if domain == "images" else wine
     data = Dataset(x, None, np.arange(len(x)), None, "none", domain, "rows", None, {}, None)
     model = MetAug(epochs=1, batch_size=16, random_state=0).fit(x)
-    shown = model.figures(data).by_kind()
-    (histogram,) = shown["histograms"]
+    drawn = model.figures(data).by_kind()
+    (histogram,) = drawn["histograms"]
     kinds = ("same sample, augmented", "others, augmented", "same sample, original", "others, original")
     assert tuple(histogram.similarities) == kinds
     counts = [len(values) for values in histogram.similarities.values()]
@@ -253,9 +253,9 @@ def test_the_report_shows_similarities_of_features(domain, wine):
     # Views of one sample are closer than views of others.
     medians = [np.median(values) for values in histogram.similarities.values()]
     assert medians[2] > medians[3]
-    gallery = shown["galleries"][0]
+    gallery = drawn["galleries"][0]
     assert gallery.views.shape[2:] == x.shape[1:]
-    html = render_report(ReportContent("t", "metaug", metrics=model.metrics_, **shown))
+    html = render_report(ReportContent("t", "metaug", metrics=model.metrics_, **drawn))
     assert "cosine similarity of features" in html and "Cosine of augmented features" in html
     none = MetAug(epochs=1, batch_size=16, random_state=0, meta="none").fit(x)
     assert not none.figures(data).histograms

@@ -69,8 +69,8 @@ def test_view_makers_are_built_in_order_with_their_settings(cls, wine):
 @every_estimator
 def test_the_schedule_has_the_values_of_the_options(cls, wine):
     given = {"optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 0.1, "warmup": 0.2, "schedule": "constant"}
-    own = {DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0, "quality": False}}.get(cls, {})
-    (phase,) = cls(**TINY, **given, **own, gradient_clip=2.0).fit(wine).method_.phases()
+    extra = {DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0, "quality": False}}.get(cls, {})
+    (phase,) = cls(**TINY, **given, **extra, gradient_clip=2.0).fit(wine).method_.phases()
     expected = Optimizer("sgd", learning_rate=0.01, weight_decay=0.1, warmup=0.2, schedule="constant", clip=2.0)
     assert phase.epochs == 1 and phase.updates[0].optimizer == expected
 

@@ -199,9 +199,9 @@ def test_a_run_stopped_by_time_is_resumed_to_the_same_files(cls, wine, tmp_path)
 
 
 def test_a_run_has_the_model_that_fit_gives_without_a_run(wine, tmp_path):
-    kept = PiNDA(**TINY).fit(wine, run=tmp_path / "run")
+    with_run = PiNDA(**TINY).fit(wine, run=tmp_path / "run")
     free = PiNDA(**TINY).fit(wine)
-    assert np.array_equal(kept.transform(wine), free.transform(wine))
+    assert np.array_equal(with_run.transform(wine), free.transform(wine))
     assert np.array_equal(viewsmith.load(tmp_path / "run").transform(wine), free.transform(wine))
 
 

@@ -89,7 +89,7 @@ def test_set_output_gives_pandas(cls, wine):
 # Reading is the same for all methods.
 @pytest.mark.parametrize("cls", [c if n == "contrastive" else slow(c, id=n) for n, c in estimators().items()])
 def test_every_container_gives_the_same_result(cls, digits):
-    x = digits[:150]  # more than half are zeros: the scaling that keeps them
+    x = digits[:150]  # more than half are zeros, so the default scaling is "global"
     expected = cls(**TINY).fit(x).transform(x)
     for given in (
         x.astype(np.float64),

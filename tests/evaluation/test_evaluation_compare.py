@@ -186,8 +186,8 @@ def test_table_of_all_protocols_fits_the_screen(result):
     lines = format_table(result).splitlines()
     assert max(map(len, lines)) <= 120
     for name, scores in result["embeddings"].items():
-        shown = [cell for line in lines if line.startswith(f"{name} ") for cell in line.split()[1:]]
-        assert [float(cell.rstrip("*")) for cell in shown] == [round(value, 3) for value in scores.values()]
+        row = [cell for line in lines if line.startswith(f"{name} ") for cell in line.split()[1:]]
+        assert [float(cell.rstrip("*")) for cell in row] == [round(value, 3) for value in scores.values()]
     tables = lines[: lines.index("Fitted on 89 train rows, scored on 89 test rows, 3 classes.")]
     assert [word for line in tables if line.startswith("  ") for word in line.split()] == list(PROTOCOLS)
     assert all(any(line.startswith(f"{name}: ") for line in lines) for name in PROTOCOLS)

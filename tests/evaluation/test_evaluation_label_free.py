@@ -37,7 +37,7 @@ def test_one_row_has_no_spread(digits):
 
 def test_neighbor_r2_against_scikit_learn(digits):
     fit, val = digits[:600], digits[600:800]
-    # A representation that keeps half of the pixels.
+    # A representation: half of the pixels.
     h_fit, h_val = fit[:, 16:48] - 8, val[:, 16:48] - 8
     axes = PCA(20, svd_solver="full").fit(fit)
     nearest = NearestNeighbors(n_neighbors=10, metric="cosine").fit(h_fit).kneighbors(h_val, return_distance=False)

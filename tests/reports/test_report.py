@@ -130,8 +130,8 @@ def test_names_labels_and_values_are_escaped(html: str) -> None:
     page = Page(html)
     assert "script" not in page.tags
     assert "<script" not in html.lower()
-    for shown in ("A report", "pinda", "careful", "few labels", "Loss:", "noise", "shapes", "alike"):
-        assert re.search(re.escape(shown) + r"\s*" + re.escape(EVIL), page.text), shown
+    for text in ("A report", "pinda", "careful", "few labels", "Loss:", "noise", "shapes", "alike"):
+        assert re.search(re.escape(text) + r"\s*" + re.escape(EVIL), page.text), text
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
 
 
@@ -351,14 +351,14 @@ def test_the_samples_set_the_scale_of_their_pictures() -> None:
     samples = np.linspace(0, 1, 64).reshape(1, 8, 8)
     plain, outlier = samples[:, None].copy(), samples[:, None].copy()
     outlier[0, 0, 0, 0] = 50.0  # one pixel of a generated view
-    shown = []
+    drawn = []
     for views in (plain, outlier):
         (picture,) = draw_gallery(Gallery("g", "", samples, views, "pixels")).pictures
         pixels = imread(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2])))[..., 0]
-        shown.append(pixels[:, :8])
+        drawn.append(pixels[:, :8])
     assert pixels[0, -8] == 1  # white
-    assert np.array_equal(*shown)
-    assert np.allclose(shown[0], samples[0], atol=0.003)
+    assert np.array_equal(*drawn)
+    assert np.allclose(drawn[0], samples[0], atol=0.003)
 
 
 def test_inconsistent_content_is_an_error() -> None:

@@ -129,21 +129,21 @@ def test_pictures_of_every_domain(domain):
         "dna": np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (24, 30))],
     }[domain]
     model = CRLTAC(**TINY).fit(x)
-    shown = model.figures(SimpleNamespace(x_test=None, x_train=x, y_train=None, domain=domain)).by_kind()
-    titles = [gallery.title for gallery in shown["galleries"]]
+    drawn = model.figures(SimpleNamespace(x_test=None, x_train=x, y_train=None, domain=domain)).by_kind()
+    titles = [gallery.title for gallery in drawn["galleries"]]
     assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
-    assert shown["galleries"][0].views.shape[2:] == x.shape[1:]
-    assert list(shown["sorted_similarities"][0].similarities) == ["trained", "before training"]
-    assert bool(shown["transform_probabilities"]) == (domain != "images")
+    assert drawn["galleries"][0].views.shape[2:] == x.shape[1:]
+    assert list(drawn["sorted_similarities"][0].similarities) == ["trained", "before training"]
+    assert bool(drawn["transform_probabilities"]) == (domain != "images")
     if domain == "vectors":
         p, masks = model.distribution(x).mean(0), model.method_.channel.family.masks.numpy()
-        np.testing.assert_allclose(shown["profiles"][0].values, (p - 1 / 64) @ masks, atol=1e-6)
+        np.testing.assert_allclose(drawn["profiles"][0].values, (p - 1 / 64) @ masks, atol=1e-6)
     if domain == "dna":
-        covered = [bytes(view).strip(b".") for view in shown["galleries"][0].views[0]]
+        covered = [bytes(view).strip(b".") for view in drawn["galleries"][0].views[0]]
         assert all(len(piece) == 15 and piece in bytes(x[0]) for piece in covered)
-        names = shown["transform_probabilities"][0].names
+        names = drawn["transform_probabilities"][0].names
         assert names[0] == "0% to 50%" and names[-1] == "50% to 100%"
-    assert "Similarity of different samples" in render_report(ReportContent("t", "m", **shown))
+    assert "Similarity of different samples" in render_report(ReportContent("t", "m", **drawn))
 
 
 def letters(*texts):

@@ -86,9 +86,9 @@ def test_a_long_tail_keeps_a_line() -> None:
 
 def test_features_of_other_units_are_standardized() -> None:
     rng = np.random.default_rng(2)
-    alike = rng.normal(size=(100, 3))
-    assert "value" in labels(draw_violins(FeatureViolins("v", alike, alike)).picture.svg)
-    for other in (alike * [1, 1, 1000], alike + np.array([0, 0, 1000])):
+    similar = rng.normal(size=(100, 3))
+    assert "value" in labels(draw_violins(FeatureViolins("v", similar, similar)).picture.svg)
+    for other in (similar * [1, 1, 1000], similar + np.array([0, 0, 1000])):
         assert "standard deviations of the originals" in labels(
             draw_violins(FeatureViolins("v", other, other)).picture.svg
         )

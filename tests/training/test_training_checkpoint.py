@@ -158,8 +158,8 @@ def test_tied_weights_can_be_saved(tmp_path):
     trainer = trainer_for(tmp_path, method)
     assert trainer.fit(rows()) == "finished"
     tensors = CheckpointFolder(tmp_path).load()[0]
-    kept = [tensors[f"method/{name}.weight"] for name in ("framework.head.0", "twin")]
-    assert torch.equal(kept[0], kept[1]) and torch.equal(kept[0], method.framework.head[0].weight)
+    saved_pair = [tensors[f"method/{name}.weight"] for name in ("framework.head.0", "twin")]
+    assert torch.equal(saved_pair[0], saved_pair[1]) and torch.equal(saved_pair[0], method.framework.head[0].weight)
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path):

@@ -51,11 +51,11 @@ def test_each_update_trains_only_its_parameters():
 
     keys = set(dict(players.named_parameters()))
     for (name, _, before, free, stale), (_, _, after, _, fresh) in zip(watch.turns, watch.turns[1:], strict=False):
-        own = of(name, keys)
-        assert free == own
-        assert {key for key in keys if not torch.equal(before[key], after[key])} == own
+        expected = of(name, keys)
+        assert free == expected
+        assert {key for key in keys if not torch.equal(before[key], after[key])} == expected
         # Frozen parameters get no gradient: the gradient that they have is from the update that trains them.
-        for key in keys - own:
+        for key in keys - expected:
             assert (stale[key] is None and fresh[key] is None) or torch.equal(stale[key], fresh[key])
     assert all(parameter.requires_grad for parameter in players.parameters())
 

@@ -75,8 +75,8 @@ def test_killed_again_and_again(in_process, tmp_path, which, uninterrupted):
         assert in_process(train, tmp_path, which, kill=step, resume=True) == KILLED
     resume_and_compare(in_process, tmp_path, which, uninterrupted)
     # Partly written files are removed: one state and its pointer remain.
-    kept = sorted(path.suffix for path in (tmp_path / "checkpoint").iterdir())
-    assert kept == [".json", ".safetensors"]
+    suffixes = sorted(path.suffix for path in (tmp_path / "checkpoint").iterdir())
+    assert suffixes == [".json", ".safetensors"]
 
 
 def test_resuming_from_an_old_checkpoint_gives_the_same_result(in_process, tmp_path, uninterrupted):

@@ -173,8 +173,10 @@ def watched(framework, part, **recipe):
 
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_the_rate_of_a_predictor_is_constant(name):
-    kept, falling = (watched(name, "predictor", constant_predictor_rate=kept).rates for kept in (True, False))
-    assert kept == [0.1] * 12 and falling == sorted(falling, reverse=True) and falling[-1] < 0.01
+    constant, falling = (
+        watched(name, "predictor", constant_predictor_rate=constant).rates for constant in (True, False)
+    )
+    assert constant == [0.1] * 12 and falling == sorted(falling, reverse=True) and falling[-1] < 0.01
     encoder = watched(name, "encoder", constant_predictor_rate=True).rates
     assert encoder == falling
 

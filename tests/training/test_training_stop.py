@@ -85,9 +85,9 @@ def test_a_resumed_training_with_two_threads_is_identical(tmp_path):
         trainer.fit(rows(), resume=bool(options))
         return trainer
 
-    kept = {"checkpoint": CheckpointFolder(tmp_path), "checkpoint_every": 1e9}
-    assert trained(Send(2, signal.SIGINT), interruptible=True, **kept).steps == 2
-    assert_same(outcome(trained(**kept)), outcome(trained()))
+    options_of_checkpoint = {"checkpoint": CheckpointFolder(tmp_path), "checkpoint_every": 1e9}
+    assert trained(Send(2, signal.SIGINT), interruptible=True, **options_of_checkpoint).steps == 2
+    assert_same(outcome(trained(**options_of_checkpoint)), outcome(trained()))
 
 
 def test_a_signal_in_the_last_step_changes_nothing(tmp_path, whole):

@@ -40,8 +40,8 @@ def test_the_layout(whole):
     # Each view depends only on its seed, in any order of the samples.
     for row in (0, 7, 21):
         for view in range(2):
-            own = torch.Generator().manual_seed(derive_seed(3, "view", row, view))
-            assert torch.equal(views[row, view], ROWS[row] + level[row, view] + torch.randn(3, generator=own))
+            view_stream = torch.Generator().manual_seed(derive_seed(3, "view", row, view))
+            assert torch.equal(views[row, view], ROWS[row] + level[row, view] + torch.randn(3, generator=view_stream))
     with whole.manifest.open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 44

@@ -34,7 +34,7 @@ class Toy:
         self.seen += index.tolist()
         if self.kill == self.calls:
             os.kill(os.getpid(), signal.SIGKILL)
-        return rows + level[:, None] + torch.stack([torch.randn(3, generator=own) for own in streams])
+        return rows + level[:, None] + torch.stack([torch.randn(3, generator=each) for each in streams])
 
 
 def record(**changes):

@@ -200,5 +200,5 @@ def _dense(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
 
 def _blocks(length: int, width: int) -> Iterator[slice]:
     step = max(1, _BLOCK // width)
-    for begin in range(0, length, step):
-        yield slice(begin, min(begin + step, length))
+    for start in range(0, length, step):
+        yield slice(start, min(start + step, length))

@@ -127,10 +127,10 @@ def first_other_letter(letters: np.ndarray, starts: np.ndarray) -> tuple[int, in
     starts : ndarray of int64, shape (n,)
         Start of each sequence.
     """
-    for begin in range(0, len(letters), _BLOCK):
-        known = _IS_LETTER[letters[begin : begin + _BLOCK]]
+    for start in range(0, len(letters), _BLOCK):
+        known = _IS_LETTER[letters[start : start + _BLOCK]]
         if not known.all():
-            at = begin + int(known.argmin())
+            at = start + int(known.argmin())
             sequence = int(np.searchsorted(starts, at, side="right")) - 1
             return sequence, at - int(starts[sequence])
     return None
@@ -188,8 +188,8 @@ def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
         raise InputError(f"k is {k}, expected the length of a word, 1 to 10")
     code, step = nucleotides.Nucleotides(), max(1, _BLOCK // max(4**k, 4 * x.shape[1]))
     frequencies = np.empty((len(x), 4**k), dtype=np.float32)
-    for begin in range(0, len(x), step):
-        block = slice(begin, begin + step)
+    for start in range(0, len(x), step):
+        block = slice(start, start + step)
         frequencies[block] = nucleotides.kmer_frequencies(code(torch.tensor(x[block])), k).numpy()
     return frequencies
 
@@ -223,8 +223,8 @@ def _text_rows(texts: list[Any], what: str) -> np.ndarray:
 def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
     """Row and column of the first invalid value in uint8 (n, L), L at least 1; None if all are valid."""
     step = max(1, _BLOCK // x.shape[1])
-    for begin in range(0, len(x), step):
-        block = x[begin : begin + step]
+    for start in range(0, len(x), step):
+        block = x[start : start + step]
         is_letter = _IS_LETTER[block]
         if is_letter.all():
             continue
@@ -233,7 +233,7 @@ def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
         fault = ~is_letter & ((block != 0) | (np.arange(x.shape[1]) < end[:, None]))
         if fault.any():
             row, position = divmod(int(fault.argmax()), x.shape[1])
-            return begin + row, position
+            return start + row, position
     return None
 
 
