@@ -75,10 +75,8 @@ class Trainer:
         Stop after this time, including the time before a resume.
     checkpoint : CheckpointFolder, optional
         Where the state is saved: every `checkpoint_every` seconds, after each phase, and when training stops. On a CPU,
-        a resumed training equals an uninterrupted one bit for bit if the number of threads is the same. (With another
-        number of threads, torch's BatchNorm sums rows in another order, which changes the last digits.)
-    checkpoint_every : float
-        Seconds between checkpoints.
+        a resumed training equals an uninterrupted one bit for bit with the same number of threads (which determines the
+        order of sums in torch's BatchNorm).
     interruptible : bool
         On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. A signal that the process
         already ignores stays ignored, such as SIGINT in background jobs of a shell.
