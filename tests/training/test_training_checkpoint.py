@@ -171,7 +171,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
     assert "the file" in message and "weight has shape (2, 4), expected (2, 3)" in message
     message = refusal(load_weights, network, {"weight": torch.ones(2, 3), "more": torch.ones(1)}, "the file")
     assert "2 names differ (missing 'bias', unknown 'more')" in message
-    assert "expected the file a finished training writes" in refusal(load_tensors, tmp_path / "none.safetensors")
+    assert "expected the file that a finished training writes" in refusal(load_tensors, tmp_path / "none.safetensors")
 
 
 @pytest.mark.parametrize(
