@@ -148,7 +148,6 @@ def fuzz(inputs: int, seed: int) -> dict[str, Any]:
     return {"inputs": inputs, "kinds": sorted(files), **counts, "wrong": dict(wrong.most_common(50))}
 
 
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=100_000)

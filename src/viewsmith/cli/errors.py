@@ -16,6 +16,11 @@ import typer
 
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError
 
+#: What gloo, NCCL and the store of torch.distributed report when a process of the group is gone.
+LOST = (
+    "Connection (closed|reset) by peer|Broken pipe|Timed out waiting .*(recv|send|operat)|nccl(Remote|System)Error"
+)
+
 
 def explain(error: BaseException) -> tuple[int, str]:
     """Exit code and message of an error; the message has one line."""
@@ -41,6 +46,11 @@ def explain(error: BaseException) -> tuple[int, str]:
         return 2, f"no space left to write {what}: existing files are unchanged; free some space"
     if isinstance(error, OSError) and error.filename is not None:
         return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
+    if isinstance(error, RuntimeError) and re.search(LOST, text):
+        return 1, (
+            "another process of this training has ended or cannot be reached: look at its message, then start all "
+            "processes again with --resume, which continues from the last checkpoint"
+        )
     if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
         return 2, f"not enough memory ({text}): use a smaller batch_size, hidden or n_components, or fewer rows"
     if isinstance(error, ValueError) and type(error) is ValueError and from_scikit_learn(error):
