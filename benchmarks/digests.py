@@ -1,11 +1,12 @@
-"""Digests of what every method learns on small data: whether a change of the code changes any number.
+"""Digests of trained models of every method: they show whether a change of the code changes any number.
 
-    python digests.py              # compare with results/digests.json, exit 1 where they differ
-    python digests.py --record     # write results/digests.json anew
+    python digests.py              # compare with results/digests.json; exit code 1 if a digest differs
+    python digests.py --record     # write results/digests.json
 
-Each cell fits one model on the CPU with one thread and a fixed seed and digests its weights (the values of
-``model.safetensors``; modules may be renamed), its representations and its views. Bits depend on the processor and on
-the versions of torch and numpy, which are recorded beside the digests: compare on the machine that recorded them.
+Each cell fits one model to small data, on the CPU with one thread and a fixed seed, and computes digests of its weights
+(the values of ``model.safetensors``, not their names), its representations and its views. The bits depend on the
+processor and on the versions of torch and numpy, which are recorded with the digests. So compare on the machine that
+recorded them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ROWS = 96
 
 
 def samples(domain: str) -> np.ndarray:
-    """Clustered vectors, images with a bright square somewhere, or letters with a motif."""
+    """Clustered vectors, images with a bright square at a random place, or sequences with a motif."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, ROWS)
     if domain == "vectors":
@@ -49,21 +50,21 @@ def samples(domain: str) -> np.ndarray:
 
 
 def cells() -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """Name of a cell: estimator, domain and options."""
+    """Estimator, domain and options of each cell, by its name."""
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
     domains = ("vectors", "images", "dna")
-    own: dict[str, dict[str, Any]] = {
+    small_generator: dict[str, dict[str, Any]] = {
         "DiffAug": {"epochs": 4, "generator_epochs": 2, "sampler_steps": 3},
         "GenView": {"epochs": 4, "generator_epochs": 2, "sampler_steps": 3},
     }
     for estimator in ("Contrastive", "PiNDA", "DiffAug", "CRLTAC", "MetAug", "GenView"):
         for domain in domains:
-            found[f"{estimator} {domain}"] = (estimator, domain, own.get(estimator, {}))
+            found[f"{estimator} {domain}"] = (estimator, domain, small_generator.get(estimator, {}))
     for framework in ("moco", "moco-v3", "byol", "simsiam", "swav", "dino"):
         for domain in domains:
             found[f"{framework} {domain}"] = ("Contrastive", domain, {"framework": framework})
     for estimator in ("PiNDA", "MetAug", "GenView"):
-        found[f"{estimator} byol"] = (estimator, "vectors", {"framework": "byol"} | own.get(estimator, {}))
+        found[f"{estimator} byol"] = (estimator, "vectors", {"framework": "byol"} | small_generator.get(estimator, {}))
     views = {
         "vectors": ("noise", "corruption", "mixup", "neighbor-mix", "adversarial", "conditional", "neighbors+noise"),
         "images": ("byol", "moco", "grid-crop", "neighbors", "noise+mixup", "adversarial"),
@@ -80,13 +81,18 @@ def cells() -> dict[str, tuple[str, str, dict[str, Any]]]:
     found["hyena"] = ("Contrastive", "dna", {"encoder": "hyena", "epochs": 1})
     found["PiNDA shared"] = ("PiNDA", "images", {"generator": "shared", "learn_mean": True})
     found["PiNDA unet"] = ("PiNDA", "images", {"generator": "unet", "level": "free", "penalty": "inverse_norm"})
-    found["DiffAug map"] = ("DiffAug", "vectors", own["DiffAug"] | {"condition": "map", "projector_dims": None})
+    found["DiffAug map"] = (
+        "DiffAug",
+        "vectors",
+        small_generator["DiffAug"] | {"condition": "map", "projector_dims": None},
+    )
     found["MetAug bank"] = ("MetAug", "vectors", {"memory": "bank", "form": "circle", "encoders": "per-view"})
     found["MetAug color"] = ("MetAug", "images", {"split": "color", "meta": "first-order"})
     return found
 
 
 def digest(*arrays: np.ndarray) -> str:
+    """Short digest of dtypes, shapes and values."""
     found = hashlib.sha256()
     for array in arrays:
         found.update(f"{array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
@@ -94,6 +100,7 @@ def digest(*arrays: np.ndarray) -> str:
 
 
 def run(estimator: str, domain: str, options: dict[str, Any]) -> dict[str, str]:
+    """Fit a model; return the digests of its weights, representations and views."""
     X = samples(domain)
     options = {"epochs": 2, "batch_size": 32, "random_state": 0, "device": "cpu"} | options
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -112,7 +119,7 @@ def run(estimator: str, domain: str, options: dict[str, Any]) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--record", action="store_true", help="write the digests instead of comparing")
-    parser.add_argument("--only", default="", help="cells whose name has this text")
+    parser.add_argument("--only", default="", help="run only the cells whose names contain this text")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     machine = {
@@ -120,23 +127,23 @@ def main() -> None:
         "numpy": np.__version__,
         "processor": platform.processor() or platform.machine(),
     }
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine, "cells": {}}
+    recorded = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine, "cells": {}}
     found: dict[str, dict[str, str]] = {}
     began = time.perf_counter()
     for name, cell in cells().items():
         if arguments.only in name:
             found[name] = run(*cell)
-            before = known["cells"].get(name)
+            before = recorded["cells"].get(name)
             same = (
                 "recorded" if arguments.record or before is None else "same" if before == found[name] else "DIFFERENT"
             )
             print(f"{same:10} {name}", flush=True)
     print(f"{len(found)} cells in {time.perf_counter() - began:.0f} s")
     if arguments.record:
-        RESULTS.write_text(json.dumps({"machine": machine, "cells": known["cells"] | found}, indent=1) + "\n")
-    elif wrong := [name for name, cell in found.items() if known["cells"].get(name, cell) != cell]:
-        if known["machine"] != machine:
-            print(f"recorded on another machine: {known['machine']}, this is {machine}")
+        RESULTS.write_text(json.dumps({"machine": machine, "cells": recorded["cells"] | found}, indent=1) + "\n")
+    elif wrong := [name for name, cell in found.items() if recorded["cells"].get(name, cell) != cell]:
+        if recorded["machine"] != machine:
+            print(f"recorded on another machine: {recorded['machine']}, this is {machine}")
         print(f"{len(wrong)} differ: {', '.join(wrong)}")
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""Data sets of the benchmarks: .npz files in the folder that VIEWSMITH_DATA names, and what is used of each."""
+"""Data sets of the benchmarks: .npz files in the folder VIEWSMITH_DATA, and how many rows of each are used."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Data:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A file and what is used of it: more rows than the limits are dropped at random, seed 0.
+    """A file and the largest number of its rows that are used; the rows are drawn at random, seed 0.
 
-    Vectors are read as float32 (n, d), images and DNA as they are stored. `wide`: more than 200 columns. `prepare`
-    changes the limited rows.
+    Vectors are read as float32 (n, d); images and DNA keep their dtype. `wide`: more than 200 columns. `prepare` is
+    applied to the drawn rows.
     """
 
     file: str
@@ -62,39 +62,39 @@ SETS = {
 
 
 def sets(*names: str, **changes: Any) -> dict[str, DataSet]:
-    """Data sets by name, with these fields changed."""
+    """The named data sets, with the given fields changed."""
     return {name: replace(SETS[name], **changes) for name in names}
 
 
 @functools.lru_cache(maxsize=1)
 def load(dataset: DataSet) -> Data:
-    """Rows of a data set; test rows with a copy in train, where the file marks them, are left out."""
+    """Read a data set, without the test rows that the file marks as copies of training rows."""
     with np.load(data_folder() / f"{dataset.file}.npz") as archive:
         x, y, x_test, y_test = (archive[key] for key in ("X_train", "y_train", "X_test", "y_test"))
         if "test_in_train" in archive.files:
-            clean = archive["test_in_train"] == 0
-            x_test, y_test = x_test[clean], y_test[clean]
-    order = np.random.default_rng(0)
-    x, y = limited(x, y, dataset.train_rows, order)
-    x_test, y_test = limited(x_test, y_test, dataset.test_rows, order)
+            is_new = archive["test_in_train"] == 0
+            x_test, y_test = x_test[is_new], y_test[is_new]
+    rng = np.random.default_rng(0)
+    x, y = draw_rows(x, y, dataset.train_rows, rng)
+    x_test, y_test = draw_rows(x_test, y_test, dataset.test_rows, rng)
     if dataset.domain == "vectors":
         x, x_test = (part.reshape(len(part), -1).astype(np.float32) for part in (x, x_test))
     data = Data(x, y.astype(int), x_test, y_test.astype(int))
     return dataset.prepare(data) if dataset.prepare else data
 
 
-def limited(
-    x: np.ndarray, y: np.ndarray, limit: int | None, order: np.random.Generator
+def draw_rows(
+    x: np.ndarray, y: np.ndarray, limit: int | None, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """At most `limit` rows, drawn without repetition."""
+    """Draw `limit` rows without repetition, or return all rows if there are no more."""
     if limit is None or len(x) <= limit:
         return x, y
-    index = order.permutation(len(x))[:limit]
+    index = rng.permutation(len(x))[:limit]
     return x[index], y[index]
 
 
 def data_folder() -> Path:
-    """The folder that VIEWSMITH_DATA names."""
+    """The folder that the environment variable VIEWSMITH_DATA names."""
     folder = os.environ.get("VIEWSMITH_DATA")
     if not folder or not Path(folder).is_dir():
         raise SystemExit("set VIEWSMITH_DATA to the folder that holds the data sets (.npz files)")

@@ -1,7 +1,7 @@
-"""Resumable cells, (data set, row, seed), one line each in a results file.
+"""Run cells and save their results. A cell is one data set, one row of a study and one seed.
 
-A results file keeps what was done; running again does what is missing. Every line holds the scores, the seconds and
-where it ran. A cell that raises is recorded with its error and counts as not done.
+A results file has one JSON line per cell, with scores, seconds, date, commit and hardware. Running a study again runs
+only the missing cells. A cell that raises an error is recorded with the error and runs again the next time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement. `work` returns a dict of plain values; cells are identified by set, row and seed."""
+    """One measurement, identified by data set, row and seed. `work` returns its results, plain values by name."""
 
     dataset: str
     method: str
@@ -39,11 +39,11 @@ class Cell:
 
 
 def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None) -> None:
-    """Do what is missing in `path`, in order, and append it; stop starting cells after `minutes`."""
+    """Run the cells that `path` lacks, in order, and append their results; start no cell after `minutes`."""
     cells = list(cells)
     path.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    where = environment()
+    machine = environment()
     for cell in cells:
         if cell.key in done(path):
             continue
@@ -63,20 +63,20 @@ def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None) -> N
             **result,
             "seconds_cell": round(time.perf_counter() - started, 2),
             **when(),
-            "processor": where["hardware"]["processor"],
-            "threads": where["hardware"]["threads"],
-            "torch": where["versions"]["torch"],
+            "processor": machine["hardware"]["processor"],
+            "threads": machine["hardware"]["threads"],
+            "torch": machine["versions"]["torch"],
         }
         append(row, path)
         note = result.get("error") or f"{row['seconds_cell']:.0f} s"
-        have = done(path)
-        count = sum(other.key in have for other in cells)
+        finished = done(path)
+        count = sum(other.key in finished for other in cells)
         print(f"[{count} of {len(cells)}] {cell.dataset} {cell.method} seed {cell.seed}: {note}", flush=True)
     print(progress(cells, path))
 
 
 def append(row: dict[str, Any], path: Path) -> None:
-    """Add a line to a results file."""
+    """Append a row to a results file."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row, allow_nan=False, default=_plain) + "\n")
 
@@ -89,24 +89,24 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def done(path: Path) -> set[tuple[str, str, int]]:
-    """Keys of the cells that have a result."""
+    """Keys of the cells that have a result without an error."""
     return {(row["dataset"], row["method"], row["seed"]) for row in rows(path) if "error" not in row}
 
 
 def progress(cells: Iterable[Cell], path: Path) -> str:
-    """How many of how many cells are done, in words."""
+    """Text with the number of finished cells and of all cells."""
     cells = list(cells)
-    have = done(path)
-    return f"{sum(cell.key in have for cell in cells)} of {len(cells)} cells done in {path.name}"
+    finished = done(path)
+    return f"{sum(cell.key in finished for cell in cells)} of {len(cells)} cells done in {path.name}"
 
 
 def when() -> dict[str, str]:
-    """Date and commit of a line."""
+    """Current date and commit, for a row of results."""
     return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit()}
 
 
 def commit() -> str:
-    """Short name of the commit, with + when files differ from it."""
+    """Short hash of the commit, followed by + if the code has uncommitted changes."""
     try:
         name = git("rev-parse", "--short", "HEAD")
         return name + ("+" if git("status", "--porcelain", "--", "src", "benchmarks/*.py") else "")
@@ -115,7 +115,7 @@ def commit() -> str:
 
 
 def git(*arguments: str) -> str:
-    """What a git command prints."""
+    """Output of a git command."""
     return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT, check=True).stdout.strip()
 
 

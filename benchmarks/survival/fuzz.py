@@ -1,10 +1,10 @@
-"""Damage files of every kind at random and load them: each loads, or is refused in one clear line.
+"""Damage files of every format at random and load them: each one must load, or raise an InputError of one line.
 
     OMP_NUM_THREADS=1 python -m benchmarks.survival.fuzz [--inputs 100000] [--seed 0] [--quick]
 
-A valid small file of each format is changed in one to eight places (two on average): bits are flipped, bytes
-replaced, inserted and deleted, parts repeated, the end cut off. Anything but a data set or `InputError` with a message
-of one line is an error of ours and is listed; a loader may not take longer than `LIMIT` seconds either.
+A small valid file of each format gets one to eight changes (two on average): bits are flipped; bytes are replaced,
+inserted or deleted; a part is repeated; the end is cut off. Any other exception, a message of several lines, or a
+loader that takes longer than `LIMIT` seconds is a bug in viewsmith and is listed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIMIT = 10.0
 
 
 def damaged(content: bytes, rng: np.random.Generator) -> bytes:
-    """The content, changed in one to eight places."""
+    """The content with one to eight random changes."""
     data = bytearray(content)
     for _ in range(min(8, rng.geometric(0.5))):
         place, kind = int(rng.integers(0, max(1, len(data)))), rng.integers(0, 6)
@@ -54,7 +54,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def valid_files(folder: Path) -> dict[str, tuple[Path, Callable[[], Any]]]:
-    """A valid file of each format, and what reads it."""
+    """Write a valid file of each format; return path and loader by name of the format."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(12, 3)).astype("float32")
     frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(label=["u", "v"] * 6)
@@ -114,7 +114,7 @@ def _view_cache(out: Path, x: np.ndarray, views: Path) -> None:
 
 
 def fuzz(inputs: int, seed: int) -> dict[str, Any]:
-    """Counts of loaded and refused inputs, and everything else with its file kind and message."""
+    """Load damaged files; return how many loaded, how many raised InputError, and a count of each unexpected result."""
     counts: collections.Counter[str] = collections.Counter()
     wrong: collections.Counter[str] = collections.Counter()
     rng = np.random.default_rng(seed)
@@ -126,7 +126,7 @@ def fuzz(inputs: int, seed: int) -> dict[str, Any]:
             kind = list(files)[number % len(files)]
             path, read = files[kind]
             path.write_bytes(damaged(originals[kind], rng))
-            began = time.monotonic()
+            started = time.monotonic()
             try:
                 read()
                 counts["loaded"] += 1
@@ -140,7 +140,7 @@ def fuzz(inputs: int, seed: int) -> dict[str, Any]:
                     where = where.tb_next
                 file = Path(where.tb_frame.f_code.co_filename).name if where else ""
                 wrong[f"{kind}: {type(error).__name__} in {file}: {' '.join(str(error).split())[:100]}"] += 1
-            if time.monotonic() - began > LIMIT:
+            if time.monotonic() - started > LIMIT:
                 wrong[f"{kind}: takes more than {LIMIT:g} s"] += 1
             path.write_bytes(originals[kind])
             if number and number % 5000 == 0:
@@ -152,7 +152,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="200 inputs, nothing written into results/")
+    parser.add_argument("--quick", action="store_true", help="200 inputs; writes no results")
     given = parser.parse_args()
     found = fuzz(min(200, given.inputs) if given.quick else given.inputs, given.seed)
     for message, count in found["wrong"].items():

@@ -1,11 +1,11 @@
-"""Kill trainings and generation jobs at random moments and resume them: the end must equal that of an undisturbed run.
+"""Kill trainings and generation jobs at random times and resume them: results must equal those without kills.
 
     OMP_NUM_THREADS=1 python -m benchmarks.survival.kill [--kills 50] [--seed 0] [--quick]
 
-Jobs are killed by SIGKILL at uniformly drawn moments of their duration, again after every resume, until they have
-been killed often enough in all. Checkpoints are written after every step, so that many kills meet a write. After every
-kill the folder must be valid: what `viewsmith` reads of it is of before or after a write. Weights, metrics (without
-times) and views of the resumed jobs are compared bit for bit with those of undisturbed ones.
+Jobs are killed by SIGKILL at uniformly drawn times, again after every resume, until each job has had `--kills` kills.
+A checkpoint is written after every step, so that many kills happen during a write. After every kill the folder must be
+valid: each file has its content from before or after a write. Weights, metrics (without times) and views of resumed
+jobs must be bit-identical to those of jobs that were not killed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS = ("--set", "hidden=32", "--set", "n_components=8", "--checkpoint-every
 
 
 def start(arguments: Sequence[str]) -> int:
-    """Start a command in a process of its own, forked before torch has started threads; returns its number."""
+    """Start a command in a new process, forked before torch starts threads; return the process id."""
     process = os.fork()
     if process:
         return process
@@ -47,7 +47,7 @@ def start(arguments: Sequence[str]) -> int:
 
 
 def ended_within(process: int, seconds: float) -> int | None:
-    """Exit code of a process if it ends in time, else None after killing it."""
+    """Exit code of a process that ends in time; None if it had to be killed."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         done, status = os.waitpid(process, os.WNOHANG)
@@ -74,7 +74,7 @@ def digest_of_cache(folder: Path) -> str:
 
 
 def check_run(folder: Path) -> None:
-    """Everything a killed training left can be read, or is absent."""
+    """Check that every file of a killed training can be read or does not exist."""
     run = RunFolder(folder)
     if run.exists():
         for read in (run.read_config, run.read_summary, run.read_metrics, run.checkpoint.load):
@@ -84,7 +84,7 @@ def check_run(folder: Path) -> None:
 
 
 def check_cache(folder: Path) -> None:
-    """Every block that a killed job left is whole."""
+    """Check that every block that a killed job wrote is complete."""
     cache = ViewCacheFolder(folder)
     if cache.exists():
         for number in set(cache.numbers()) - set(cache.missing()):
@@ -95,9 +95,9 @@ Job = tuple[list[str], Callable[[Path], None], Callable[[Path], str]]
 
 
 def jobs(folder: Path, data: Path, epochs: int) -> dict[str, Job]:
-    """Command without its folder, check after a kill and digest at the end, by name."""
+    """By name of a job: its command without --out, the check after a kill, and the digest of its result."""
     trained = folder / "generator"
-    try:  # in this process, so that those forked from it have imported everything
+    try:  # in this process, so that forked processes need no imports
         main(["fit", str(data), "--method", "diffaug", "--epochs", "2", *SETTINGS, "--out", str(trained)])
     except SystemExit as end:
         if end.code:
@@ -116,11 +116,11 @@ def jobs(folder: Path, data: Path, epochs: int) -> dict[str, Job]:
 
 
 def stress(command: list[str], check: Callable, digest: Callable, folder: Path, kills: int, seed: int) -> dict:
-    """Kill a job until it has been killed `kills` times, in as many folders as that takes."""
-    began = time.monotonic()
-    if ended_within(start([*command, "--out", str(folder / "undisturbed")]), 600) != 0:
-        raise SystemExit(f"{command[:4]} fails undisturbed")
-    duration, expected = time.monotonic() - began, digest(folder / "undisturbed")
+    """Kill a job `kills` times in total and resume it each time; start it in a new folder whenever it finishes."""
+    started = time.monotonic()
+    if ended_within(start([*command, "--out", str(folder / "reference")]), 600) != 0:
+        raise SystemExit(f"{command[:4]} fails without a kill")
+    duration, expected = time.monotonic() - started, digest(folder / "reference")
     rng, killed, finished, different = np.random.default_rng(seed), 0, 0, 0
     while killed < kills or finished == 0:
         out = folder / f"killed-{finished}"
@@ -140,6 +140,7 @@ def stress(command: list[str], check: Callable, digest: Callable, folder: Path, 
 
 
 def run(kills: int, seed: int, quick: bool) -> None:
+    """Kill and resume every job, and record how many results differ."""
     with tempfile.TemporaryDirectory() as name:
         folder, data = Path(name), Path(name) / "data.npy"
         np.save(data, np.random.default_rng(0).normal(size=(64, 6)).astype("float32"))
@@ -157,8 +158,8 @@ def run(kills: int, seed: int, quick: bool) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=50, help="kills of each job")
+    parser.add_argument("--kills", type=int, default=50, help="number of kills of each job")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="two kills, nothing written into results/")
+    parser.add_argument("--quick", action="store_true", help="two kills; writes no results")
     given = parser.parse_args()
     run(2 if given.quick else given.kills, given.seed, given.quick)
