@@ -1,20 +1,22 @@
 """CRL-TAC's tables 1 and 2: MNIST digits at one of nine places of an 84 x 84 image, and plain MNIST (28 x 28).
 
-All 60,000 training images and 10,000 test images. A digit's place is drawn once, from seed 0. One thread. Rows:
+All 60,000 training images and 10,000 test images. The place of each digit is drawn once, from a fixed seed. One thread.
+Rows:
 
-crl-tac         the library's defaults (`EPOCHS` epochs); on plain MNIST the channel's beta is 1, as in the paper
-two threads     on an idle machine: accuracy after 10 and 20 minutes on two cores (84 x 84)
-uniform         a uniform channel: SimCLR with uniform crops
-untrained       before training
-published head  the head of two layers, 200 and 50 wide, for the default's one layer of 128
+crl-tac         the defaults of the library (`EPOCHS` epochs); on plain MNIST the channel's beta is 1, as in the paper
+two threads     on an otherwise idle machine: accuracy after 10 and 20 minutes on two cores (84 x 84)
+uniform         a uniform channel, that is SimCLR with uniform crops
+untrained       the encoder before training
+published head  a head with two layers of widths 200 and 50, instead of the default with one layer of width 128
 30 epochs       a longer training
-low beta        the encoder's beta as in the paper as well (0.5, and 1 on plain MNIST)
+low beta        also the encoder's beta as in the paper (0.5, and 1 on plain MNIST)
 
-Each is scored as encoder output f and as projection h, averaged over P(T|x) ("learned"; uniform for the others), its 8
-most probable crops ("top"), all crops ("uniform"), and, on the large images, the 9 crops that lie in the digit's cell
-("oracle"). Probe: logistic regression, C = 1, on standardized ("std") and on raw features. Also the mass of P(T|x) on
-crops that touch the digit, the effective number of crops and the largest probability, means over the test images, and
-the uniformity of h (mean Gaussian potential exp(-2 d^2), all pairs of 5,000 test images).
+The encoder output f and the projection h of each row are scored, averaged over P(T|x) ("learned"; for other channels
+the average is uniform), over its 8 most probable crops ("top"), over all crops ("uniform"), and, on the large images,
+over the 9 crops inside the digit's cell ("oracle"). Probe: logistic regression, C = 1, on standardized ("std") and on
+raw features. Further results: the probability of crops that touch the digit ("mass"), the effective number of crops and
+the largest probability, means over the test images; and the uniformity of h: the mean Gaussian potential exp(-2 d^2)
+over all pairs of 5,000 test images.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.crl_tac_mnist [minutes] [row ...] [--quick]
 """
@@ -51,19 +53,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "crl-tac, published head, 30 epochs": HEAD | {"epochs": 30},
     "crl-tac, low beta": {"beta": 0.5},
 }
-# Beta 1 where the paper has it.
+# Plain MNIST: beta 1, as in the paper.
 PLAIN = {"channel_beta": 1.0}
 CELL, SIDE = 28, 84
 PATH = RESULTS / "crl_tac_mnist.jsonl"
 
 
 def places(n: int, seed: int) -> np.ndarray:
-    """A cell of the grid, 0 to 8, for each of n images."""
+    """A random cell of the 3 x 3 grid, 0 to 8, for each of n images."""
     return np.random.default_rng(seed).integers(0, 9, n)
 
 
-def placed(x: np.ndarray, seed: int) -> np.ndarray:
-    """Images (n, 28, 28) at their `places` on black images (n, 84, 84)."""
+def put_on_grid(x: np.ndarray, seed: int) -> np.ndarray:
+    """Put images (n, 28, 28) at their `places` in black images (n, 84, 84)."""
     image = np.zeros((len(x), SIDE, SIDE), x.dtype)
     cells = places(len(x), seed)
     for cell in range(9):
@@ -73,8 +75,8 @@ def placed(x: np.ndarray, seed: int) -> np.ndarray:
 
 
 def on_grid(data: Data) -> Data:
-    """Train images at places drawn from seed 0, test images from seed 1."""
-    return replace(data, x=placed(data.x, 0), x_test=placed(data.x_test, 1))
+    """Put training images at places drawn from seed 0, and test images at places from seed 1."""
+    return replace(data, x=put_on_grid(data.x, 0), x_test=put_on_grid(data.x_test, 1))
 
 
 SETS = {
@@ -84,7 +86,7 @@ SETS = {
 
 
 def oracle(cells: np.ndarray) -> torch.Tensor:
-    """Probabilities of the 289 crops: the nine inside each digit's cell alike, float32 (n, 289)."""
+    """Probabilities of the 289 crops, float32 (n, 289): 1/9 for each crop inside the digit's cell, otherwise 0."""
     offsets = torch.arange(3)
     corner = torch.from_numpy(np.stack(np.divmod(cells, 3), 1)) * (CELL // 4)
     rows, columns = corner[:, :1] + offsets, corner[:, 1:] + offsets
@@ -92,21 +94,21 @@ def oracle(cells: np.ndarray) -> torch.Tensor:
     return torch.zeros(len(cells), 289).scatter(1, crops, 1 / 9)
 
 
-def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, ways: list[str]) -> dict[str, np.ndarray]:
-    """f and h of images for each average (and the oracle, if the cells are known), and statistics of the channel."""
+def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, averages: list[str]) -> dict[str, np.ndarray]:
+    """f and h of images for each average (with the oracle, if the cells are known), and statistics of the channel."""
     method = model.method_
     assert isinstance(method, CRLTACMethod)
     family = method.channel.family
-    truth = None if cells is None else oracle(cells)
+    oracle_weights = None if cells is None else oracle(cells)
     parts: dict[str, list[torch.Tensor]] = {}
     for start in range(0, len(x), 128):
         block = torch.from_numpy(model.scaled(x[start : start + 128]))
         with torch.no_grad():
             f = family.embed(method.encoder, block)
             z = method.every_projection(block, f)
-            weights = {name: method.channel.inference_weights(block, *HOW[name]) for name in ways}
-            if truth is not None:
-                weights["oracle"] = truth[start : start + 128]
+            weights = {name: method.channel.inference_weights(block, *AVERAGES[name]) for name in averages}
+            if oracle_weights is not None:
+                weights["oracle"] = oracle_weights[start : start + 128]
             made = {f"f {name}": (w[:, None] @ f)[:, 0] for name, w in weights.items()}
             made |= {f"h {name}": F.normalize((w[:, None] @ z)[:, 0], dim=1) for name, w in weights.items()}
             p = method.channel.log_p(block).exp()
@@ -117,10 +119,11 @@ def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, ways: lis
     return {name: torch.cat(part).numpy() for name, part in parts.items()}
 
 
-HOW: dict[str, tuple[Any, ...]] = {"learned": ("expectation",), "top": ("top", 8), "uniform": ("uniform",)}
+AVERAGES: dict[str, tuple[Any, ...]] = {"learned": ("expectation",), "top": ("top", 8), "uniform": ("uniform",)}
 
 
 def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str, Any]:
+    """Train a row and score it."""
     dataset, options = SETS[name], OPTIONS[row]
     if name == "plain":
         options = options | PLAIN | ({"beta": 1.0} if "low beta" in row else {})
@@ -135,11 +138,11 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
     else:
         model.fit(data.x)
     seconds = time.perf_counter() - started
-    ways = ["learned", "top", "uniform"] if row.startswith("crl-tac") else ["uniform"]
+    averages = ["learned", "top", "uniform"] if row.startswith("crl-tac") else ["uniform"]
     cells, cells_test = (
         None if name == "plain" else places(len(y), seed) for seed, y in enumerate((data.y, data.y_test))
     )
-    train, test = embeddings(model, data.x, cells, ways), embeddings(model, data.x_test, cells_test, ways)
+    train, test = embeddings(model, data.x, cells, averages), embeddings(model, data.x_test, cells_test, averages)
     found: dict[str, Any] = {"seconds_fit": round(seconds, 1), "epochs": model.epochs}
     for key in train:
         if key[:2] in ("f ", "h "):
@@ -148,13 +151,13 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
                 found[f"{key} raw"] = round(probe(train[key], test[key], data), 4)
         else:
             found[key] = round(float(test[key].mean()), 4)
-    h = torch.from_numpy(test[f"h {ways[0]}"][:5000])
+    h = torch.from_numpy(test[f"h {averages[0]}"][:5000])
     found["uniformity"] = round(float(torch.exp(-2 * torch.cdist(h, h).square()).mean()), 4)
     return found
 
 
 def probe(h: np.ndarray, h_test: np.ndarray, data: Data) -> float:
-    """Accuracy of logistic regression on features without scaling."""
+    """Accuracy of logistic regression on unscaled features."""
     classes, codes = np.unique(data.y, return_inverse=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -163,7 +166,7 @@ def probe(h: np.ndarray, h_test: np.ndarray, data: Data) -> float:
 
 
 def cells(quick: bool = False) -> list[Cell]:
-    """All rows with one seed, then the other seeds of two."""
+    """All rows with seed 0, then the other seeds of two rows."""
     keys = [(name, row, 0) for row in OPTIONS for name in SETS if name != "plain" or "two threads" not in row]
     keys += [(name, row, seed) for seed in SEEDS[1:] for name in SETS for row in ("crl-tac", "uniform")]
     return [

@@ -1,8 +1,9 @@
-"""Do views made in 10 steps train an encoder as well as those of DDPM in 1,000 steps? Paired, with the same network.
+"""Do views sampled in 10 steps train an encoder as well as views of DDPM with 1,000 steps, from the same network?
 
-DiffAug's defaults at 600 encoder steps, batch 256, one generated view a sample, lambda 0.5 so that views matter, on
-sets that no other study of DiffAug uses. Only the sampler that fills the view cache differs: the default one, or
-ancestral DDPM with 1,000 steps. Paired by set and seed: mean difference (fast minus slow) and its 95 % interval.
+DiffAug's defaults with 600 encoder steps, batch 256, one generated view per sample, and lambda 0.5, so that views have
+a large effect. No other study of DiffAug uses these sets. Only the sampler that fills the view cache differs: the
+default sampler, or DDPM with 1,000 steps. Differences ("fast" minus "ddpm") are paired by set and seed: mean and 95 %
+interval.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.diffaug_sampler [minutes] [set or row ...]
 """

@@ -1,8 +1,9 @@
 """Do GenView's quality weights help on vectors and DNA, with and without `quality_diversity`? Paired by seed.
 
-GenView without a view cache on 2,000 train rows (at random, seed 0), 240 encoder steps (DNA: 120), batch 256, the copy
-after a quarter of them; linear and kNN (cosine, k = 5) accuracy on at most 1,000 test rows. No weights, the cosine and
-`quality_diversity`, with gamma 1 and 5, seeds 0 to 2. Every finished cell is a line of --out and is not run again.
+GenView without a view cache on 2,000 random train rows, 240 encoder steps (DNA: 120), batch 256; the encoder is copied
+after a quarter of the steps. Linear and kNN (cosine, k = 5) accuracy on at most 1,000 test rows. Without weights, with
+quality as the cosine similarity, and with `quality_diversity`; gamma 1 and 5; seeds 0 to 2. Every finished cell is a
+line of the file --out and is not run again.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.genview_diversity --out FILE
 """
@@ -36,11 +37,11 @@ ARMS: dict[str, dict[str, Any]] = {
 ROWS, TEST_ROWS = 2000, 1000
 
 
-def rows(name: str, side: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most `count` rows and their classes, at random."""
+def rows(name: str, split: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most `count` random rows of a split, and their classes."""
     with np.load(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz") as data:
-        some = np.random.default_rng(0).permutation(len(data[f"X_{side}"]))[:count]
-        return data[f"X_{side}"][some], data[f"y_{side}"][some]
+        some = np.random.default_rng(0).permutation(len(data[f"X_{split}"]))[:count]
+        return data[f"X_{split}"][some], data[f"y_{split}"][some]
 
 
 def cell(name: str, arm: str, seed: int) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def cell(name: str, arm: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="GenView's quality of vectors and DNA.")
+    parser = argparse.ArgumentParser(description="GenView's quality weights on vectors and DNA.")
     parser.add_argument("--out", type=Path, required=True, help="file of JSON lines")
     out = parser.parse_args().out
     warnings.simplefilter("ignore")
@@ -72,8 +73,8 @@ def main() -> None:
                         file.write(json.dumps(done[-1]) + "\n")
         for arm in list(ARMS)[1:]:
             for score in ("linear", "knn"):
-                of = {(each["cell"][1], each["cell"][2]): each[score] for each in done if each["cell"][0] == name}
-                gains = [of[arm, seed] - of["none", seed] for seed in range(3)]
+                values = {(each["cell"][1], each["cell"][2]): each[score] for each in done if each["cell"][0] == name}
+                gains = [values[arm, seed] - values["none", seed] for seed in range(3)]
                 print(f"{name} {arm} {score}: {np.mean(gains):+.3f} ({', '.join(f'{gain:+.3f}' for gain in gains)})")
 
 

@@ -1,11 +1,11 @@
-"""Published sizes, for a GPU: trainings of hours, in parts that each end with a checkpoint.
+"""Trainings with the published sizes on a GPU. They take hours and run in parts, each of which ends with a checkpoint.
 
 simclr, pinda   CIFAR-10 with a ResNet-18, 1,000 epochs (PiNDA's table 3), seed 0
 crl-tac         MNIST digits at one of nine places of 84 x 84 pixels, all 60,000 (table 1), seeds 0 to 3, 30 epochs
 diffaug         MNIST as 60,000 vectors of 784 with the published settings, seed 0
 
-A call trains the first row that is not finished for --minutes, and scores it when it is finished (linear probe and 5
-nearest neighbors, all test rows); the next call resumes from the checkpoint. Runs are in --folder.
+A call trains the first unfinished row for --minutes; the next call resumes from the checkpoint. A finished row is
+scored (linear probe and 5 nearest neighbors, all test rows). --folder has the runs.
 
     VIEWSMITH_DATA=folder python -m benchmarks.quality.gpu_published [--minutes 8] [--device cuda] [row ...] [--quick]
 """
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Published:
-    """A row: the method's name, its data, its preset (None: the defaults) and further options."""
+    """A row: name of the method, data, preset (None: the defaults), seeds and further options."""
 
     method: str
     data: DataSet
@@ -50,7 +50,7 @@ ROWS = {
 
 
 def train(name: str, row: Published, seed: int, folder: Path, minutes: float, device: str, quick: bool) -> Any:
-    """Train for another part; return the model, its rows, and whether it is finished."""
+    """Train the next part of a row; return the model and its data."""
     few = {"train_rows": 64, "test_rows": 64} if quick else {}
     data, cls = load(replace(row.data, **few)), estimators()[row.method]
     options = {**(cls.presets[row.preset] if row.preset else {}), **row.options, "random_state": seed, "device": device}
@@ -58,7 +58,7 @@ def train(name: str, row: Published, seed: int, folder: Path, minutes: float, de
         options |= {"epochs": 2, "batch_size": 32}
     run = folder / f"{name}-{seed}{'-quick' if quick else ''}"
     summary = json.loads((run / "summary.json").read_text()) if (run / "summary.json").exists() else {}
-    # Minutes count from the start of the training, those of earlier parts included.
+    # The limit of minutes includes earlier parts of the training.
     before = summary.get("seconds", {}).get("training", 0.0) / 60
     model = cls(**options, minutes=before + minutes, checkpoint_every=60, verbose=True)
     return model.fit(data.x, run=run, resume=True), data
@@ -67,11 +67,11 @@ def train(name: str, row: Published, seed: int, folder: Path, minutes: float, de
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="row", help=", ".join(ROWS))
-    parser.add_argument("--minutes", type=float, default=8.0, help="of a slice; default 8")
+    parser.add_argument("--minutes", type=float, default=8.0, help="of a part; default 8")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "published", help="of the runs")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "published", help="folder of the runs")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results file")
-    parser.add_argument("--quick", action="store_true", help="64 rows and 2 epochs of every row; nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="64 samples and 2 epochs for every row; writes no results")
     given = parser.parse_args(arguments)
     if unknown := set(given.names) - set(ROWS):
         parser.error(f"no such row: {', '.join(sorted(unknown))}; expected some of {', '.join(ROWS)}")

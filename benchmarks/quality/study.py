@@ -1,12 +1,12 @@
 """The study on vectors: does learned noise, or any fixed view, beat the neighbor recipe, UMAP, PCA and raw features?
 
-Every trained row has the same encoder (d - 256 - 256, BatchNorm), batch 256, optimizer and steps: 2,000, or 800 where
-the encoder reads more than 200 features without principal axes (about 30 s of training on one CPU thread). Rows with
-noise get the same search over its strength: four values, 300 steps each (`suite.Search`).
+Every trained row has the same encoder (d - 256 - 256, BatchNorm), batch size 256, optimizer and number of steps: 2,000,
+or 800 if the encoder gets more than 200 features without principal axes (about 30 s of training on one CPU thread).
+Rows with noise have the same search over its strength: four values, 300 steps each (`suite.Search`).
 
-On wide sets the neighbor rows read principal axes of half-standardized features; "pca, same input" and "umap, same
-input" are PCA and UMAP of exactly those. Train rows are limited (`common.data.SETS`) and test rows to 5,000, random,
-seed 0.
+On wide sets, the encoder of rows with neighbors gets principal axes (`viewsmith.networks.PrincipalAxes`); "pca, same
+input" and "umap, same input" are PCA and UMAP of these axes. Train rows are limited (`common.data.SETS`), test rows to
+5,000, random, seed 0.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study [minutes] [set or row ...] [--quick]
 """
@@ -24,7 +24,7 @@ from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Row, Sea
 from viewsmith.estimators import Contrastive, PiNDA
 from viewsmith.networks import PrincipalAxes
 
-# The eight sets of the neighbor recipe's comparison with UMAP come first.
+# The first eight sets compare the neighbor recipe with UMAP.
 SETS = {
     **sets("optdigits", "texture", "letter", "sc_citeseq_cbmc", "sc_10x_pbmc", "text_20news_tfidf2000"),
     **{name: DataSet(name, train_rows=5000, wide=True) for name in ("mnist", "fashion_mnist")},
@@ -42,7 +42,7 @@ OF_PINDA = replace(OF_NOISE, option="strength")
 
 
 def axes(model: Contrastive, x: np.ndarray) -> np.ndarray:
-    """Principal axes as the encoder of a wide set reads them."""
+    """The principal axes that the encoder of a wide set gets."""
     module = next(m for m in model.method_.modules() if isinstance(m, PrincipalAxes))
     with torch.no_grad():
         made: np.ndarray = module(torch.from_numpy(model.scaled(x))).numpy()

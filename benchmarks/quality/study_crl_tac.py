@@ -1,12 +1,13 @@
-"""The study of CRL-TAC: does a learned channel P(T|x) do better than a uniform one, on the same family?
+"""The study of CRL-TAC: does a learned channel P(T|x) do better than a uniform one, with the same transformations?
 
-Both rows have the same encoder, family, objective, optimizer, encoder steps (300 on images and DNA, 600 on cells) and,
-for the learned channel, its own steps beside them; defaults of the library but for the family (`FAMILIES`).
-"contrastive" is the default of that method with as many steps at batch 256, on its own encoder; "untrained" the network
-of the learned row before training. Inference is the expectation over P(T|x); uniform_inference_ the learned row
-averaged over all transformations alike.
+Both rows have the same encoder, transformations, objective, optimizer and number of encoder steps (300 on images and
+DNA, 600 on cells); the learned channel has additional channel steps. Settings are the defaults of the library except
+the transformations (`FAMILIES`). "contrastive" has the defaults of that method, which include another encoder, and the
+same number of steps with batch size 256. "untrained" is the network of the learned row before training. Inference is
+the expectation over P(T|x); scores with the prefix uniform_inference_ are those of the learned row with equal weights
+of all transformations.
 
-fashion_mnist: 10,000 images, each at one of nine cells of a black 84 x 84 image, as in `crl_tac_mnist`. Train rows are
+fashion_mnist: 10,000 images, each in one of nine cells of a black 84 x 84 image, as in `crl_tac_mnist`. Train rows are
 limited (`common.data.SETS`), test rows to 5,000, random, seed 0.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_crl_tac [minutes] [set or row ...]
@@ -32,7 +33,7 @@ PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
 
 
 def uniform_inference(row: str, model: Any, data: Data) -> Scores:
-    """Scores of a learned channel's encoder averaged over all transformations alike."""
+    """Scores of the learned row with equal weights of all transformations."""
     if row != "learned":
         return {}
     learned = model.method_.inference

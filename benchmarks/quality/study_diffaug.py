@@ -1,16 +1,16 @@
 """The study of DiffAug: do generated positives add to fixed ones, at the same encoder steps, on the same network?
 
-"phase A" is DiffAug without a generator: same encoder, losses, optimizer, learning-rate curve and encoder steps as
-every DiffAug row, which trains its generator on top of them. Settings were chosen without these sets (docs, DiffAug);
-rows with a setting in their name are ablations of one thing. Encoder steps: 1,200 on vectors, 300 on images and DNA,
-batch 256. "simclr + neighbor mix" and "contrastive" have the same encoder and steps.
+"phase A" is DiffAug without a generator. It has the same encoder, losses, optimizer, learning-rate schedule and encoder
+steps as every other DiffAug row; these also train a generator. Settings were chosen without these sets (docs, DiffAug).
+Rows named after a setting are ablations: they change only this setting. Encoder steps: 1,200 on vectors, 300 on images
+and DNA, batch size 256. "simclr + neighbor mix" and "contrastive" have the same encoder and steps.
 
-Of each trained row the representation is scored and, with the prefix map_, the 2-D map, beside UMAP, PaCMAP and PCA in
-two dimensions (rows "umap 2-D" and so on; after 50 principal axes on wide data). kNN in maps is Euclidean. svm_cv is
-the mean of a stratified 5-fold cross-validation of the linear SVM on the test rows.
+The representation of each row is scored, and for DiffAug also the 2-D map, with the prefix map_. The rows "umap 2-D",
+"pacmap 2-D" and "pca 2-D" are maps of other methods (of 50 principal axes on wide data). kNN in maps is Euclidean.
+svm_cv is the mean of a stratified 5-fold cross-validation of the linear SVM on the test rows.
 
-Train rows are limited (`common.data.SETS`) and test rows to 5,000, random, seed 0; of DNA sets the test rows without a
-copy in train are scored.
+Train rows are limited (`common.data.SETS`), test rows to 5,000, random, seed 0. Test rows of DNA sets that are copies
+of training rows are not scored.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_diffaug [minutes] [set or row ...]
 """
@@ -89,11 +89,11 @@ PEERS = {"contrastive": Trained(Contrastive), "simclr + neighbor mix": Trained(C
 
 
 def cross_validated(h: np.ndarray, h_test: np.ndarray, data: Data) -> Scores:
-    """The linear SVM within the test rows."""
+    """Mean accuracy of the linear SVM in a cross-validation on the test rows."""
     y, folds = data.y_test, StratifiedKFold(5, shuffle=True, random_state=0)
     scores = [
-        evaluate_embedding(h_test[fit], y[fit], h_test[held], y[held], protocols=["svm"])["svm"]
-        for fit, held in folds.split(h_test, y)
+        evaluate_embedding(h_test[fit], y[fit], h_test[rest], y[rest], protocols=["svm"])["svm"]
+        for fit, rest in folds.split(h_test, y)
     ]
     return rounded({"svm_cv": float(np.mean(scores))})
 
@@ -101,20 +101,20 @@ def cross_validated(h: np.ndarray, h_test: np.ndarray, data: Data) -> Scores:
 def score_map(z: np.ndarray, z_test: np.ndarray, data: Data) -> Scores:
     """The scores of a 2-D map, with Euclidean neighbors."""
     y, y_test = data.y, data.y_test
-    numbers = evaluate_embedding(z, y, z_test, y_test, protocols=["svm", "kmeans_accuracy", "nmi"])
-    numbers["knn"] = KNeighborsClassifier(5).fit(z, y).score(z_test, y_test)
-    return rounded(numbers | cross_validated(z, z_test, data), "map_")
+    scores = evaluate_embedding(z, y, z_test, y_test, protocols=["svm", "kmeans_accuracy", "nmi"])
+    scores["knn"] = KNeighborsClassifier(5).fit(z, y).score(z_test, y_test)
+    return rounded(scores | cross_validated(z, z_test, data), "map_")
 
 
 def maps(row: str, model: Any, data: Data) -> Scores:
-    """`score_map` of a model that makes one."""
+    """`score_map` for models with a map."""
     if not isinstance(model, DiffAug):
         return {}
     return score_map(model.transform(data.x, output="map"), model.transform(data.x_test, output="map"), data)
 
 
 def narrow(x: np.ndarray, x_test: np.ndarray) -> Pair:
-    """Wide rows on 50 principal axes."""
+    """Reduce wide rows to 50 principal axes."""
     if x.shape[1] <= 200:
         return x, x_test
     axes = PrincipalAxes(x.shape[1], 50)
@@ -152,10 +152,10 @@ STUDY = Study(
         Stage(("random condition", "lambda 1")),
         Stage(("contrastive", "untrained", "umap 2-D")),
         Stage(tuple(name for name in ABLATIONS if name != "published denoiser"), ABLATED),
-        # There is no published denoiser of DNA.
+        # No denoiser is published for DNA.
         Stage(("published denoiser",), [name for name in ABLATED if SETS[name].domain != "dna"]),
         Stage(("umap", "pacmap 2-D")),
-        # There is no such view of DNA.
+        # neighbor-mix is for vectors and images.
         Stage(("simclr + neighbor mix",), [name for name, known in SETS.items() if known.domain != "dna"]),
     ),
     budget=Budget(vectors=1200, domains=300),

@@ -1,11 +1,12 @@
-"""The study on images and DNA: does learned noise add to the domain's fixed views, or replace them?
+"""The study on images and DNA: does learned noise improve the fixed views of the domain, or can it replace them?
 
-Every trained row has the same encoder (the default one for CPUs), batch 256, optimizer and number of steps (`STEPS`).
-Rows with noise get the same search over its strength: four values, a third of the steps each (`suite.Search`).
+Every trained row has the same encoder (the default one for CPUs), batch size 256, optimizer and number of steps
+(`STEPS`). Rows with noise have the same search over its strength: four values, a third of the steps each
+(`suite.Search`).
 
-raw: pixels / 255; for DNA 4-mer frequencies or one-hot bases, whichever a split of the train rows prefers. Train rows
-are limited (`common.data.SETS`), test rows to 5,000, random, seed 0. Of dna_ienhancer2l only the test rows without a
-copy in train are scored; they are unbalanced (two thirds of one class).
+raw: pixels / 255; for DNA 4-mer frequencies or one-hot bases, whichever score better on a part of the train rows. Train
+rows are limited (`common.data.SETS`), test rows to 5,000, random, seed 0. Test rows of dna_ienhancer2l that are copies
+of training rows are not scored; the others are unbalanced (two thirds are of one class).
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_domains [minutes] [set or row ...]
 """

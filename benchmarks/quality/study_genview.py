@@ -1,12 +1,12 @@
-"""The study of GenView: what generated views, adaptive noise and quality weights add to a framework alone.
+"""The study of GenView: what do generated views, adaptive noise and quality weights add to a framework?
 
-Every row has the same encoder (the default one for CPUs), batch 256, optimizer, fixed views and number of encoder
-steps: 1,200 on vectors, 300 on images and DNA; rows with views also train the diffusion model
-of viewsmith, for half as many. No external weights. Settings are the defaults: nothing was chosen on these sets.
+Every row has the same encoder (the default one for CPUs), batch size 256, optimizer, fixed views and number of encoder
+steps: 1,200 on vectors, 300 on images and DNA. Rows with generated views also train viewsmith's diffusion model, for
+half as many steps. No external weights. Settings are the defaults; none was chosen on these sets.
 
-framework: the framework alone. + views: one of two sources generated, the same noise for all (level 200), no weights.
-+ adaptive: a noise level for each sample. + quality: with weights. Ablations: random noise, alpha 0.5, quality
-alone.
+framework: the framework alone. + views: one of the two sources of a pair is generated, with the same noise for all
+samples (level 200) and without weights. + adaptive: with a noise level for each sample. + quality: with weights, too.
+Ablations: random noise, alpha 0.5, quality weights without generated views.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_genview [minutes] [set or row ...]
 """
@@ -20,8 +20,8 @@ from benchmarks.quality.study import PROTOCOLS
 from benchmarks.quality.suite import UNTRAINED, Budget, Stage, Study, Trained, main
 from viewsmith.estimators import GenView
 
-# Set and framework, in the order in which cells are done.
-PLACES = (
+# Set and framework, in the order in which cells run.
+SETTINGS = (
     "cifar10_small, moco",
     "sc_citeseq_cbmc, simclr",
     "dna_human_core_promoter, simclr",
@@ -29,7 +29,7 @@ PLACES = (
     "fashion_mnist, moco",
     "fashion_mnist, byol",
 )
-FRAMEWORKS = {place: {"framework": place.split(", ")[1]} for place in PLACES}
+FRAMEWORKS = {setting: {"framework": setting.split(", ")[1]} for setting in SETTINGS}
 ALONE: dict[str, Any] = {"alpha": 0.0, "quality": False}
 ARMS: dict[str, dict[str, Any]] = {
     "framework": ALONE,
@@ -44,7 +44,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 STUDY = Study(
     "study_genview",
-    {place: SETS[place.split(", ")[0]] for place in PLACES},
+    {setting: SETS[setting.split(", ")[0]] for setting in SETTINGS},
     {arm: Trained(GenView, options, FRAMEWORKS) for arm, options in (ARMS | ABLATIONS).items()}
     | {"untrained": UNTRAINED},
     stages=(Stage(("untrained", *ARMS)), Stage(tuple(ABLATIONS))),

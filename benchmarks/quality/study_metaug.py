@@ -1,14 +1,18 @@
-"""The study of MetAug: does a contrast gain by augmented features, by one loss for all pairs, and by meta-learning?
+"""The study of MetAug: do augmented features, one loss for all pairs, and meta-learning improve contrastive learning?
 
-All trained rows have the same encoder, head, views, memory, optimizer, learning-rate curve and encoder steps: 900 on
-vectors, 300 on images and DNA, at batch 256 or 64 (the row's name says it). "contrast" is MetAug without generators
-and with a loss for each pair of views (InfoNCE against the queue), "oucl" unites the pairs ("MetAug (only OUCL)"),
-"mag" adds generators to the contrast ("MetAug (only MAG)"), "metaug" is both. "first-order" and "frozen" are metaug
-with generators that take the encoder's step as given, or stay random. "simclr" is NT-Xent over the batch with the
-cosine kernel, "simclr + mag" the generators added to it.
+All trained rows have the same encoder, head, views, memory, optimizer, learning-rate schedule and encoder steps: 900 on
+vectors, 300 on images and DNA, with batch size 256 or 64 (in the name of the row). Rows:
 
-Train rows are limited (`common.data.SETS`) and test rows to 5,000, random, seed 0; of DNA sets the test rows without a
-copy in train are scored. Settings are the defaults, chosen without these sets (docs, MetAug).
+contrast     MetAug without generators, with a separate loss for each pair of views (InfoNCE against the queue)
+oucl         one loss for all pairs: "MetAug (only OUCL)" of the paper
+mag          contrast with generators: "MetAug (only MAG)" of the paper
+metaug       both
+first-order  metaug without the gradient through the encoder's step
+frozen       metaug with random generators that are not trained
+simclr       NT-Xent over the batch with the cosine kernel; "simclr + mag" adds generators
+
+Train rows are limited (`common.data.SETS`), test rows to 5,000, random, seed 0. Test rows of DNA sets that are copies
+of training rows are not scored. Settings are the defaults, chosen without these sets (docs, MetAug).
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_metaug [minutes] [set or row ...]
 """
@@ -38,8 +42,9 @@ ARMS: dict[str, dict[str, Any]] = {
 MAIN, ABLATIONS, ADDED = ("contrast", "oucl", "mag", "metaug"), ("first-order", "frozen"), ("simclr", "simclr + mag")
 
 
-def seed_by_seed(arms: tuple[str, ...], batch: int, of: tuple[str, ...] | None = None) -> list[Stage]:
-    return [Stage([f"{arm}, batch {batch}" for arm in arms], of, (seed,)) for seed in SEEDS]
+def seed_by_seed(arms: tuple[str, ...], batch: int, sets: tuple[str, ...] | None = None) -> list[Stage]:
+    """A stage for each seed."""
+    return [Stage([f"{arm}, batch {batch}" for arm in arms], sets, (seed,)) for seed in SEEDS]
 
 
 STUDY = Study(

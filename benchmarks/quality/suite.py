@@ -1,7 +1,7 @@
-"""What the studies share: rows and how they are trained, searched and scored; cells, and the command of a study.
+"""Common code of the studies: it trains and scores their rows, and runs their cells from the command line.
 
-A study is a declaration: data sets, rows (trained ones and baselines), the budget of training steps, and stages, which
-say what is measured first. A cell is one row on one set with one seed.
+A study declares data sets, rows (trained models and baselines), the budget of training steps, and stages, which give
+the order of the measurements. A cell is one row on one data set with one seed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Scores = dict[str, Any]
 Pair = tuple[np.ndarray, np.ndarray]  # of train and test rows
 
 SEEDS = (0, 1, 2)
-# What is kept of the last metrics of a training that has them.
-KEPT = (
+# Metrics whose last values are recorded, if the training has them.
+RECORDED = (
     *("loss", "effective_rank", "noise_level", "noise_spread", "drift", "generated_similarity", "quality"),
     *("largest_weight", "feature_cosine", "margin", "information", "effective", "largest_p"),
 )
@@ -40,14 +40,14 @@ KEPT = (
 
 @dataclass(frozen=True)
 class Budget:
-    """Encoder steps of a training: on vectors (`wide` of them apart, if given), and on images and DNA."""
+    """Encoder steps of a training on vectors, on images and DNA, and on wide vectors (None: as on other vectors)."""
 
     vectors: int = 0
     domains: int = 0
     wide: int | None = None
 
     def epochs(self, dataset: DataSet, rows: int, batch: int) -> int:
-        """At least so many steps in whole epochs."""
+        """Number of epochs with at least these steps."""
         steps = self.vectors if dataset.domain == "vectors" else self.domains
         if dataset.wide and self.wide is not None:
             steps = self.wide
@@ -56,11 +56,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Search:
-    """An option that each training chooses for itself.
+    """Search for the value of an option, for each training separately.
 
-    Each value is trained with the search's own budget on 80 % of the train rows and scored with labels on the other
-    20 % (mean of 1 %, linear and 5-nearest-neighbor accuracy). Test labels choose nothing. What the best neighbor R^2,
-    which needs no labels, would have chosen is recorded beside it.
+    Each value is trained with the budget of the search on 80 % of the train rows and scored with labels on the other
+    20 % (mean of 1 %, linear and 5-nearest-neighbor accuracy). Test labels are not used. The value with the best
+    neighbor R^2, which needs no labels, is recorded, too.
     """
 
     option: str
@@ -70,7 +70,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Trained:
-    """A row that is trained: an estimator and its options; `on` has the options of some sets alone, by name."""
+    """A row that is trained: an estimator and its options; `on` has additional options for some sets, by name."""
 
     estimator: type[ViewsmithEstimator]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Trained:
     random = True
 
     def model(self, name: str, dataset: DataSet, budget: Budget, rows: int, seed: int, **given: Any) -> Any:
-        """The estimator for a number of train rows."""
+        """The estimator for this number of train rows."""
         options = {**self.options, **self.on.get(name, {}), **given}
         epochs = budget.epochs(dataset, rows, options.get("batch_size", 256))
         return self.estimator(**{"epochs": epochs, "random_state": seed} | options)
@@ -88,9 +88,9 @@ class Trained:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A row that learns nothing: representations made of train and test rows' features and a seed.
+    """A row without training: `make` computes representations from features of train and test rows and a seed.
 
-    Features are the preferred raw ones, or those that `features` takes from the fitted reference.
+    The features are the best raw ones (`preferred`), or what `features` computes with the fitted reference.
     """
 
     make: Callable[[np.ndarray, np.ndarray, int], Pair]
@@ -101,7 +101,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Untrained:
-    """The reference's encoder before training."""
+    """The encoder of the reference before training."""
 
     random = True
 
@@ -115,7 +115,7 @@ Row = Trained | Baseline | Untrained
 
 @dataclass(frozen=True)
 class Stage:
-    """Rows that are measured together, on all sets or some; a row without randomness with seed 0 alone."""
+    """Rows that are measured together, on all sets or some; rows without randomness have seed 0 only."""
 
     rows: Sequence[str]
     sets: Sequence[str] | None = None
@@ -126,8 +126,9 @@ class Stage:
 class Study:
     """Sets, rows and stages, in the order in which they are measured.
 
-    The reference, trained for an epoch, gives baselines their features; `first` rows of vectors and 512 images or
-    sequences are enough for it. `extra` scores a trained or an untrained model beyond its representations.
+    The reference computes the features of baselines. It is trained for one epoch on the first 512 images or sequences,
+    or on the `first` rows of vectors (None: all). `score_more` adds scores of all representations, `extra` adds scores
+    of a trained or untrained model.
     """
 
     name: str
@@ -146,7 +147,7 @@ class Study:
         return RESULTS / f"{self.name}.jsonl"
 
     def cells(self) -> list[Cell]:
-        """All cells, those a claim rests on first."""
+        """All cells, in the order of the stages."""
         found: dict[Any, Cell] = {}
         for stage in self.stages:
             for name in self.sets if stage.sets is None else stage.sets:
@@ -158,7 +159,7 @@ class Study:
         return list(found.values())
 
     def work(self, name: str, row: str, seed: int) -> Scores:
-        """What a cell measures."""
+        """The results of a cell."""
         torch.set_num_threads(1)
         data, kind = load(self.sets[name]), self.rows[row]
         if isinstance(kind, Trained):
@@ -166,7 +167,7 @@ class Study:
         return self.fixed(name, row, kind, data, seed)
 
     def trained(self, name: str, row: str, kind: Trained, data: Data, seed: int) -> Scores:
-        """Scores of a trained row, what its search found, and its last metrics."""
+        """Scores of a trained row, results of its search, and its last metrics."""
         found = search(kind, name, self.sets[name], data, seed) if kind.search else {}
         given = {kind.search.option: found["strength"]} if kind.search else {}
         model = kind.model(name, self.sets[name], kind.budget or self.budget, len(data.x), seed, **given)
@@ -183,7 +184,7 @@ class Study:
         }
 
     def fixed(self, name: str, row: str, kind: Baseline | Untrained, data: Data, seed: int) -> Scores:
-        """Scores of a row that learns nothing."""
+        """Scores of a row without training."""
         assert self.reference is not None
         dataset, x = self.sets[name], data.x
         few = self.first if dataset.domain == "vectors" else 512
@@ -194,58 +195,59 @@ class Study:
         if kind.features is not None:
             h, h_test = (kind.features(model, part) for part in (x, data.x_test))
         else:
-            features, of_test = model.raw_features(x), model.raw_features(data.x_test)
+            features, features_test = model.raw_features(x), model.raw_features(data.x_test)
             extra["raw"] = preferred(features, data.y)
-            h, h_test = features[extra["raw"]], of_test[extra["raw"]]
+            h, h_test = features[extra["raw"]], features_test[extra["raw"]]
         pair = kind.make(h, h_test, seed)
         seconds = round(time.perf_counter() - started, 2)
         return {**(kind.score or self.score)(*pair, data), **extra, "seconds_fit": seconds}
 
     def score(self, h: np.ndarray, h_test: np.ndarray, data: Data) -> Scores:
-        """The study's protocols on representations."""
+        """Scores of representations with the protocols of the study."""
         more = self.score_more(h, h_test, data) if self.score_more else {}
         return score(h, h_test, data, self.protocols) | more
 
     def scores(self, row: str, model: Any, data: Data) -> Scores:
-        """`score` of what a model makes of the rows, and what the study measures of it beside."""
+        """`score` of the representations of a model, and its `extra` scores."""
         more = self.extra(row, model, data) if self.extra else {}
         return self.score(model.transform(data.x), model.transform(data.x_test), data) | more
 
 
 def score(h: np.ndarray, h_test: np.ndarray, data: Data, protocols: Sequence[str]) -> Scores:
-    """Protocols on representations of train and test rows."""
+    """Scores of representations of train and test rows."""
     return rounded(evaluate_embedding(h, data.y, h_test, data.y_test, protocols=list(protocols)))
 
 
 def rounded(numbers: Mapping[str, float], prefix: str = "") -> Scores:
+    """Values with four digits after the point, and a prefix before their names."""
     return {f"{prefix}{key}": round(float(value), 4) for key, value in numbers.items()}
 
 
 def last(metrics: Sequence[Mapping[str, float]]) -> Scores:
-    """The last value of each metric that is kept."""
+    """The last value of each metric in `RECORDED`."""
     merged: dict[str, float] = {}
     for row in metrics:
-        merged |= {key: row[key] for key in KEPT if key in row}
+        merged |= {key: row[key] for key in RECORDED if key in row}
     return rounded(merged)
 
 
 def search(row: Trained, name: str, dataset: DataSet, data: Data, seed: int) -> Scores:
-    """The value whose short training scores best, with labels, on a fifth of the train rows."""
+    """The value whose short training has the best score, with labels, on a fifth of the train rows."""
     assert row.search is not None
-    fit, held, y_fit, y_held = train_test_split(data.x, data.y, test_size=0.2, stratify=data.y, random_state=seed)
+    fit, rest, y_fit, y_rest = train_test_split(data.x, data.y, test_size=0.2, stratify=data.y, random_state=seed)
     labels, free = {}, {}
     for value in row.search.values:
         model = row.model(name, dataset, row.search.budget, len(fit), seed, **{row.search.option: value}).fit(fit)
-        h, h_held = model.transform(fit), model.transform(held)
-        numbers = evaluate_embedding(h, y_fit, h_held, y_held, protocols=["linear_1pct", "linear", "knn"])
+        h, h_rest = model.transform(fit), model.transform(rest)
+        numbers = evaluate_embedding(h, y_fit, h_rest, y_rest, protocols=["linear_1pct", "linear", "knn"])
         labels[value] = float(np.mean(list(numbers.values())))
-        raw, raw_held = (list(model.raw_features(part).values())[-1] for part in (fit, held))
-        free[value] = float(neighbor_r2(h, h_held, raw, raw_held))
+        raw, raw_rest = (list(model.raw_features(part).values())[-1] for part in (fit, rest))
+        free[value] = float(neighbor_r2(h, h_rest, raw, raw_rest))
     return chosen(labels, free)
 
 
 def chosen(labels: dict[float, float], free: dict[float, float]) -> Scores:
-    """The strength that the labels choose, and what the label-free choice and a random one lose against it."""
+    """The strength with the best score; the score that the label-free choice and a random choice lose."""
     best, by_r2 = max(labels, key=labels.__getitem__), max(free, key=free.__getitem__)
     return {
         "strength": best,
@@ -256,17 +258,17 @@ def chosen(labels: dict[float, float], free: dict[float, float]) -> Scores:
 
 
 def preferred(features: Mapping[str, np.ndarray], y: np.ndarray) -> str:
-    """The raw features with the better linear probe on a fifth of the train rows."""
-    fit, held = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y, random_state=0)
+    """Name of the raw features whose linear probe is best on a fifth of the train rows."""
+    fit, rest = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y, random_state=0)
 
     def linear(rows: np.ndarray) -> float:
-        return float(evaluate_embedding(rows[fit], y[fit], rows[held], y[held], protocols=["linear"])["linear"])
+        return float(evaluate_embedding(rows[fit], y[fit], rows[rest], y[rest], protocols=["linear"])["linear"])
 
     return max(features, key=lambda kind: linear(features[kind])) if len(features) > 1 else next(iter(features))
 
 
 def small(study: Study) -> Study:
-    """The study with every row once on few rows, an epoch of each training: to see that all of it runs."""
+    """A copy of the study to test it: one seed, few samples, one epoch for each training."""
     rows = {name: _short(row) if isinstance(row, Trained) else row for name, row in study.rows.items()}
     sets = {name: replace(known, train_rows=600, test_rows=300) for name, known in study.sets.items()}
     stages = [replace(stage, seeds=(0,)) for stage in study.stages]
@@ -279,22 +281,22 @@ def _short(row: Trained) -> Trained:
 
 
 def main(study: Study, doc: str | None, arguments: Sequence[str] | None = None) -> Path:
-    """The command of a study; its results file."""
+    """Run a study from the command line; return its results file."""
     return command(doc, study.path, lambda quick: (small(study) if quick else study).cells(), arguments)
 
 
 def command(
     doc: str | None, path: Path, cells: Callable[[bool], list[Cell]], arguments: Sequence[str] | None = None
 ) -> Path:
-    """Do the cells that a results file lacks, or with --quick small ones for a file of their own; the file."""
+    """Run the cells that a results file lacks, or with --quick small cells for a temporary file; return the path."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("minutes", type=float, nargs="?", help="no cell starts after so many")
+    parser.add_argument("minutes", type=float, nargs="?", help="no cell starts after this many minutes")
     parser.add_argument("names", nargs="*", metavar="name", help="sets and rows; default: all")
     parser.add_argument("--results", type=Path, default=path.parent, help="folder of the results file")
-    parser.add_argument("--quick", action="store_true", help="few rows and steps; nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="few rows and steps; writes no results")
     given = parser.parse_args(arguments)
     try:
-        wanted = asked(cells(given.quick), given.names)
+        wanted = select_cells(cells(given.quick), given.names)
     except ValueError as error:
         parser.error(str(error))
     with tempfile.TemporaryDirectory() as folder:
@@ -305,14 +307,14 @@ def command(
     return path
 
 
-def asked(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
-    """Cells of the named sets and rows; a set is named with or without what stands behind its comma."""
+def select_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
+    """Cells of the named sets and rows; the part of a set's name after a comma may be left out."""
 
-    def of_set(cell: Cell) -> set[str]:
+    def names_of_set(cell: Cell) -> set[str]:
         return {cell.dataset, cell.dataset.partition(",")[0]}
 
-    sets = set(names) & set().union(*map(of_set, cells))
+    sets = set(names) & set().union(*map(names_of_set, cells))
     rows = set(names) & {cell.method for cell in cells}
     if unknown := set(names) - sets - rows:
         raise ValueError(f"no such set or row: {', '.join(sorted(unknown))}")
-    return [cell for cell in cells if (not sets or of_set(cell) & sets) and (not rows or cell.method in rows)]
+    return [cell for cell in cells if (not sets or names_of_set(cell) & sets) and (not rows or cell.method in rows)]

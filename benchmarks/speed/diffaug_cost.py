@@ -1,7 +1,7 @@
-"""Whole DiffAug training (A, B, view cache, A) against phase A alone for as many encoder epochs, default sizes.
+"""CPU time of a whole DiffAug training (A, B, view cache, A) against phase A alone with the same encoder epochs.
 
-Vectors of letter, texture, sc_citeseq_cbmc and wisdm_har, 600 encoder steps each, in turn, median of the ratio of CPU
-time. Target: at most 2.
+Default sizes; the data sets letter, texture, sc_citeseq_cbmc and wisdm_har; 600 encoder steps each. The two trainings
+alternate; the ratio is the median over seeds. Target: at most 2.
 
     VIEWSMITH_DATA=folder python -m benchmarks.speed.diffaug_cost [--rounds 3] [--steps 600] [--quick]
 """
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = {}
     for name, dataset in sets(*NAMES, train_rows=300 if given.quick else 10_000).items():
         x = load(dataset).x
-        # A training is seeded, so it is the seed that goes in turn.
+        # Each round has another seed: a training with the same seed would repeat the same work.
         pairs = [[seconds(x, phases, given.steps, seed) for phases in ("A", "ABA")] for seed in range(given.rounds)]
         alone, whole = (list(taken) for taken in zip(*pairs, strict=True))
         found[name] = {

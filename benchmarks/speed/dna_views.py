@@ -1,8 +1,8 @@
-"""DNA views against EvoAug's on a batch of 256 sequences of 200 bases, one-hot, the same parameters.
+"""Time of DNA views against EvoAug's, on a batch of 256 one-hot sequences of 200 bases, with the same parameters.
 
-Every edit of ours and its EvoAug counterpart in turn, medians and medians of the ratio. EvoAug's
-recipe is `RobustModel`'s: per sequence, two of its six augmentations. Target: mutation and deletion 4 times as fast.
-EvoAug is not installed by default: pip install --no-deps evoaug; without it, its column says so.
+Every edit and its EvoAug counterpart, in interleaved rounds; medians, and medians of the ratio. EvoAug's recipe is that
+of `RobustModel`: two of its six augmentations for each sequence. Target: mutation and deletion 4 times faster. EvoAug
+is not installed by default (pip install --no-deps evoaug); without it, it is recorded as absent.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.dna_views [--threads 1] [--rounds 40] [--device cuda] [--quick]
 """
@@ -16,7 +16,7 @@ from importlib import metadata
 import torch
 from torch import Tensor
 
-from benchmarks.speed.timing import clock, in_turn, milliseconds, parser, ratio, read, record
+from benchmarks.speed.timing import clock, milliseconds, parser, ratio, read, record, time_interleaved
 from viewsmith.views import ViewMaker
 from viewsmith.views.fixed import dna
 
@@ -25,7 +25,7 @@ View = Callable[[Tensor], Tensor]
 
 
 def peers() -> dict[str, View]:
-    """EvoAug's augmentations under our names; none when it is not installed."""
+    """EvoAug's augmentations by viewsmith's names; empty if EvoAug is not installed."""
     try:
         from evoaug import augment
     except ImportError:
@@ -40,12 +40,12 @@ def peers() -> dict[str, View]:
     }
 
     def recipe(x: Tensor) -> Tensor:
-        # As RobustModel does it; the class itself needs pytorch_lightning. Sequences come back 20 longer or not.
-        listed, rows = list(edits.values()), []
+        # The algorithm of RobustModel; the class itself needs pytorch_lightning. Insertions make sequences 20 longer.
+        augmentations, rows = list(edits.values()), []
         for sequence in x:
             row = sequence[None]
-            for number in sorted(torch.randperm(len(listed))[:2].tolist()):
-                row = listed[number](row)
+            for number in sorted(torch.randperm(len(augmentations))[:2].tolist()):
+                row = augmentations[number](row)
             rows.append(row)
         return torch.cat([row[:, :, :LENGTH] for row in rows])
 
@@ -56,6 +56,7 @@ def peers() -> dict[str, View]:
 
 
 def ours(device: str) -> dict[str, View]:
+    """Viewsmith's DNA views by name."""
     generator = torch.Generator(device).manual_seed(0)
     makers: dict[str, ViewMaker] = {
         "dna": dna.DNAViews(),
@@ -75,17 +76,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read(parser(__doc__, device=True, rounds=40), arguments)
     letters = torch.randint(4, (8 if given.quick else BATCH, LENGTH), generator=torch.Generator().manual_seed(0))
     x = torch.eye(4)[letters].mT.contiguous().to(given.device)
-    own, other = ours(given.device), peers()
-    sides = {"ours": own, "evoaug": other}
+    views, evoaug = ours(given.device), peers()
+    libraries = {"ours": views, "evoaug": evoaug}
     seconds = {}
-    for name in own:
-        works = {who: partial(views[name], x) for who, views in sides.items() if name in views}
-        seconds[name] = in_turn(works, given.rounds, clock(given.device), warm=5)
+    for name in views:
+        works = {library: partial(edits[name], x) for library, edits in libraries.items() if name in edits}
+        seconds[name] = time_interleaved(works, given.rounds, clock(given.device), warm=5)
     row = {
         "ms": {name: milliseconds(taken, 3) for name, taken in seconds.items()},
-        "ratio": {name: ratio(taken["ours"], taken["evoaug"], 2) for name, taken in seconds.items() if name in other},
+        "ratio": {name: ratio(taken["ours"], taken["evoaug"], 2) for name, taken in seconds.items() if name in evoaug},
         "target": 4,
-        "evoaug": metadata.version("evoaug") if other else "absent",
+        "evoaug": metadata.version("evoaug") if evoaug else "absent",
         "batch": len(x),
         "length": LENGTH,
         "clock": "wall time",

@@ -1,7 +1,7 @@
-"""CPU time per step of the engine over a bare hand-written loop on the same model.
+"""CPU time per training step that the engine adds to a hand-written loop with the same model.
 
-A small network, so that the engine's own cost shows: 561 features, batch 32, width 16, NT-Xent, AdamW; rounds of both
-in turn; process time, so that other work on the machine does not count. Target: at most 0.1 ms.
+The network is small, so that the overhead is visible: 561 features, batch 32, width 16, NT-Xent, AdamW. Interleaved
+rounds; process time, which excludes other work on the machine. Target: at most 0.1 ms.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.engine_overhead [--rounds 7] [--quick]
 """
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from benchmarks.speed.timing import clock, in_turn, parser, read, record
+from benchmarks.speed.timing import clock, parser, read, record, time_interleaved
 from viewsmith.core.method import Optimizer
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod
@@ -31,6 +31,7 @@ def method() -> ContrastiveMethod:
 
 
 def bare(x: torch.Tensor) -> None:
+    """The hand-written loop."""
     model = method()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=0.0, fused=True)
     generator = torch.Generator().manual_seed(0)
@@ -46,6 +47,7 @@ def bare(x: torch.Tensor) -> None:
 
 
 def engine(x: torch.Tensor) -> None:
+    """The same training with `Trainer`."""
     Trainer(method(), seed=0, batch_size=BATCH, callbacks=[History()]).fit(x)
 
 
@@ -53,15 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read(parser(__doc__, rounds=7), arguments)
     rows = ROWS // 10 if given.quick else ROWS
     x = torch.randn(rows, FEATURES, generator=torch.Generator().manual_seed(0))
-    seconds = in_turn({"bare": lambda: bare(x), "engine": lambda: engine(x)}, given.rounds, clock(wall=False))
+    seconds = time_interleaved({"bare": lambda: bare(x), "engine": lambda: engine(x)}, given.rounds, clock(wall=False))
     steps = EPOCHS * rows // BATCH
     bare_ms, engine_ms = ([1e3 * taken / steps for taken in seconds[name]] for name in ("bare", "engine"))
-    more = [b - a for a, b in zip(bare_ms, engine_ms, strict=True)]
+    added = [b - a for a, b in zip(bare_ms, engine_ms, strict=True)]
     row = {
         "bare_ms": round(statistics.median(bare_ms), 4),
         "engine_ms": round(statistics.median(engine_ms), 4),
-        "overhead_ms": round(statistics.median(more), 4),
-        "overhead_range_ms": [round(min(more), 4), round(max(more), 4)],
+        "overhead_ms": round(statistics.median(added), 4),
+        "overhead_range_ms": [round(min(added), 4), round(max(added), 4)],
         "target_ms": 0.1,
         "steps": steps,
     }

@@ -1,9 +1,9 @@
-"""Seconds to score what `viewsmith evaluate` scores at 10,000 x 2,000: raw rows, PCA and two 256-d embeddings.
+"""Time of all protocols of `viewsmith evaluate` on 10,000 x 2,000 data: raw rows, PCA and two 256-d embeddings.
 
-Synthetic timing data, no claim about quality: 20 classes as Gaussian clouds of 60 hidden dimensions, spread over
-2,000 columns with noise of equal size; 8,000 train and 2,000 test rows. The embeddings are rectified random
-projections, as wide as a representation. All protocols. Target: at most 2 minutes in total on two cores. Other work on
-the machine slows two threads far more than one: a line is to be read with its `load_before`.
+The data are synthetic, for timing only: 20 Gaussian classes in 60 hidden dimensions, mapped linearly to 2,000 columns
+plus noise; 8,000 train and 2,000 test rows. The embeddings are rectified random projections, as wide
+as a default representation. Target: at most 2 minutes in total on two cores. Other work on the machine slows two
+threads far more than one, so every result has the load of the machine at the start (`load_before`).
 
     OMP_NUM_THREADS=2 python -m benchmarks.speed.evaluate_speed [--threads 2] [--quick]
 """
@@ -34,7 +34,7 @@ def synthetic(rows: int, features: int, seed: int = 0) -> tuple[np.ndarray, np.n
 
 
 def projected(x: np.ndarray, seed: int) -> np.ndarray:
-    """Rectified random projection, (n, 256)."""
+    """ReLU of a random projection, (n, 256)."""
     weights = np.random.default_rng(seed).standard_normal((x.shape[1], 256), dtype=np.float32)
     return np.maximum(x @ weights / np.float32(np.sqrt(x.shape[1])), 0)
 
@@ -56,13 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         started = time.perf_counter()
         h, h_test = make()
         seconds[f"{name}: embed"] = time.perf_counter() - started
-        # Protocol by protocol to time the parts; the three numbers of one k-means are asked for together.
+        # Protocols are timed one by one, except those that use the same k-means.
         for group in _groups():
             started = time.perf_counter()
             scores = evaluate_embedding(h, y[:train], h_test, y[train:], protocols=group)
             seconds[f"{name}: {group[0]}"] = time.perf_counter() - started
-            shown = ", ".join(f"{key} {value:.3f}" for key, value in scores.items())
-            print(f"{name:14} {seconds[f'{name}: {group[0]}']:6.1f} s  {shown}", flush=True)
+            text = ", ".join(f"{key} {value:.3f}" for key, value in scores.items())
+            print(f"{name:14} {seconds[f'{name}: {group[0]}']:6.1f} s  {text}", flush=True)
         started = time.perf_counter()
         label_free(h_test)
         seconds[f"{name}: label-free"] = time.perf_counter() - started

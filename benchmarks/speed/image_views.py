@@ -1,9 +1,9 @@
-"""Image views against lightly's, kornia's and torchvision's on one batch, 256 x 3 x 32 x 32, scaled.
+"""Time of image views against those of lightly, kornia and torchvision, on one batch of 256 x 3 x 32 x 32, scaled.
 
-One SimCLR view (crop .08-1, flip, jitter .4/.4/.4/.1 at .8, gray .2, normalize) by all in turn, medians and medians of
-the ratio of neighbors. lightly and torchvision work image by image, kornia on the batch, all at their own pace: PIL
-images for the first two, a tensor for kornia and us. Our other recipes are timed as whole pairs.
-Targets: 10 times as fast as lightly, 3 times as fast as kornia. What is not installed is reported as absent.
+Every library makes one SimCLR view (crop .08-1, flip, jitter .4/.4/.4/.1 with probability .8, gray .2, normalize) in
+interleaved rounds; medians, and medians of the ratio. lightly and torchvision process PIL images one by one; kornia and
+viewsmith process a batch, which is a tensor. viewsmith's recipes byol and multicrop are timed as whole pairs. Targets:
+10 times faster than lightly, 3 times faster than kornia. Libraries that are not installed are recorded as absent.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.image_views [--rounds 15] [--side 32] [--batch 256] [--device cuda]
 """
@@ -18,18 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.speed.timing import clock, in_turn, milliseconds, parser, ratios, read, record
+from benchmarks.speed.timing import clock, milliseconds, parser, ratios, read, record, time_interleaved
 from viewsmith.views import Pair
 from viewsmith.views.fixed.images import image_recipe
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TARGETS = {"lightly, image by image": 10, "kornia, batched": 3}
 OURS = "viewsmith, simclr"
-_KEEP: list[Any] = []
+_LIBRARIES: list[Any] = []  # torch removes the operators of a library that is garbage-collected
 
 
 def import_torchvision() -> None:
-    """Import torchvision, also where its compiled part does not load: no transform needs it."""
+    """Import torchvision even if its compiled operators do not load; no transform needs them."""
     try:
         import torchvision
     except RuntimeError as error:
@@ -38,13 +38,14 @@ def import_torchvision() -> None:
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
         library = torch.library.Library("torchvision", "FRAGMENT")
-        _KEEP.append(library)
+        _LIBRARIES.append(library)
         for operator in ("nms", "qnms"):
             library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         import torchvision  # noqa: F401
 
 
 def ours(x: Tensor, side: int) -> dict[str, Callable[[], Any]]:
+    """Viewsmith's recipes by name."""
     generator = torch.Generator(x.device).manual_seed(0)
     recipes = {name: image_recipe(name, size=side, mean=MEAN, std=STD) for name in ("simclr", "moco")}
     pairs = {name: image_recipe(name, size=side, mean=MEAN, std=STD) for name in ("byol", "multicrop")}
@@ -57,7 +58,7 @@ def ours(x: Tensor, side: int) -> dict[str, Callable[[], Any]]:
 
 
 def peers(pixels: Tensor, side: int, device: torch.device) -> dict[str, Callable[[], Any]]:
-    """Whichever peers are installed; kornia alone works on a GPU."""
+    """The SimCLR views of the installed libraries; on a GPU only kornia's."""
     found: dict[str, Callable[[], Any]] = {}
     blur = 0.5 if side >= 64 else 0.0
     taps = 2 * max(1, side // 20) + 1
@@ -114,14 +115,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read(parser(__doc__, device=True, rounds=15, side=32, batch=256), arguments)
     given.batch = 8 if given.quick else given.batch
     device = torch.device(given.device)
-    # Smooth images: random pixels would be no harder for any of them, but look like nothing.
+    # Smooth images resemble photographs more than random pixels do.
     coarse = torch.rand(given.batch, 3, 6, 6, generator=torch.Generator().manual_seed(0))
     pixels = torch.nn.functional.interpolate(coarse, size=(given.side, given.side), mode="bicubic").clamp(0, 1)
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
     x = ((pixels - mean) / std).to(device)
     views = ours(x, given.side) | peers((pixels * 255).to(torch.uint8), given.side, device)
-    # In another order each time: whoever comes after a large one finds the allocator's memory given back.
-    seconds = in_turn(views, given.rounds, clock(given.device), warm=3, shuffle=True)
+    # Random order: the time of a library depends on the memory that the one before it has freed.
+    seconds = time_interleaved(views, given.rounds, clock(given.device), warm=3, shuffle=True)
     ms, times = milliseconds(seconds), ratios(seconds, OURS, 2)
     row = {
         "rows": {name: {"ms": ms[name], "ratio": times[name]} for name in seconds},

@@ -1,6 +1,7 @@
-"""What `import viewsmith` and its estimators add to `import torch`, in fresh interpreters, in turn.
+"""Time that `import viewsmith` and importing its estimators add to `import torch`, each in a new Python process.
 
-Target: `import viewsmith` adds at most 0.3 s. The estimators need scikit-learn, which is shown beside them.
+Interleaved rounds. Target: `import viewsmith` adds at most 0.3 s. The estimators need scikit-learn, whose import is
+timed separately.
 
     python -m benchmarks.speed.import_time [--rounds 7] [--quick]
 """
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from benchmarks.speed.timing import clock, in_turn, parser, read, record
+from benchmarks.speed.timing import clock, parser, read, record, time_interleaved
 
 STATEMENTS = {
     "torch": "import torch",
@@ -30,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name: partial(subprocess.run, [sys.executable, "-c", statement], check=True)
         for name, statement in STATEMENTS.items()
     }
-    # The round that does not count warms the disk cache.
-    seconds = in_turn(works, given.rounds, clock(), warm=0 if given.quick else 1)
+    # The round that is not recorded fills the disk cache.
+    seconds = time_interleaved(works, given.rounds, clock(), warm=0 if given.quick else 1)
     base = seconds.pop("torch")
     row = {
         "median_s": {name: round(statistics.median(taken), 3) for name, taken in {"torch": base, **seconds}.items()},

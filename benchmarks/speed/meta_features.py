@@ -1,16 +1,16 @@
-"""What MetAug's loss and its meta update cost.
+"""Time and memory of MetAug's loss and of its meta update.
 
-- "oucl": the unified loss at 1,024 negatives and 6 positives, batch 64, forward and backward, against the double sum of
-  the paper on the whole (B, K, P) array. Target: 5 times less time, 5 times less memory.
-- "meta": the update of the generators against a plain update of the encoder (the same framework without generators,
-  forward, backward and step), MLP (561 features, 3 layers of 1,024, batch 256) and ResNet-18 (32 x 3 x 32 x 32), two
-  views, 256 negatives. Target: at most 2.5 times the time, 1.5 times the memory. The inner gradient is the one that the
-  encoder's update has left, as in training.
-- "terms": the five losses of three views (original and four with augmented features) at 1,024 negatives of each
-  sample's own, batch 64, 128 features: one draw and one pass over its keys, against a draw and a pass for each. Target:
-  3 times less time.
+- "oucl": the unified loss with 6 positives and 6,144 negatives, batch 64, forward and backward, against the
+  double sum of the paper on the whole (B, K, P) array. Target: 5 times less time, 5 times less memory.
+- "mlp", "resnet18": the update of the generators against a plain update of the encoder (forward, backward and step of
+  the same framework without generators). MLP: 561 features, 3 layers of 1,024, batch 256; ResNet-18: 32 x 3 x 32 x 32.
+  Two views, 256 negatives. The inner gradient comes from an earlier encoder update, as in training. Target: at most
+  2.5 times the time, 1.5 times the memory.
+- "terms": five losses of three views (one without and four with augmented features), with 1,024 separate negatives for
+  each sample, batch 64, 128 features: one draw of the negatives and one pass over them for all losses, against one for
+  each loss. Target: 3 times less time.
 
-CPU time, in turn, medians of ratios. Memory is the growth of the process's peak in a process of its own.
+Interleaved rounds; CPU time; medians of the ratio. Memory is the growth of the peak memory of a new process.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.meta_features [--rounds 7] [--quick]
 """
@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.speed.timing import Work, clock, in_turn, milliseconds, parser, ratio, read, record
+from benchmarks.speed.timing import Work, clock, milliseconds, parser, ratio, read, record, time_interleaved
 from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Unified
 from viewsmith.losses.oucl import Logits, oucl
@@ -37,13 +37,14 @@ from viewsmith.views import GaussianNoise, MetaFeatures, ViewPair
 
 
 def double_sum(positives: Tensor, negatives: Tensor, beta: float = 16.0) -> Tensor:
-    """Equation 8 as printed, on the array of all pairs, made safe by its greatest entry."""
+    """Equation 8 as printed, on the array of all pairs; the largest entry is subtracted to avoid overflow."""
     pairs = beta * (negatives[:, :, None] - positives[:, None, :])
     top = pairs.amax((1, 2), keepdim=True).clamp_min(0)
     return ((-top).exp().flatten() + (pairs - top).exp().sum((1, 2))).log() / beta + top.flatten() / beta
 
 
 def loss_work(kind: str) -> Work:
+    """Forward and backward pass of the unified loss or of the double sum."""
     generator = torch.Generator().manual_seed(0)
     positives = torch.rand(64, 6, generator=generator).requires_grad_()
     negatives = torch.rand(64, 6 * 1024, generator=generator).requires_grad_()
@@ -57,6 +58,7 @@ def loss_work(kind: str) -> Work:
 
 
 def method(network: str, *, meta: str) -> tuple[MetAugMethod, Tensor]:
+    """A MetAug method and a batch of samples."""
     torch.manual_seed(0)
     if network == "mlp":
         encoder, width, x = MLP(561, [1024] * 3, norm="batch", last="activated"), 1024, torch.randn(256, 561)
@@ -82,15 +84,15 @@ def method(network: str, *, meta: str) -> tuple[MetAugMethod, Tensor]:
 
 
 def update_work(network: str, *, meta: str, number: int) -> Work:
-    """Forward, backward and step of an update; before that of the generators an encoder's update is made once."""
+    """Forward, backward and step of update 0 (encoder) or 1 (generators, after one encoder update)."""
     made, x = method(network, meta=meta)
     batch = Batch(x, torch.arange(len(x)), torch.Generator().manual_seed(0))
     steps = [prepare_update(update, made) for update in made.phases()[0].updates]
-    left: list[Any] = []
+    inner: list[Any] = []  # the inner step of the encoder update
 
     def work() -> None:
         if number == 1:
-            made.inner = left[0]
+            made.inner = inner[0]
         update = steps[number]
         with frozen(update.frozen_parameters):
             losses, _ = update.step(batch)
@@ -101,13 +103,13 @@ def update_work(network: str, *, meta: str, number: int) -> Work:
     if number == 1:
         number = 0
         work()
-        left.append(made.inner)
+        inner.append(made.inner)
         number = 1
     return work
 
 
 def terms_work(kind: str) -> Work:
-    """The five losses of three views, forward."""
+    """Forward pass of the five losses of three views, together or one by one."""
     contrast = FeatureContrast(FeatureMemory(3, 10_000, 128, negatives=1024, per_sample=True), Logits())
     generator = torch.Generator().manual_seed(0)
     z, a = (torch.nn.functional.normalize(torch.randn(3, 64, 128, generator=generator), dim=-1) for _ in range(2))
@@ -132,13 +134,13 @@ def terms_work(kind: str) -> Work:
 
 
 def peak() -> float:
-    """Greatest resident memory of this process so far, MiB; `getrusage` would count the parent's, too."""
+    """Largest resident memory of this process so far, MiB; `getrusage` would include the parent process."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def growth(make: Callable[[], Work], out: Any) -> None:
-    """Put the growth of this process's peak memory over one piece of work, MiB, into a queue."""
+    """Put the growth of the peak memory of this process during the work, MiB, into a queue."""
     torch.set_num_threads(1)
     work = make()
     before = peak()
@@ -148,6 +150,7 @@ def growth(make: Callable[[], Work], out: Any) -> None:
 
 
 def memory(make: Callable[[], Work]) -> float:
+    """Peak memory that the work adds in a new process, MiB."""
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
     process = context.Process(target=growth, args=(make, out))
@@ -160,7 +163,7 @@ def memory(make: Callable[[], Work]) -> float:
 def compare(one: Callable[[], Work], other: Callable[[], Work], rounds: int, repeats: int = 1) -> dict[str, float]:
     """Milliseconds of both, and the median ratio of the second to the first."""
     works = {"first": one(), "second": other()}
-    seconds = in_turn(works, rounds, clock(wall=False), repeats=dict.fromkeys(works, repeats))
+    seconds = time_interleaved(works, rounds, clock(wall=False), repeats=dict.fromkeys(works, repeats))
     ms = milliseconds(seconds)
     return {"first_ms": ms["first"], "second_ms": ms["second"], "ratio": ratio(seconds["first"], seconds["second"], 2)}
 

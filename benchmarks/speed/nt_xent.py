@@ -1,12 +1,12 @@
-"""NT-Xent, forward and backward, against one matmul with F.cross_entropy and against lightly's NTXentLoss.
+"""Time of NT-Xent, forward and backward, against one matmul with F.cross_entropy and against lightly's NTXentLoss.
 
-Batches of 256, 1024 and 4096 pairs of 128 features, temperature 0.5, float32. All in turn, medians of the ratio.
-Targets: at most 1.05 times cross entropy; lightly at least 1.4 times ours.
+Batches of 256, 1024 and 4096 pairs of 128 features, temperature 0.5, float32. Interleaved rounds; medians of the ratio.
+Targets: at most 1.05 times the cross entropy; lightly takes at least 1.4 times as long as viewsmith.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.nt_xent [--threads 1] [--device cuda] [--peers FOLDER] [--quick]
 
-FOLDER: site-packages that hold lightly and torchvision, looked at after the environment's own; a peer that cannot be
-imported is reported as absent.
+FOLDER: site-packages folder with lightly and torchvision, searched after that of the environment. A library that cannot
+be imported is recorded as absent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.speed.timing import Seconds, clock, in_turn, milliseconds, parser, ratios, read, record
+from benchmarks.speed.timing import Seconds, clock, milliseconds, parser, ratios, read, record, time_interleaved
 from viewsmith.losses import nt_xent
 
 WIDTH, TEMPERATURE = 128, 0.5
@@ -33,7 +33,9 @@ def cross_entropy(z0: Tensor, z1: Tensor) -> Tensor:
 
 
 def lightly() -> Loss | None:
-    """lightly's loss, or None. Builds of torchvision for another torch refuse to load over the operators they miss."""
+    """lightly's loss, or None. The import of torchvision may fail if it was built for another torch; its operators are
+    not needed here.
+    """
     register = torch.library.register_fake
 
     def without_vision(name: object, *args: object, **options: object) -> object:
@@ -52,7 +54,7 @@ def lightly() -> Loss | None:
 
 
 def passes(losses: dict[str, Loss], z: Tensor) -> dict[str, Callable[[], float]]:
-    """Forward and backward of each loss on its own copy of both views, z (2, n, d); the value of its mean."""
+    """Functions that run a loss forward and backward on a copy of both views, z (2, n, d), and return its mean."""
 
     def work(loss: Loss) -> Callable[[], float]:
         a, b = (view.clone().requires_grad_() for view in z)
@@ -73,7 +75,7 @@ def measure(losses: dict[str, Loss], batch: int, rounds: int, device: str) -> Se
     works = passes(losses, z)
     values = {name: work() for name, work in works.items()}
     assert max(values.values()) - min(values.values()) < 1e-4, values
-    return in_turn(works, rounds, clock(device))
+    return time_interleaved(works, rounds, clock(device))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -93,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seconds = {batch: measure(present, batch, rounds, given.device) for batch, rounds in counts.items()}
     row = {
         "ms": {batch: milliseconds(taken) for batch, taken in seconds.items()},
-        "times_ours": {batch: ratios(taken, "viewsmith") for batch, taken in seconds.items()},
+        "ratio_to_viewsmith": {batch: ratios(taken, "viewsmith") for batch, taken in seconds.items()},
         "absent": [name for name in losses if name not in present],
         "target": {"cross entropy": "at least 0.952", "lightly": "at least 1.4"},
         "rounds": counts,

@@ -1,12 +1,12 @@
-"""Extra memory of NT-Xent, forward and backward, for large batches of 128 features; each case in its own process.
+"""Extra memory of NT-Xent, forward and backward, for large batches of 128 features; each case in a new process.
 
-What is counted: how far the peak of the resident set rises above where it was with the embeddings in place and the
-code loaded by a small batch; gradients included. Target: at most 1 GiB at 65,536 pairs, where the matrix of
-similarities alone would take 64 GiB ("all") or 16 GiB ("cross").
+Extra memory is the growth of the peak resident memory, with gradients, after a small batch has loaded the code and the
+projections have been allocated. Target: at most 1 GiB for 65,536 pairs; the similarity matrix alone would take 64 GiB
+(negatives "all") or 16 GiB ("cross").
 
     python -m benchmarks.speed.nt_xent_memory [--threads 1] [--device cuda] [--case 16384 all] ... [--quick]
 
-On one core 65,536 pairs take minutes.
+The case of 65,536 pairs takes minutes on one core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CASES = [("16384", "cross"), ("16384", "all"), ("65536", "cross"), ("65536", "al
 
 
 def peak(device: str) -> int:
-    """Bytes, of the process or of the device."""
+    """Peak memory of the process or of the GPU, in bytes."""
     if device == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return torch.cuda.max_memory_allocated()

@@ -1,8 +1,9 @@
-"""What PiNDA's generators add to a SimCLR step with ResNet-18 (small stem, 3 x 32 x 32).
+"""Time that PiNDA's noise generators add to a SimCLR step with ResNet-18 (small stem, 3 x 32 x 32).
 
-Whole training steps (views, forward, backward, AdamW) of all in turn, medians of the ratio to SimCLR; noise on one
-view, log barrier; other views: none, or the simclr recipe on both sides. Process time on a CPU, wall time on a GPU.
-Target: at most 1.15 times with the low-resolution map or the shared trunk; the paper reports 28 % for its own.
+Whole training steps (views, forward, backward, AdamW) in interleaved rounds; medians of the ratio to SimCLR. Noise on
+one view, log barrier; other views: none, or the simclr recipe for both views. Process time on a CPU, wall time on a
+GPU. Target: at most 1.15 times with the low-resolution map or the shared trunk; the paper reports that its generator
+adds 28 %.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.pinda_image_step [--device cuda] [--views simclr] [--quick]
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from torch import nn
 
 from benchmarks.speed.resnet_step import MAKERS, WARM, contrastive, options, record_both, simclr, step
-from benchmarks.speed.timing import clock, in_turn, milliseconds, ratios
+from benchmarks.speed.timing import clock, milliseconds, ratios, time_interleaved
 from viewsmith.core.method import Method, Optimizer
 from viewsmith.methods import PiNDAMethod
 from viewsmith.networks import LowResolutionMap, ResNet, ResNetMap, SharedTrunkMap, UNet
@@ -58,7 +59,7 @@ def measure(given: argparse.Namespace, *, bf16: bool) -> dict[str, dict[str, flo
         return work
 
     works = {name: whole(method) for name, method in methods.items()}
-    seconds = in_turn(works, given.rounds, clock(given.device, wall=False), warm=WARM)
+    seconds = time_interleaved(works, given.rounds, clock(given.device, wall=False), warm=WARM)
     return {"ms": milliseconds(seconds), "ratio": ratios(seconds, "simclr")}
 
 

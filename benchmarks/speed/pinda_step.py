@@ -1,8 +1,8 @@
-"""One PiNDA step against one SimCLR step with fixed noise, the same encoder: three layers of 1024, 561 features.
+"""Time of a PiNDA step against a SimCLR step with fixed noise and the same encoder: 561 features, three layers.
 
-Batch 256, representation 256, head 256-128, cosine kernel; the generator as PiNDA's default and as published. Steps of
-all in turn, medians of the ratio; whole training steps (views, forward, backward, Adam).
-Process time. Target: the default generator at most 1.25 times.
+Encoder 1024-1024-256, head 256-128, cosine kernel, batch 256; PiNDA's default generator and the published one. Whole
+training steps (views, forward, backward, Adam) in interleaved rounds; process time; medians of the ratio. Target: at
+most 1.25 times with the default generator.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.pinda_step [--threads 1] [--rounds 40] [--quick]
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from benchmarks.speed.timing import clock, in_turn, milliseconds, parser, ratios, read, record
+from benchmarks.speed.timing import clock, milliseconds, parser, ratios, read, record, time_interleaved
 from viewsmith.core.method import Batch, Method, Optimizer
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name: step(method, torch.optim.Adam(method.parameters(), 1e-3, fused=True), batch)
         for name, method in methods.items()
     }
-    seconds = in_turn(works, given.rounds, clock(wall=False), warm=5)
+    seconds = time_interleaved(works, given.rounds, clock(wall=False), warm=5)
     row = {
         "ms": milliseconds(seconds),
         "ratio": ratios(seconds, "simclr, noise"),

@@ -1,10 +1,9 @@
-"""A SimCLR step with ResNet-18 (small stem, 3 x 32 x 32), and the fraction of it spent outside of the encoder.
+"""Time of a SimCLR step with ResNet-18 (small stem, 3 x 32 x 32), and the fraction spent outside of the encoder.
 
-Whole training steps (views, encoder, head 512-512-128, NT-Xent, backward, AdamW); the encoder's forward and backward
-are timed inside them, since steps of the encoder alone differ from whole ones by less than they spread. float32 and
-bfloat16 autocast. Views: the simclr recipe of crops and color, or the samples themselves. Process time on a CPU, wall
-time on a GPU.
-Target: at most 5 % outside of the encoder.
+Whole training steps: views, encoder, head 512-512-128, NT-Xent, backward, AdamW. The encoder's forward and backward are
+timed inside these steps, because separate steps of the encoder vary more than the difference. float32 and bfloat16
+autocast. Views: the simclr recipe, or the samples themselves. Process time on a CPU, wall time on a GPU. Target: at
+most 5 % outside of the encoder.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.resnet_step [--device cuda] [--views identity] [--batch 32] [--quick]
 """
@@ -30,7 +29,7 @@ from viewsmith.views.fixed.images import image_recipe
 
 SIDE, WARM = 32, 1
 MAKERS: dict[str, Callable[[], ViewMaker]] = {
-    # Of images whose pixels have the mean 1/2 and the standard deviation 1/4.
+    # For images whose pixels have mean 1/2 and standard deviation 1/4.
     "simclr": lambda: image_recipe("simclr", size=SIDE, mean=0.5, std=0.25),
     "identity": Identity,
 }
@@ -56,7 +55,7 @@ def contrastive(framework: SimCLR, views: str) -> Method:
 
 
 def step(method: Method, given: argparse.Namespace, *, bf16: bool) -> tuple[Callable[[], None], Callable[[], None]]:
-    """A training step on random images: views, forward and backward; the optimizer's update."""
+    """A training step on random images in two parts: views, forward and backward; and the optimizer's update."""
     device = given.device
     optimizer = make_optimizer(Optimizer(), list(method.to(device).parameters()))
     generator = torch.Generator(device).manual_seed(0)
@@ -77,13 +76,13 @@ def measure(given: argparse.Namespace, *, bf16: bool) -> dict[str, float]:
     passes, update = step(contrastive(framework, given.views), given, bf16=bf16)
     marks: dict[str, float] = {}
 
-    def left_encoder(module: nn.Module, inputs: object, h: Tensor) -> None:
+    def after_encoder(module: nn.Module, inputs: object, h: Tensor) -> None:
         marks["forward ends"] = now()
-        # Called once the head and the loss have sent their gradient back: what remains is the encoder's backward.
+        # Called when the gradient has passed the loss and the head: the rest of backward is the encoder's.
         h.register_hook(lambda _: marks.update({"backward starts": now()}))
 
     framework.encoder.register_forward_pre_hook(lambda *_: marks.update({"forward starts": now()}))
-    framework.encoder.register_forward_hook(left_encoder)
+    framework.encoder.register_forward_hook(after_encoder)
 
     rows = []
     for _ in range(WARM + given.rounds):
@@ -100,12 +99,12 @@ def measure(given: argparse.Namespace, *, bf16: bool) -> dict[str, float]:
         "step_ms": round(whole * 1e3, 2),
         "encoder_ms": round(statistics.median(b for _, b in rows) * 1e3, 2),
         "images_per_second": round(given.batch / whole, 1),
-        "outside_share": round(statistics.median(1 - b / a for a, b in rows), 4),
+        "outside_fraction": round(statistics.median(1 - b / a for a, b in rows), 4),
     }
 
 
 def record_both(name: str, given: argparse.Namespace, measure: Callable[..., Any], **target: float) -> None:
-    """Measure in both precisions and record the line."""
+    """Measure in float32 and bfloat16, and record the results."""
     row = {
         "network": "resnet18, small stem",
         "images": [3, SIDE, SIDE],
@@ -120,7 +119,7 @@ def record_both(name: str, given: argparse.Namespace, measure: Callable[..., Any
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = options(arguments, __doc__, batch=32, rounds=7, views="simclr")
-    record_both("resnet_step", given, measure, target_share=0.05)
+    record_both("resnet_step", given, measure, target_fraction=0.05)
 
 
 if __name__ == "__main__":

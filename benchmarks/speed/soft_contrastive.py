@@ -1,10 +1,10 @@
-"""The soft contrastive loss, forward and backward, against NT-Xent of the same batch.
+"""Time of the soft contrastive loss, forward and backward, against NT-Xent of the same batch.
 
-Batches of 256, 1024 and 4096 pairs, float32, plain kernel, nu 0.1; embeddings and representations of 80 features,
-and, as in training, embeddings of 32 and of 2 over representations of 256. Representations are drawn so that targets
-lie between 0.1 and 0.3 ("near"), or so that all are almost 0 ("far"). NT-Xent has the embeddings' width and temperature
-0.5. In turn, in an order drawn anew each round (memory that one has left behind helps the next); medians of the ratio.
-Target: at most 1.3 times NT-Xent at 4096 pairs of 80 features.
+Batches of 256, 1024 and 4096 pairs, float32, plain kernel, nu 0.1; projections and representations of 80 features, and,
+as in training, projections of 32 or 2 features with representations of 256. Representations are drawn so that soft
+labels are between 0.1 and 0.3 ("near"), or almost 0 ("far"). NT-Xent has projections of the same width and temperature
+0.5. Interleaved rounds in random order; medians of the ratio. Target: at most 1.3 times NT-Xent for 4096 pairs of 80
+features.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.soft_contrastive [--threads 1] [--device cuda] [--quick]
 """
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.speed.nt_xent import Loss, passes
-from benchmarks.speed.timing import Seconds, clock, in_turn, milliseconds, parser, ratios, read, record
+from benchmarks.speed.timing import Seconds, clock, milliseconds, parser, ratios, read, record, time_interleaved
 from viewsmith.losses import nt_xent, soft_contrastive
 
 # (width of z, width of y): batch and rounds.
 ROUNDS = {(80, 80): {256: 60, 1024: 15, 4096: 5}, (32, 256): {256: 60}, (2, 256): {256: 60}}
-# Mean squared distance of representations.
+# Mean squared distances of representations.
 NEAR, FAR = 2.0, 200.0
 # The plain form is measured up to this batch.
 PLAIN = 1024
@@ -47,7 +47,7 @@ def measure(losses: dict[str, Loss], batch: int, width: int, rounds: int, device
     works = passes(losses, z)
     values = {name: work() for name, work in works.items()}
     assert abs(values["near"] / values.get("near, plain form", values["near, rows known"]) - 1) < 1e-4, values
-    return in_turn(works, rounds, clock(device), shuffle=True)
+    return time_interleaved(works, rounds, clock(device), shuffle=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     row = {
         "ms": {name: milliseconds(taken) for name, taken in seconds.items()},
-        "times_nt_xent": {name: ratios(taken, "NT-Xent") for name, taken in seconds.items()},
+        "ratio_to_nt_xent": {name: ratios(taken, "NT-Xent") for name, taken in seconds.items()},
         "target": {"4096 pairs, z 80, y 80": {"near, rows known": "at most 1.3"}},
         "rounds": {f"z {z}, y {y}": batches for (z, y), batches in counts.items()},
         "clock": "wall",

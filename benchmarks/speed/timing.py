@@ -1,4 +1,4 @@
-"""What the speed scripts share: options, work timed in turn, medians, and the line in the results."""
+"""Common functions of the speed scripts: options, interleaved timing, medians and ratios, and the results file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ Seconds = dict[str, list[float]]
 
 
 def parser(doc: str | None, *, device: bool = False, **numbers: int) -> argparse.ArgumentParser:
-    """Options of a script: whole numbers with their defaults, --threads, --quick and, for some, --device."""
+    """Parser with an integer option for each of `numbers`, --threads, --quick and, if `device`, --device."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in ({"threads": 1} | numbers).items():
         made.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
-    made.add_argument("--quick", action="store_true", help="one round of small sizes, to see that it runs: no line")
+    made.add_argument(
+        "--quick", action="store_true", help="test the script: one round of small sizes; writes no results"
+    )
     made.set_defaults(device="cpu")
     if device:
         made.add_argument("--device", choices=["cpu", "cuda"])
@@ -33,7 +35,7 @@ def parser(doc: str | None, *, device: bool = False, **numbers: int) -> argparse
 
 
 def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options as given; sets the number of threads and the global seed."""
+    """Parse the options, and set the number of threads and the global seed."""
     given = parser.parse_args(arguments)
     if given.quick and "rounds" in given:
         given.rounds = 1
@@ -43,7 +45,7 @@ def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> ar
 
 
 def clock(device: str = "cpu", *, wall: bool = True) -> Clock:
-    """Seconds: wall time, on a GPU after all of its work; or those of this process on a CPU."""
+    """Function that returns wall time (on a GPU, after its work is done) or CPU time of this process, in seconds."""
     if device == "cpu":
         return time.perf_counter if wall else time.process_time
 
@@ -54,7 +56,7 @@ def clock(device: str = "cpu", *, wall: bool = True) -> Clock:
     return now
 
 
-def in_turn(
+def time_interleaved(
     works: Mapping[str, Work],
     rounds: int,
     now: Clock,
@@ -63,16 +65,17 @@ def in_turn(
     shuffle: bool = False,
     repeats: Mapping[str, int] | None = None,
 ) -> Seconds:
-    """Seconds of each piece of work in every round, after `warm` rounds that do not count.
+    """Time all functions once in every round; return the seconds of each function by round.
 
-    `shuffle`: in another order each round, as what one leaves in memory helps or hinders the next. `repeats`: of
-    short work, the mean of so many calls.
+    The first `warm` rounds are not recorded. `shuffle`: each round has a random order, because the memory that one
+    function allocates and frees changes the time of the next one. `repeats`: number of calls of a short function in
+    each round; their mean is recorded.
     """
     seconds: Seconds = {name: [] for name in works}
-    order, draw = list(works), random.Random(0)
+    order, rng = list(works), random.Random(0)
     for number in range(warm + rounds):
         if shuffle:
-            draw.shuffle(order)
+            rng.shuffle(order)
         for name in order:
             calls = (repeats or {}).get(name, 1)
             started = now()
@@ -84,22 +87,22 @@ def in_turn(
 
 
 def milliseconds(seconds: Mapping[str, list[float]], digits: int = 2) -> dict[str, float]:
-    """Medians over the rounds."""
+    """Median over the rounds, in milliseconds."""
     return {name: round(1e3 * statistics.median(taken), digits) for name, taken in seconds.items()}
 
 
 def ratio(base: list[float], taken: list[float], digits: int = 3) -> float:
-    """Median over the rounds of how many times as long as `base` it took."""
+    """Median over the rounds of `taken` divided by `base`."""
     return round(statistics.median(b / a for a, b in zip(base, taken, strict=True)), digits)
 
 
 def ratios(seconds: Mapping[str, list[float]], base: str, digits: int = 3) -> dict[str, float]:
-    """`ratio` of each to one of them."""
+    """`ratio` of every entry to the entry `base`."""
     return {name: ratio(seconds[base], taken, digits) for name, taken in seconds.items()}
 
 
 def record(name: str, row: Mapping[str, Any], given: argparse.Namespace) -> None:
-    """Print a row, and append it with options, date, commit and machine to results/NAME.jsonl or NAME_cuda.jsonl."""
+    """Print a row and append it to results/NAME.jsonl or NAME_cuda.jsonl, with options, date, commit and machine."""
     numbers = {key: value for key, value in vars(given).items() if type(value) is int}
     device = given.device if given.device == "cpu" else torch.cuda.get_device_name()
     line = {**numbers, "device": device, **row}

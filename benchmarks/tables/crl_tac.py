@@ -7,7 +7,8 @@ from benchmarks.quality import crl_tac_mnist
 from benchmarks.quality.study_crl_tac import ROWS, STUDY
 from benchmarks.tables.formatting import Table, by_row, collect, entry, head, measured, titles, values, write
 
-# Tables 1 and 2 of the paper: encoder and head, over P(T|x), its 8 most probable crops, all crops, the oracle's nine.
+# Tables 1 and 2 of the paper: encoder f and head h, averaged over P(T|x), its 8 most probable crops, all crops, or the
+# nine crops of the oracle.
 PAPER = {
     ("84 x 84", "crl-tac", "f learned"): "0.973",
     ("84 x 84", "crl-tac", "f top"): "0.975",
@@ -43,7 +44,7 @@ def mnist(table: Table, name: str) -> list[str]:
     runs = {row: seeds for row, seeds in runs.items() if seeds}
     if not runs:
         return []
-    published = {row for place, row, _ in PAPER if place == name}
+    published = {row for images, row, _ in PAPER if images == name}
     heads = []
     for row, seeds in runs.items():
         heads += [
@@ -64,12 +65,12 @@ def mnist(table: Table, name: str) -> list[str]:
     return lines
 
 
-def number(seeds: dict[int, dict[str, float]], key: str, places: int) -> str:
-    """Mean over seeds, on standardized features, and in brackets on raw ones."""
+def number(seeds: dict[int, dict[str, float]], key: str, digits: int) -> str:
+    """Mean over seeds: of standardized features and, in brackets, of raw features."""
     kinds = [f"{key} std", f"{key} raw"] if key[:2] in ("f ", "h ") else [key]
     means = [[row[kind] for row in seeds.values() if kind in row] for kind in kinds]
-    shown = [f"{sum(part) / len(part):.{places}f}" for part in means if part]
-    return "" if not shown else shown[0] if len(shown) == 1 else f"{shown[0]} ({shown[1]})"
+    texts = [f"{sum(part) / len(part):.{digits}f}" for part in means if part]
+    return "" if not texts else texts[0] if len(texts) == 1 else f"{texts[0]} ({texts[1]})"
 
 
 def study() -> list[str]:

@@ -15,6 +15,7 @@ ORDER = (*BASELINES, *PEERS, *ARMS, *ABLATIONS)
 
 
 def against_phase_a(table: Table, sets: list[str]) -> Lines:
+    """Differences to phase A alone."""
     return section(
         "Against phase A",
         gains(table, {row: (row, "phase A", sets) for row in ORDER if row != "phase A"}, METRICS),

@@ -1,7 +1,7 @@
 """Tables, gains and verdicts in Markdown, from the studies' results files.
 
-A row beats another where the difference of the means over seeds is wider than a tie (`TIES`) and both have three
-seeds. The rule for a claim: better than the best of the baselines that a page names.
+A row beats another if the difference of their means over seeds is larger than a tie (`TIES`). The rule for a claim: the
+row has three seeds and beats the best of the baselines that a page names.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def collect(path: Path) -> Table:
 
 
 def measured(table: Table, sets: Sequence[str]) -> list[str]:
-    """The sets that have at least one cell."""
+    """The sets with at least one result."""
     return [name for name in sets if any(key[0] == name for key in table)]
 
 
 def values(table: Table, dataset: str, method: str, metric: str) -> list[float]:
-    """Values of a metric by seed, in order, without rows that did not measure it."""
+    """Values of a metric in the order of seeds, of the seeds that have it."""
     return [row[metric] for _, row in sorted(table.get((dataset, method), {}).items()) if metric in row]
 
 
@@ -67,7 +67,7 @@ def mean(table: Table, dataset: str, method: str, metric: str) -> float:
 
 
 def entry(found: Sequence[float]) -> str:
-    """Mean and standard deviation."""
+    """Text with mean and standard deviation."""
     if not found:
         return "-"
     text = f"{statistics.fmean(found):.3f}"
@@ -81,7 +81,7 @@ def head(first: str, others: Sequence[str]) -> Lines:
 
 
 def by_set(table: Table, metric: str, sets: Sequence[str], order: Sequence[str], *, bold: bool = True) -> Lines:
-    """A line for each set, methods side by side, the best of a line in bold."""
+    """A table with a line for each set and a column for each method; the best value of a line is bold."""
     methods = [m for m in order if any((s, m) in table for s in sets)]
     lines = head("set", methods)
     for name in sets:
@@ -95,7 +95,7 @@ def by_set(table: Table, metric: str, sets: Sequence[str], order: Sequence[str],
 
 
 def by_row(table: Table, metric: str, sets: Sequence[str], order: Sequence[str], first: str = "row") -> Lines:
-    """A line for each method that has the metric, with its number of seeds, sets side by side; [] if none has."""
+    """A table with a line for each method that has the metric, and a column for each set; [] without any."""
     lines = head(first, sets)
     for method in order:
         found = [values(table, name, method, metric) for name in sets]
@@ -105,13 +105,13 @@ def by_row(table: Table, metric: str, sets: Sequence[str], order: Sequence[str],
 
 
 def section(title: str, *tables: Lines, text: str = "") -> Lines:
-    """A heading, its text and the tables that have lines; nothing at all where none has."""
+    """A heading, a text and the tables that have lines; [] if no table has."""
     found = [line for table in tables if table for line in ("", *table)]
     return ["", f"## {title}", *(["", text] if text else []), *found] if found else []
 
 
 def gain(table: Table, one: str, other: str, sets: Sequence[str], metric: str, digits: int = 3) -> str:
-    """Mean difference of the pairs of a set and a seed that both have, half of its 95 % interval, number of pairs."""
+    """Mean difference of two methods, paired by set and seed; half of its 95 % interval; number of pairs."""
     differences = []
     for name in sets:
         a, b = table.get((name, one), {}), table.get((name, other), {})
@@ -128,7 +128,7 @@ def gains(
     metrics: Mapping[str, str],
     first: str = "row",
 ) -> Lines:
-    """For each name (one method, the other, the sets they are compared on) a line of `gain` in every metric, if any."""
+    """A table of `gain`: a line for each entry of `compared` (two methods and the sets), a column for each metric."""
     lines = head(first, list(metrics.values()))
     for name, (one, other, sets) in compared.items():
         found = [gain(table, one, other, sets, metric) for metric in metrics]
@@ -138,18 +138,18 @@ def gains(
 
 
 def verdicts(table: Table, method: str, baselines: Mapping[str, Sequence[str]]) -> Lines:
-    """Beats, ties or loses against the best of each set's baselines, per metric."""
+    """A table: whether a method beats, ties or loses to the best baseline, for each set and metric."""
     lines = head("set", [TITLES[metric] for metric in TIES])
     for name, expected in baselines.items():
         parts = []
         for metric, tie in TIES.items():
-            own = values(table, name, method, metric)
+            scores = values(table, name, method, metric)
             others = {b: mean(table, name, b, metric) for b in expected if (name, b) in table}
-            if len(own) < SEEDS_OF_A_CLAIM or len(others) < len(expected):
+            if len(scores) < SEEDS_OF_A_CLAIM or len(others) < len(expected):
                 parts.append("open")
                 continue
             best = max(others, key=others.__getitem__)
-            difference = statistics.fmean(own) - others[best]
+            difference = statistics.fmean(scores) - others[best]
             word = "ties" if abs(difference) <= tie else ("**beats**" if difference > 0 else "loses to")
             parts.append(f"{word} {best} ({difference:+.3f})")
         lines.append(f"| {name} | {' | '.join(parts)} |")
@@ -157,7 +157,7 @@ def verdicts(table: Table, method: str, baselines: Mapping[str, Sequence[str]]) 
 
 
 def paired(table: Table, one: str, other: str, sets: Sequence[str]) -> Lines:
-    """Differences paired by set and seed, with a paired t-test over the means of the sets; [] with fewer than two."""
+    """A table of differences paired by set and seed, with a paired t-test over the sets; [] for fewer than two sets."""
     lines = head("metric", ["mean difference", "sets better / tied / worse", "p (paired t, sets)"])
     for metric, tie in TIES.items():
         gaps = []
@@ -177,7 +177,7 @@ def paired(table: Table, one: str, other: str, sets: Sequence[str]) -> Lines:
 
 
 def regret(table: Table, searched: Sequence[str]) -> Lines:
-    """What the label-free choice of the strength costs in validation score, against a random choice from the grid."""
+    """A table of the validation score that the label-free choice of the strength and a random choice lose."""
     lines = head("row", ["searches", "label-free: mean, largest", "random choice: mean"])
     for method in searched:
         found = [r for (_, m), seeds in table.items() if m == method for r in seeds.values() if "strength" in r]
@@ -197,7 +197,7 @@ def method_page(
     more: Callable[[Table, list[str]], Lines],
     note: Sequence[str] = (),
 ) -> None:
-    """Write docs/results_METHOD.md for tables/METHOD.py: a table for each metric, and `more` of table and sets."""
+    """Write docs/results_METHOD.md for tables/METHOD.py: a table for each metric, and what `more` returns."""
     table = collect(study.path)
     sets = measured(table, list(study.sets))
     lines = [
@@ -215,7 +215,7 @@ def method_page(
 
 
 def sections(table: Table, metrics: Mapping[str, str], sets: Sequence[str], order: Sequence[str]) -> Lines:
-    """A section for each metric that any row has."""
+    """A section for each metric that a row has."""
     return [line for metric, title in metrics.items() for line in section(title, by_row(table, metric, sets, order))]
 
 
@@ -231,9 +231,9 @@ def comparison(
     pairs: Sequence[tuple[str, str]],
     of_pairs: Table | None = None,
 ) -> Lines:
-    """The tables of a study that compares with other methods: each metric, seconds, verdicts on claims, pairs.
+    """The tables of a study that compares methods: each metric, seconds, verdicts on claims, paired differences.
 
-    `of_pairs`: the table in which pairs are looked up, where it is another.
+    `of_pairs`: the table for the paired differences, if it is not `table`.
     """
     last, sets = rows(study.path)[-1], measured(table, list(study.sets))
     lines = [

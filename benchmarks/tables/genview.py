@@ -9,10 +9,11 @@ METRICS = titles("linear", "knn", "kmeans_accuracy", "linear_1pct")
 COMPARED = [*ARMS, *ABLATIONS]
 
 
-def against_framework(table: Table, places: list[str]) -> Lines:
+def against_framework(table: Table, sets: list[str]) -> Lines:
+    """Differences to the framework alone."""
     return section(
         "Against the framework alone",
-        gains(table, {row: (row, "framework", places) for row in COMPARED[1:]}, METRICS),
+        gains(table, {row: (row, "framework", sets) for row in COMPARED[1:]}, METRICS),
         text="Difference at the same encoder steps, paired by set, framework and seed: mean, half of its 95 %\n"
         "interval, number of pairs.",
     )

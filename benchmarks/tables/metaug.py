@@ -26,6 +26,8 @@ TRAINING = {
 
 
 def parts(table: Table, sets: list[str]) -> Lines:
+    """Differences that each part makes, and metrics of the training."""
+
     def compared(batch: int) -> dict[str, tuple[str, str, list[str]]]:
         of = f", batch {batch}"
         return {f"{one} - {other}": (one + of, other + of, sets) for one, other in COMPARED}

@@ -23,7 +23,7 @@ chosen."""
 
 def main() -> None:
     table = collect(STUDY.path)
-    # On narrow sets UMAP reads the same input as it is.
+    # On narrow sets UMAP has the same input as the encoder in any case.
     same = {
         (name, "umap, same input"): table[name, "umap"] for name in SETS if name not in WIDE and (name, "umap") in table
     }

@@ -1,4 +1,4 @@
-"""The benchmark runner: cells are done once, failures are kept and tried again, progress says how many of how many."""
+"""The benchmark runner: cells run once, failed cells run again, and the progress counts finished cells."""
 
 import json
 
@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.common import runner
 
 
-def test_cells_are_done_once_and_failures_again(tmp_path, capsys):
+def test_cells_run_once_and_failed_cells_again(tmp_path, capsys):
     path, calls = tmp_path / "results.jsonl", []
 
     def work(name, fail=False):

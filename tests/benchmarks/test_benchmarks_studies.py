@@ -1,4 +1,4 @@
-"""The studies: committed results stay cells of theirs, budgets are those recorded, rows run and say what they chose."""
+"""The studies: committed results belong to their cells, recorded budgets are the declared ones, rows run."""
 
 import json
 
@@ -38,7 +38,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("path", CELLS, ids=lambda path: path.stem)
-def test_what_is_done_stays_done(path):
+def test_recorded_results_belong_to_cells_of_the_study(path):
     keys = [cell.key for cell in CELLS[path]]
     assert len(keys) == len(set(keys)) == SIZES[path.stem]
     recorded = [(row["dataset"], row["method"], row["seed"]) for row in rows(path)]
@@ -79,23 +79,23 @@ def test_budget_in_whole_epochs():
     assert suite.Budget(vectors=2000).epochs(wide, 2560, 256) == 200
 
 
-def test_chosen_strength_and_what_other_choices_lose():
+def test_chosen_strength_and_regret_of_other_choices():
     found = suite.chosen({0.5: 0.7, 1.0: 0.9, 2.0: 0.8}, {0.5: 0.1, 1.0: 0.2, 2.0: 0.3})
     assert found == {"strength": 1.0, "strength_label_free": 2.0, "regret_label_free": 0.1, "regret_random": 0.1}
 
 
-def test_cells_are_asked_for_by_set_and_row():
+def test_cells_are_selected_by_set_and_row():
     cells = [Cell(name, row, 0, dict) for name in ("a, x", "a, y", "b, x") for row in ("r", "s")]
-    assert suite.asked(cells, []) == cells
-    assert [cell.key[:2] for cell in suite.asked(cells, ["a", "s"])] == [("a, x", "s"), ("a, y", "s")]
-    assert [cell.key[:2] for cell in suite.asked(cells, ["b, x"])] == [("b, x", "r"), ("b, x", "s")]
+    assert suite.select_cells(cells, []) == cells
+    assert [cell.key[:2] for cell in suite.select_cells(cells, ["a", "s"])] == [("a, x", "s"), ("a, y", "s")]
+    assert [cell.key[:2] for cell in suite.select_cells(cells, ["b, x"])] == [("b, x", "r"), ("b, x", "s")]
     with pytest.raises(ValueError, match="no such set or row: c"):
-        suite.asked(cells, ["a", "c"])
+        suite.select_cells(cells, ["a", "c"])
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Small data sets: clustered vectors, and sequences with a motif, half of whose test rows stand in train."""
+    """Small data sets: clustered vectors, and sequences with a motif; half of their test rows are copies."""
     rng = np.random.default_rng(0)
     y = np.arange(160) % 4
     vectors = (rng.normal(size=(4, 12))[y] * 3 + rng.normal(size=(160, 12))).astype(np.float32)
@@ -135,7 +135,7 @@ def test_rows_beyond_the_limits_and_copies_are_dropped(folder):
     ],
     ids=lambda part: getattr(part, "name", None),
 )
-def test_a_small_study_runs_and_keeps_nothing(known, name, names, folder, capsys):
+def test_a_small_study_runs_and_writes_no_results(known, name, names, folder, capsys):
     before = known.path.read_bytes()
     suite.main(known, None, ["1", name, *names, "--quick"])
     assert f"{len(names)} of {len(names)} cells done" in capsys.readouterr().out

@@ -15,7 +15,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_are_what_the_results_give(name, monkeypatch, tmp_path):
+def test_committed_pages_agree_with_the_results(name, monkeypatch, tmp_path):
     committed = (formatting.DOCS / name).read_text(encoding="utf-8")
     monkeypatch.setattr(formatting, "DOCS", tmp_path)
     PAGES[name].main()
