@@ -1,11 +1,11 @@
-# viewsmith: `make demo` and `make test` set up everything they need.
+# viewsmith: `make demo` and `make test` install everything they need.
 VENV   ?= .venv
 PYTHON ?= python3
 PY     := $(VENV)/bin/python
 # At most two threads; tests use one for each worker, because OpenMP threads of several workers wait for each other.
 THREADS ?= 2
 WORKERS ?= 2
-# Keep compiled tests whatever the environment says: compiling them takes longer than collecting them.
+# Always keep compiled tests: compiling them takes longer than collecting them.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 TEST_EXTRAS := test,image,unclip,omics,parquet,viz
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -74,7 +74,7 @@ docs-pictures: $(CORE) ## pictures of the documentation, docs/_static/*.png, by 
 	$(PIP) -e ".[image]"
 	set -e; cd docs/pictures; for script in $(PICTURES); do OMP_NUM_THREADS=1 ../../$(PY) $$script.py; done
 
-clean:             ## remove the environment and the runs
+clean:             ## remove the environment, the runs and built files
 	rm -rf $(VENV) runs build docs/_build
 
 # Speed scripts without required options, on one thread.

@@ -1,6 +1,6 @@
 """Parts of viewsmith in a plain PyTorch loop, without an estimator: an encoder, a view maker and a loss.
 
-The neighbor recipe on handwritten digits: a sample and one of its nearest rows attract each other, all others repel.
+The neighbor recipe on handwritten digits: a sample and one of its nearest rows attract each other; all others repel.
 Run it with ``python examples/plain_pytorch.py``; it takes a few seconds on a CPU.
 """
 
@@ -15,10 +15,10 @@ from viewsmith.views import Neighbors
 
 
 def train(x: torch.Tensor, steps: int = 300, batch_size: int = 256) -> tuple[torch.nn.Module, list[float]]:
-    """An encoder trained on rows x, (n, d), and the loss of every step."""
+    """Train an encoder on rows x, (n, d); return it with the loss of every step."""
     encoder, head = MLP(x.shape[1], [256, 256], norm="batch", last="activated"), MLP(256, [32])
     views = Neighbors(k=5)
-    views.prepare(x)  # rows among which neighbors are searched
+    views.prepare(x)  # the rows to search for neighbors
     optimizer = torch.optim.AdamW([*encoder.parameters(), *head.parameters()], lr=3e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     generator = torch.Generator().manual_seed(0)  # all randomness of the views
@@ -27,7 +27,7 @@ def train(x: torch.Tensor, steps: int = 300, batch_size: int = 256) -> tuple[tor
         index = torch.randint(len(x), (batch_size,), generator=generator)
         first, second = x[index], views(x[index], index=index, generator=generator)
         z0, z1 = head(encoder(torch.cat([first, second]))).chunk(2)
-        # One value for each pair: weights would be multiplied in here, before the mean.
+        # One value for each pair: multiply weights here, before the mean.
         loss = nt_xent(z0, z1, temperature=1.0, kernel="cauchy", negatives="cross").mean()
         optimizer.zero_grad()
         loss.backward()

@@ -1,4 +1,4 @@
-"""Objects found in clutter: a digit among fragments of others, where the channel looks before and after training."""
+"""Objects in clutter: a digit among fragments of other digits, and P(T|x) before and after training."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sklearn.datasets import load_digits
 
 from viewsmith import CRLTAC
 
-SIDE, GLYPH, SHOWN = 84, 28, 8
-FRAGMENTS, PIECE = 8, 9
+SIDE, GLYPH, COLUMNS = 84, 28, 8  # sides of an image and of a digit in pixels; images in the picture
+FRAGMENTS, PIECE = 8, 9  # fragments in each image; side of a fragment in pixels
 
 
 def images(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """uint8 (n, SIDE, SIDE), and the digit's corner in each, (n, 2)."""
+    """Images, uint8 (n, SIDE, SIDE), and the corner of the digit in each, (n, 2)."""
     digits = torch.from_numpy(load_digits().images)[:, None] / 16
     glyphs = torch.nn.functional.interpolate(digits, size=(GLYPH, GLYPH), mode="bilinear")[:, 0].numpy() * 255
     corners = rng.integers(0, SIDE - GLYPH + 1, (len(glyphs), 2))
@@ -30,12 +30,12 @@ def images(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def covered(model: CRLTAC, p: np.ndarray) -> np.ndarray:
-    """Probability that a pixel is in the view, (n, SIDE, SIDE), of P(T|x)."""
+    """Probability that a pixel is in a view, (n, SIDE, SIDE), from P(T|x)."""
     family = model.method_.channel.family
     (rows, columns), size, stride = family.grids[0], family.crop, family.stride
     heat = np.zeros((len(p), SIDE, SIDE))
     for number in range(rows * columns):
-        top, left = (place * stride for place in divmod(number, columns))
+        top, left = (position * stride for position in divmod(number, columns))
         heat[:, top : top + size, left : left + size] += p[:, number, None, None]
     return heat
 
@@ -48,17 +48,17 @@ inside = np.zeros(heats[0].shape, bool)
 for mask, (top, left) in zip(inside, corners, strict=False):
     mask[top : top + GLYPH, left : left + GLYPH] = True
 for name, heat in zip(("before", "after"), heats, strict=True):
-    share = (heat * inside).sum(axis=(1, 2)) / heat.sum(axis=(1, 2))
-    print(f"{name} training {share.mean():.2f} of the pixels in a view belong to the digit's square")
+    fraction = (heat * inside).sum(axis=(1, 2)) / heat.sum(axis=(1, 2))
+    print(f"{name} training, a fraction of {fraction.mean():.2f} of the pixels of a view is in the digit's square")
 
 p, family = model.distribution(some), model.method_.channel.family
-middles = np.stack(np.divmod(p.argmax(1), family.grids[0][1]), 1) * family.stride + family.crop / 2
-found = (np.abs(middles - corners[: len(p)] - GLYPH / 2) < GLYPH / 2).all(1)
-print(f"the middle of the most probable crop is in the digit's square in {found.sum()} of {len(found)} images")
+centers = np.stack(np.divmod(p.argmax(1), family.grids[0][1]), 1) * family.stride + family.crop / 2
+found = (np.abs(centers - corners[: len(p)] - GLYPH / 2) < GLYPH / 2).all(1)
+print(f"the center of the most probable crop is in the digit's square in {found.sum()} of {len(found)} images")
 
 figure = Figure(figsize=(8, 3.2))
-axes = figure.subplots(3, SHOWN)
-for column, number in enumerate(range(SHOWN)):
+axes = figure.subplots(3, COLUMNS)
+for column, number in enumerate(range(COLUMNS)):
     bare(axes[0, column]).imshow(some[number], cmap="gray", vmin=0, vmax=255)
     for line, heat in zip(axes[1:], heats, strict=True):
         bare(line[column]).imshow(some[number], cmap="gray", vmin=0, vmax=255)

@@ -1,4 +1,4 @@
-"""Images with little and with much foreground, and generated views with the noise that each can bear."""
+"""Images ordered by their noise level, and generated views with their quality."""
 
 from __future__ import annotations
 

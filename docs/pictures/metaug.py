@@ -1,4 +1,4 @@
-"""Augmented features among the features that they were made from, in two principal axes of the projections."""
+"""Features and the augmented features made from them, in two principal axes; histograms of their similarity."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ model = MetAug(epochs=60, random_state=0).fit(X)
 parts = model.feature_views(X_new, n_views=1)
 features, made = parts["features"][:, 0, :32], parts["augmented"][:, 0, :32]
 features, made = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (features, made))
-axes2 = PCA(2).fit(features)
-a, b = axes2.transform(features), axes2.transform(made)
+pca = PCA(2).fit(features)
+a, b = pca.transform(features), pca.transform(made)
 cosine = (features * made).sum(axis=1)
 others = (features @ features.T)[np.triu_indices(len(features), 1)]
 

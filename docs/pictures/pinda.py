@@ -1,6 +1,6 @@
-"""Learned noise of vectors: rows, where the noise of each lies (sigma), a draw of it, and the noisy row.
+"""Learned noise of vectors: rows, the standard deviation of their noise, a draw of the noise, and the noisy rows.
 
-The 64 features are pixels, so that rows can be drawn as images; the model knows nothing of that.
+The 64 features are pixels, so rows can be drawn as images; the model treats them as vectors.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from viewsmith import PiNDA
 
 X = load_digits().data
 model = PiNDA(random_state=0).fit(X)
-shown = X[:8]
-parts = model.noise_parts(shown)
+rows = X[:8]
+parts = model.noise_parts(rows)
 sigma = parts["sigma"]
 
 figure = Figure(figsize=(8, 4.2))
-axes = figure.subplots(4, len(shown))
+axes = figure.subplots(4, len(rows))
 lines = (
-    ("row", shown, "gray", (0, 16)),
+    ("row", rows, "gray", (0, 16)),
     (r"$\sigma(x)$", sigma, "viridis", (sigma.min(), sigma.max())),
     ("noise", parts["noise"], "RdBu", (-1, 1)),
     ("view", parts["view"], "gray", (0, 16)),

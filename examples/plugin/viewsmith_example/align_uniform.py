@@ -44,12 +44,12 @@ class AlignUniform(Framework):
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
         """One loss value for each sample, shape (B,); the second term uses the rows of this process only."""
         check_no_local_views(pair, "align-uniform")
-        # One forward for both views: they share their BatchNorm statistics. The loss is computed in float32 at least.
+        # One forward pass, so that BatchNorm uses the statistics of both views. The loss is at least float32.
         z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
         with torch.autocast(z.device.type, enabled=False):
             first, second = F.normalize(z).chunk(2)
-            crowd = (log_density(first) + log_density(second)) / 2
-            return (first - second).square().sum(dim=1) + self.uniformity * crowd
+            density = (log_density(first) + log_density(second)) / 2
+            return (first - second).square().sum(dim=1) + self.uniformity * density
 
 
 def log_density(z: Tensor, t: float = 2.0) -> Tensor:

@@ -15,7 +15,7 @@ from viewsmith.methods.contrastive import ContrastiveMethod
 
 
 class DenoisingMethod(ContrastiveMethod):
-    """Two updates in turn: the encoder on the framework's loss and the decoder's error, then the decoder only."""
+    """Two alternating updates: the encoder on the framework's loss and the decoder's error, then the decoder only."""
 
     def __init__(self, *parts: nn.Module, decoder: nn.Module, levels: tuple[float, float], weight: float, **schedule):
         super().__init__(*parts, **schedule)  # framework and views; epochs and optimizer
@@ -61,7 +61,7 @@ class Denoising(ViewsmithEstimator):
     levels : tuple of two floats
         Standard deviations of the noise on the two views, in scaled units.
     weight : float
-        Of the decoder's error in the loss of the encoder.
+        Weight of the decoder's error in the loss of the encoder.
     [shared]
 
     Attributes
