@@ -15,7 +15,7 @@ model = Contrastive(projector_dims=(2,), random_state=0).fit(X)
 figure = Figure(figsize=(8, 3.8))
 axes = figure.subplots(1, 2, sharex=True, sharey=True)
 for axis, rows, labels, title in (
-    (axes[0], X, digits.target[:1500], "1,500 training rows"),
+    (axes[0], X, digits.target[:1500], "1,500 rows that fit was given"),
     (axes[1], X_new, digits.target[1500:], "297 new rows on the same map"),
 ):
     Z = model.transform(rows, output="projection")

@@ -17,9 +17,7 @@ import typer
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError
 
 #: What gloo, NCCL and the store of torch.distributed report when a process of the group is gone.
-LOST = (
-    "Connection (closed|reset) by peer|Broken pipe|Timed out waiting .*(recv|send|operat)|nccl(Remote|System)Error"
-)
+LOST = "Connection (closed|reset) by peer|Broken pipe|Timed out waiting .*(recv|send|operat)|nccl(Remote|System)Error"
 
 
 def explain(error: BaseException) -> tuple[int, str]:

@@ -55,7 +55,7 @@ def generate(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Generate views of DATA for `fit --method genview`; a stopped job is resumed, several jobs share a folder."""
+    """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
     from viewsmith.data import load_dataset
     from viewsmith.training.generation import parse_shard
     from viewsmith.workflows.generate import generate_cache
@@ -94,7 +94,7 @@ def merge(
     out: Annotated[Path, typer.Option(metavar="CACHE", help="A new folder, or one of these.")],
     debug: Debug = False,
 ) -> None:
-    """Merge view caches that were generated with `generate --shard`, in folders of their own."""
+    """Merge the view caches of several shards (`generate --shard`), each of them in a separate folder."""
     from viewsmith.workflows.generate import merge_caches
 
     with writing(out):

@@ -27,7 +27,7 @@ Data = Annotated[
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
 Label = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); fit reads it with supcon alone."),
+    typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); fit reads it only with supcon."),
 ]
 Labels = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")

@@ -150,7 +150,7 @@ def generate_cache(
                     "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug "
                     "--set phases=AB --out RUN`, and give --run RUN to every shard"
                 )
-            with cache.claims.hold("generator", wait=True):  # other processes read what the first one trains
+            with cache.claims.hold("generator", wait=True):  # other processes wait and load the generator
                 trained = train_generator(
                     folder,
                     rows,

@@ -1,4 +1,4 @@
-"""Training recipes: what the published trainings of frameworks do beside their loss."""
+"""Training recipes: options of published trainings besides the loss, such as frozen layers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ROLE_OPTIONS: dict[str, Role] = {"constant_predictor_rate": "predictor", "freeze
 
 
 def default_rate(options: Arguments) -> float:
-    """The learning rate that "auto" means; with lars that of SimCLR, in proportion to the batch (section 2.1)."""
+    """The learning rate for "auto"; with lars that of SimCLR, proportional to the batch size (section 2.1)."""
     return 0.3 * options.batch_size / 256 if options.optimizer == "lars" else 3e-3
 
 
 def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
-    """Refuse options of a recipe for what the optimizer or the framework does not have.
+    """Raise InputError for options of a recipe that the optimizer or the framework does not have.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
     framework : str
         Name of the framework; another one may be given as an object.
     known : list of str
-        Frameworks that the method takes.
+        Frameworks that the method accepts.
 
     Raises
     ------
@@ -40,26 +40,26 @@ def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
             f"{options.optimizer}: set optimizer='lars', or leave it out"
         )
     roles = roles_of(get("framework", framework))
-    if isinstance(own := options.framework, nn.Module):
-        framework, roles = type(own).__name__, getattr(own, "training_roles", {})
+    if isinstance(custom := options.framework, nn.Module):
+        framework, roles = type(custom).__name__, getattr(custom, "training_roles", {})
     for option, role in ROLE_OPTIONS.items():
         value = getattr(options, option)
         if not value or role in roles:
             continue
-        takes = [name for name in known if role in roles_of(get("framework", name))]
-        there = f"take one of {join_names(takes)}, or leave it out" if takes else "leave it out"
-        raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {there}")
+        others = [name for name in known if role in roles_of(get("framework", name))]
+        advice = f"take one of {join_names(others)}, or leave it out" if others else "leave it out"
+        raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {advice}")
 
 
 def freeze_first_layers(encoder: nn.Module, count: int) -> None:
-    """Let the first `count` layers of an encoder keep their weights: linear ones, convolutions, embeddings, in order.
+    """Freeze the first `count` layers of an encoder: linear layers, convolutions and embeddings, in order.
 
     MoCo v3 freezes the patch embedding of a transformer, its first layer (Chen, Xie and He 2021, section 4.2).
 
     Raises
     ------
     InputError
-        The encoder has not more layers than that.
+        The encoder has no further layer.
     """
     if not count:
         return

@@ -187,7 +187,7 @@ def _check_views(views: Sequence[Entry], options: dict[str, Any], data: Training
 
 
 def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry], data: TrainingData) -> None:
-    """Refuse a graph that nothing uses; warn of rows that have no neighbors in it."""
+    """Raise InputError for a graph that no view maker uses; warn about rows without neighbors."""
     if data.neighbors is None:
         return
     if not any(view.trait("neighbors") for view in views):
