@@ -25,7 +25,7 @@ def wine():
     return load_wine().data.astype(np.float32)
 
 
-def told(*arguments):
+def run_command(*arguments):
     """A command's exit code and what it printed."""
     return dataclasses.asdict(call(*arguments))
 
@@ -44,20 +44,20 @@ def commands(folder):
     folder = Path(folder)
     run, own = folder / "run", folder / "denoising"
     found = {
-        "methods": told("methods"),
-        "json": told("methods", "--json"),
-        "help": told("fit", "--help"),
-        "fit": told("fit", "wine", *PARTS, *OPTIONS, "--out", run),
-        "resume": told("fit", "wine", *PARTS, *OPTIONS, "--out", run, "--resume"),
-        "embed": told("embed", run, "wine", "--out", folder / "h.npz"),
-        "evaluate": told("evaluate", run, "wine", "--json", "--protocols", "knn"),
-        "report": told("report", run),
-        "views": told("views", run, "wine", "--out", folder / "views.npz"),
-        "denoising": told(
+        "methods": run_command("methods"),
+        "json": run_command("methods", "--json"),
+        "help": run_command("fit", "--help"),
+        "fit": run_command("fit", "wine", *PARTS, *OPTIONS, "--out", run),
+        "resume": run_command("fit", "wine", *PARTS, *OPTIONS, "--out", run, "--resume"),
+        "embed": run_command("embed", run, "wine", "--out", folder / "h.npz"),
+        "evaluate": run_command("evaluate", run, "wine", "--json", "--protocols", "knn"),
+        "report": run_command("report", run),
+        "views": run_command("views", run, "wine", "--out", folder / "views.npz"),
+        "denoising": run_command(
             *("fit", "wine", "--method", "denoising", "--epochs", 2, *SETS, "--set", "levels=0.1,0.5", "--out", own)
         ),
-        "denoising embed": told("embed", own, "wine", "--out", folder / "own.npz"),
-        "denoising report": told("report", own),
+        "denoising embed": run_command("embed", own, "wine", "--out", folder / "own.npz"),
+        "denoising report": run_command("report", own),
     }
     refused = {
         "close": (*PARTS, "--set", "uniformty=2"),
@@ -66,7 +66,7 @@ def commands(folder):
         "other framework": ("--set", "uniformity=2"),
         "unknown part": ("--framework", "align-unifrom", "--set", "uniformity=2"),
     }
-    found |= {name: told("fit", "wine", *given, "--out", folder / "no") for name, given in refused.items()}
+    found |= {name: run_command("fit", "wine", *given, "--out", folder / "no") for name, given in refused.items()}
     config = tomllib.loads((run / "config.toml").read_text())
     own_config = tomllib.loads((own / "config.toml").read_text())
     rows = [json.loads(line) for line in (own / "metrics.jsonl").read_text().splitlines()]
@@ -126,7 +126,7 @@ def in_python(folder):
 
 
 def domain(folder):
-    """A domain of one's own: what every method does with it."""
+    """A custom domain: what every method does with it."""
     from viewsmith.core.registry import register
     from viewsmith.domains import Domain
     from viewsmith.estimators import estimators
@@ -196,8 +196,8 @@ def without(folder):
         run = Path(folder) / name
         found[name] = {
             "load": message(viewsmith.load, run),
-            "embed": told("embed", run, "wine", "--out", Path(folder) / "none.npz"),
-            "report": told("report", run),
+            "embed": run_command("embed", run, "wine", "--out", Path(folder) / "none.npz"),
+            "report": run_command("report", run),
         }
     found["spaced"] = message(viewsmith.load, Path(folder) / "spaced")
     return found
@@ -206,4 +206,5 @@ def without(folder):
 def broken():
     """Commands beside a plug-in that cannot be imported."""
     with warnings.catch_warnings(record=True):
-        return {"methods": told("methods"), "unknown": told("fit", "wine", "--framework", "nothing", "--out", "no")}
+        unknown = run_command("fit", "wine", "--framework", "nothing", "--out", "no")
+        return {"methods": run_command("methods"), "unknown": unknown}

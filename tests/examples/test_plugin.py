@@ -132,7 +132,7 @@ def test_python_refuses_in_a_line(in_python):
     assert "the method 'denoising' is for vectors, but the data are images" in in_python["images"]
 
 
-def test_without_it_a_run_says_what_is_missing(work, commands, in_python, runs):
+def test_a_run_without_its_plugin_is_an_error_that_names_it(work, commands, in_python, runs):
     found = work("without", runs)
     for name, part in (("run", "view maker 'drift'"), ("denoising", "method 'denoising'")):
         expected = f"the {part}, which is part of the package '{PACKAGE}', which is not installed: install it"
@@ -147,7 +147,7 @@ def test_without_it_a_run_says_what_is_missing(work, commands, in_python, runs):
 
 
 @pytest.mark.slow
-def test_a_domain_of_ones_own(work, tmp_path):
+def test_a_custom_domain(work, tmp_path):
     found = work("domain", tmp_path)
     assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
     assert "no transformations are registered for spectra" in found["crl-tac"]
