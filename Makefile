@@ -107,6 +107,7 @@ bench-gpu:     ## speed scripts with --device cuda; results go to results/NAME_c
 	$(GPU) -m benchmarks.speed.image_views --device cuda --side 96 --batch 64
 	$(GPU) -m benchmarks.speed.resnet_step --device cuda --batch 256 --rounds 30
 	$(GPU) -m benchmarks.speed.pinda_image_step --device cuda --batch 256 --rounds 30
+	$(GPU) -m benchmarks.speed.recipe_training --device cuda --batch 256
 	$(GPU) -m benchmarks.speed.soft_contrastive --device cuda
 	$(GPU) -m benchmarks.speed.neighbor_graph --device cuda
 
@@ -131,6 +132,7 @@ study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder
 	$(call quality,study_diffaug)
 	$(call speed,diffaug_cost)
 	$(call quality,diffaug_sampler)
+	$(call quality,diffaug_strength)
 	$(call tables,diffaug)
 
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)

@@ -13,7 +13,7 @@ from cases import slow
 SCRIPTS = sorted(path.stem for path in Path(timing.__file__).parent.glob("*.py") if path.stem != "timing")
 # The others take longer or want data sets.
 QUICK = ("crop_embeddings", "diffusion_sampling", "dna_views", "image_views", "nt_xent", "nt_xent_memory")
-QUICK += ("neighbor_graph", "pinda_step", "soft_contrastive")
+QUICK += ("neighbor_graph", "pinda_step", "recipe_training", "soft_contrastive")
 
 
 @pytest.fixture
@@ -30,7 +30,9 @@ def test_every_script_has_help(name, capsys):
     assert "--quick" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [slow(name) if name in ("nt_xent_memory", "pinda_step") else name for name in QUICK])
+@pytest.mark.parametrize(
+    "name", [slow(name) if name in ("nt_xent_memory", "pinda_step", "recipe_training") else name for name in QUICK]
+)
 def test_quick_runs_and_writes_nothing(name, results, capsys):
     importlib.import_module(f"benchmarks.speed.{name}").main(["--quick"])
     assert '"threads": 1' in capsys.readouterr().out

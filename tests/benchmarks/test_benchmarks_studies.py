@@ -10,6 +10,7 @@ from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     crl_tac_mnist,
     diffaug_sampler,
+    diffaug_strength,
     study,
     study_crl_tac,
     study_diffaug,
@@ -22,7 +23,16 @@ from viewsmith.estimators import CRLTAC
 
 STUDIES = [
     module.STUDY
-    for module in (study, study_domains, study_diffaug, study_metaug, study_genview, study_crl_tac, diffaug_sampler)
+    for module in (
+        study,
+        study_domains,
+        study_diffaug,
+        study_metaug,
+        study_genview,
+        study_crl_tac,
+        diffaug_sampler,
+        diffaug_strength,
+    )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
 SIZES = {
@@ -33,6 +43,7 @@ SIZES = {
     "study_genview": 144,
     "study_crl_tac": 48,
     "diffaug_sampler": 20,
+    "diffaug_strength": 27,
     "crl_tac_mnist": 24,
 }
 
