@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from cli_tools import call, files, good
 from PIL import Image
 
@@ -46,6 +47,28 @@ def test_a_continued_view_cache_has_identical_files(made, data):
     assert {name: content for name, (content, _) in files(made).items()} == {
         name: content for name, (content, _) in before.items()
     }
+
+
+def test_views_are_chosen_among_candidates(made, data, tmp_path):
+    """Each view kept is one of the candidates, which are the views of a cache with as many views of each sample."""
+    options = ("--run", made / "generator", "--batch-size", 8, "--noise", "constant:300")
+    good("generate", data / "given.npz", "--out", tmp_path / "all", *options, "--views-per-sample", 6)
+    good(
+        "generate", data / "given.npz", "--out", tmp_path / "kept", *options, "--views-per-sample", 2, "--candidates", 3
+    )
+    everything, kept = (ViewCacheFolder(tmp_path / name) for name in ("all", "kept"))
+    views, seeds = everything.read_views(), everything.read("seed")
+    rows = np.load(data / "given.npz")["X_train"]
+    moved = 0
+    for row, (pair, chosen) in enumerate(zip(kept.read_views(), kept.read("seed").tolist(), strict=True)):
+        for view, seed in zip(pair, chosen, strict=True):
+            number = seeds[row].tolist().index(seed) if seed != -1 else -1
+            expected = views[row, number] if seed != -1 else torch.from_numpy(rows[row])
+            assert torch.equal(view, expected)
+            moved += number > 1
+    assert moved, "the first candidates were always kept"
+    refused = call("generate", data / "given.npz", "--out", tmp_path / "kept", *options, "--views-per-sample", 2)
+    assert refused.refused("candidates is 3 there, 1 now")
 
 
 def test_shards(made, data, tmp_path):
@@ -88,6 +111,8 @@ def test_merges_that_are_refused(made, data, tmp_path):
     [
         (("--scheduler", "dpm"), "has no option scheduler"),
         (("--shard", "3/2"), "expected i/n"),
+        (("--candidates", "2", "--noise", "random"), "gives each view a level of its own: use adaptive or constant:L"),
+        (("--candidates", "2", "--generator", "folder:x.npz"), "has no option candidates"),
         (("--noise", "constant:900"), "expected adaptive, random or constant:L"),
         (("--generator", "unclip"), "unclip needs weights"),
         (("--run", "nowhere"), "no run at nowhere"),

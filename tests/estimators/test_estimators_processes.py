@@ -59,6 +59,17 @@ WITH_COPIES = [
 ]
 
 
+# Momentum copies, queues, banks and neighbors that follow the encoder: state that differs from process to process.
+WITH_STATE = [
+    ("pinda", {"framework": "moco-v3", "norm": "batch"}),
+    ("contrastive", {"view_maker": "neighbors", "neighbor_space": "encoder", "norm": "batch"}),
+    ("contrastive", {"framework": "moco", "framework_options": {"queue_size": 64}}),
+    ("contrastive", {"framework": "swav", "framework_options": {"queue_size": 64, "prototypes": 8}}),
+    ("contrastive", {"framework": "dino", "framework_options": {"prototypes": 8}}),
+    ("metaug", {"framework": "nnclr", "framework_options": {"queue_size": 64}}),
+]
+
+
 def with_copies(options, cache):
     options = {"epochs": 3, "norm": "batch", **options}
     if "gamma" in options:
@@ -84,6 +95,19 @@ def test_trainings_with_frozen_copies_are_resumed(group, tmp_path, cache, name, 
     group(name, whole, **options)
     while not parts.exists() or json.loads((parts / "summary.json").read_text())["status"] != "finished":
         group(name, parts, resume=True, minutes=1e-9, **options)  # one epoch
+    for file in ("model.safetensors", "config.toml"):
+        assert (parts / file).read_bytes() == (whole / file).read_bytes(), file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), WITH_STATE)
+def test_trainings_with_state_stop_and_resume(group, tmp_path, name, options):
+    options = {"projector_dims": (8, 4)} | options
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    group(name, whole, **options)
+    for _ in range(3):
+        group(name, parts, resume=True, minutes=1e-9, **options)  # one epoch
+    assert json.loads((parts / "summary.json").read_text())["status"] == "finished"
     for file in ("model.safetensors", "config.toml"):
         assert (parts / file).read_bytes() == (whole / file).read_bytes(), file
 

@@ -128,6 +128,38 @@ def test_each_view_has_a_separate_random_level(tmp_path):
         torch.testing.assert_close(cache.read_views()[:, view], ROWS + level[:, view, None] + noise)
 
 
+def test_views_are_chosen_among_candidates(tmp_path):
+    """Of six candidates the two that the rule names, with their seeds and levels; the sample where it names none."""
+    cache, _ = job(tmp_path / "cache", candidates=3)
+    views, seed, level, quality = (cache.read(name) for name in ("views", "seed", "level", "quality"))
+    assert views.shape == (22, 2, 3) and seed.shape == level.shape == quality.shape == (22, 2)
+    levels = cache.read_levels()[1]
+    for row in range(22):
+        seeds = [derive_seed(3, "view", row, view) for view in range(6)]
+        noise = [torch.randn(3, generator=torch.Generator().manual_seed(one)) for one in seeds]
+        order = sorted(range(6), key=lambda c, noise=noise: -float(noise[c].sum()))[:2]
+        for view, number in enumerate([-1, -1] if row == 5 else order):
+            expected = ROWS[row] if row == 5 else ROWS[row] + levels[row, 0] + noise[number]
+            torch.testing.assert_close(views[row, view], expected)
+            assert int(seed[row, view]) == (-1 if row == 5 else seeds[number])
+            assert int(level[row, view]) == (-1 if row == 5 else int(levels[row, 0]))
+            torch.testing.assert_close(quality[row, view], (views[row, view] - ROWS[row]).mean())
+    with cache.manifest.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["seed"] for line in lines[10:12]] == ["-1", "-1"]
+    # Older view caches have no such entry, which means 1.
+    assert "candidates" not in record() and ViewCacheFolder(tmp_path / "cache").read_record()["candidates"] == 3
+    assert job(tmp_path / "plain")[0].read_record()["candidates"] == 1
+
+
+def test_candidates_after_a_stop_and_in_shards(tmp_path):
+    whole, _ = job(tmp_path / "whole", candidates=3)
+    for part in (1, 2):
+        job(tmp_path / "cache", candidates=3, shard=(part, 2))
+    assert bits(ViewCacheFolder(tmp_path / "cache")) == bits(whole)
+    assert "candidates is 3 there, 1 now" in refusal(job, tmp_path / "cache", candidates=1)
+
+
 def test_shards_of_different_caches_are_not_merged(tmp_path):
     job(tmp_path / "a", shard=(1, 2))
     job(tmp_path / "b", shard=(2, 2), seed=4)

@@ -7,7 +7,7 @@ from torch import nn
 from viewsmith.core.samples import Samples
 from viewsmith.views.generated.cache import ViewCache
 from viewsmith.views.generated.quality import ViewQuality
-from viewsmith.views.generated.selection import choose_views
+from viewsmith.views.generated.selection import choose_among, choose_views
 
 
 def slow_choice(agreement, similarity, rejected, k):
@@ -35,6 +35,30 @@ def test_the_choice_equals_a_slow_loop(k, dtype):
         slow_choice(*each, k) for each in zip(agreement, inputs @ inputs.mT, rejected, strict=True)
     ]
     assert found[0].tolist() == [-1] * k and (found[1] >= 0).all()
+
+
+def test_the_choice_among_views_is_the_loop():
+    """Agreement in representation, looks in input space, and outliers by the neighborhoods of the representations."""
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(8, 3))
+    rows = torch.randn(30, 2, 4)
+    index = torch.tensor([3, 17, 29, 0])
+    views = [rows[index] + strength * torch.randn(4, 2, 4) for strength in (0.1, 0.5, 0.5, 3.0, 6.0)]
+    with torch.no_grad():
+        pool = encoder(rows)
+        y = [encoder(view) for view in views]
+    found = choose_among(rows[index], views, index, pool, encoder, 2)
+    kept = 0
+    for position, row in enumerate(index.tolist()):
+        nearby = torch.cdist(pool[row][None], pool)[0].argsort()[:11].tolist()
+        near = [int(torch.cdist(each[position][None], pool)[0].argmin()) in nearby for each in y]
+        cosine = nn.functional.cosine_similarity
+        agreement = [cosine(each[position], pool[row], dim=0) for each in y]
+        images = [rows[row].flatten(), *(view[position].flatten() for view in views)]
+        looks = [[cosine(a, b, dim=0) for b in images] for a in images]
+        assert found[position].tolist() == slow_choice(agreement, looks, [not each for each in near], 2)
+        kept += sum(near)
+    assert 0 < kept < 20
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -35,6 +35,14 @@ def generate(
     noise: Annotated[
         str | None, typer.Option(help="adaptive (the default), random or constant:L, L from 0 to 400")
     ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            metavar="C",
+            min=1,
+            help="Views generated for each one that is kept, chosen by quality and novelty (diffusion); default: 1.",
+        ),
+    ] = None,
     features: Features = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Part of the job, for folders that are merged.")] = "1/1",
     batch_size: Annotated[
@@ -75,6 +83,7 @@ def generate(
             guidance=guidance,
             scheduler=scheduler,
             noise=noise,
+            candidates=candidates,
             features=features or "encoder",
             shard=part,
             batch_size=batch_size,

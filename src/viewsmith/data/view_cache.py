@@ -26,7 +26,7 @@ class ViewCacheFolder:
     """The folder of a view cache.
 
     ``view_cache.json``
-        The record: data, generator and version, seed, noise, views per sample, rows per block.
+        The record: data, generator and version, seed, noise, views per sample, candidates for each, rows per block.
     ``levels.safetensors``
         ``tolerance``, float64 (n,): how much noise a view of each sample tolerates (NaN if not computed); ``level``,
         int64 (n, K): noise levels; ``axis``, (D,): foreground axis of the features from which the tolerance was
@@ -34,7 +34,8 @@ class ViewCacheFolder:
     ``blocks/000000.safetensors``
         ``views`` (b, K, ...) of the rows from ``number * block``, in the units of the data, with ``index`` (b,),
         ``seed``, ``level`` and ``quality`` (b, K) and ``tolerance`` (b,). ``quality`` compares each view with its
-        sample, by the features from which the tolerance was computed (NaN if not computed).
+        sample, by the features from which the tolerance was computed (NaN if not computed). If all candidates for a view
+        were rejected, the view is the sample, with seed and level -1.
     ``claims/``
         While processes work: the blocks that each process generates now (`viewsmith.data.claims.Claims`).
     ``manifest.csv``
@@ -72,7 +73,7 @@ class ViewCacheFolder:
         self.check_record(record)
         if not self.exists():
             self.blocks.mkdir(parents=True, exist_ok=True)
-            write_json_atomic(self.record_file, {"layout": LAYOUT, **record})
+            write_json_atomic(self.record_file, {"layout": LAYOUT, "candidates": 1, **record})
 
     def check_record(self, record: dict[str, Any]) -> None:
         """Raise InputError if the folder has other files, or a view cache that differs in one of the given values."""
@@ -107,6 +108,7 @@ class ViewCacheFolder:
             raise InputError(
                 f"{self.record_file} was written by another version of viewsmith, or is not complete: generate again"
             )
+        record.setdefault("candidates", 1)  # older view caches have no such entry
         return record
 
     # ---- blocks ---------------------------------------------------------------------------------------------------
@@ -130,9 +132,9 @@ class ViewCacheFolder:
         return torch.arange(number * record["block"], min((number + 1) * record["block"], record["rows"]))
 
     def seeds(self, index: Tensor) -> list[list[int]]:
-        """Seed of each view of each row; it depends only on the seed of the cache, the row and the view."""
+        """Seed of each view of each row, candidates included; it depends only on the cache's seed, row and view."""
         record = self.read_record()
-        views = range(record["views_per_sample"])
+        views = range(record["views_per_sample"] * record["candidates"])
         return [[derive_seed(record["seed"], "view", row, view) for view in views] for row in index.tolist()]
 
     def write_levels(self, tolerance: Tensor, level: Tensor, axis: Tensor) -> None:
@@ -150,17 +152,17 @@ class ViewCacheFolder:
         """Foreground axis, (D,)."""
         return load_tensors(self.levels)["axis"]
 
-    def write_block(self, number: int, views: Tensor, quality: Tensor) -> None:
-        """Write the views (b, K, ...) of a block and their quality (b, K)."""
+    def write_block(self, number: int, views: Tensor, *, seed: Tensor, level: Tensor, quality: Tensor) -> None:
+        """Write the views (b, K, ...) of a block with their seeds, noise levels and quality, each (b, K)."""
         index = self.rows_of(number)
         levels = self.read_levels()
         assert levels is not None
         content = {
             "views": views,
             "index": index,
-            "seed": torch.tensor(self.seeds(index)),
+            "seed": seed,
             "tolerance": levels[0][index],
-            "level": levels[1][index],
+            "level": level,
             "quality": quality,
         }
         save_tensors(self.block(number), content)

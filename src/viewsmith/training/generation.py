@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -18,6 +18,10 @@ from viewsmith.views.generated.noise_level import LEVELS, adaptive_levels, rando
 
 #: Noise tolerance and quality that were not computed.
 NOT_COMPUTED = float("nan")
+
+#: Maps all rows (n, ...), an index (B,) of rows, their candidates (B, C, ...) and K to the numbers of the candidates to
+#: keep, (B, K); -1 for the sample itself.
+Choose = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 class ViewGenerator(Protocol):
@@ -64,6 +68,7 @@ def generate(
     generator: ViewGenerator,
     *,
     shard: tuple[int, int] = (1, 1),
+    choose: Choose | None = None,
     progress: bool = False,
 ) -> None:
     """Generate the blocks that are missing in a view cache.
@@ -80,6 +85,8 @@ def generate(
     generator : ViewGenerator
     shard : (int, int)
         (i, n): every n-th block, starting with the i-th, counted from 1.
+    choose : callable, optional
+        Selects views if the record of the cache has several candidates for each view.
     progress : bool
         Show a progress bar on stderr if it is a terminal.
     """
@@ -94,18 +101,32 @@ def generate(
     with contextlib.closing(cache.claims.each(todo, lambda number: cache.block(number).exists())) as claimed:
         bar = with_progress(claimed, "generate", len(todo), "blocks", after=0) if progress else claimed
         for number in bar:
-            index = cache.rows_of(number)
-            block, level, seeds = rows[index], known[1][index], cache.seeds(index)
-            views, quality = [], []
-            for view in range(record["views_per_sample"]):
-                streams = [torch.Generator(generator.device).manual_seed(row_seeds[view]) for row_seeds in seeds]
-                views.append(generator.generate(block, index, view, level[:, view], streams))
-                q = generator.quality(block, views[-1], axis) if compared else torch.full((len(block),), NOT_COMPUTED)
-                quality.append(q.float().cpu())
-            cache.write_block(number, torch.stack(views, dim=1), torch.stack(quality, dim=1))
+            index, count = cache.rows_of(number), record["candidates"]
+            block, seed = rows[index], torch.tensor(cache.seeds(index))
+            level = known[1][index].repeat(1, count)
+            made = []
+            for view in range(seed.shape[1]):
+                streams = [torch.Generator(generator.device).manual_seed(each) for each in seed[:, view].tolist()]
+                made.append(generator.generate(block, index, view, level[:, view], streams))
+            views = torch.stack(made, dim=1)
+            if count > 1:
+                assert choose is not None
+                chosen = choose(rows, index, views, record["views_per_sample"])
+                views, seed, level = _take(chosen, block, views), _take(chosen, -1, seed), _take(chosen, -1, level)
+            quality = torch.full(seed.shape, NOT_COMPUTED)
+            if compared:
+                columns = [generator.quality(block, view, axis).float().cpu() for view in views.unbind(1)]
+                quality = torch.stack(columns, dim=1)
+            cache.write_block(number, views, seed=seed, level=level, quality=quality)
     if not cache.missing():
         cache.finish()
         cache.claims.clear()
+
+
+def _take(chosen: Tensor, default: Tensor | int, values: Tensor) -> Tensor:
+    """Values (B, K, ...) of the candidates with the numbers `chosen`, (B, K), from (B, C, ...); -1: the default."""
+    rest = values.new_full((len(values), 1), default) if isinstance(default, int) else default[:, None]
+    return torch.cat([rest, values], dim=1)[torch.arange(len(chosen))[:, None], chosen + 1]
 
 
 def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:

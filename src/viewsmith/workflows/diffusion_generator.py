@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.samples import apply_in_blocks
 from viewsmith.core.version import __version__
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.feature_extractor import (
@@ -23,6 +24,7 @@ from viewsmith.estimators.diffaug import DiffAug
 from viewsmith.methods.diffaug import DiffAugMethod
 from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
 from viewsmith.views.generated.quality import ViewQuality
+from viewsmith.views.generated.selection import choose_among
 
 
 class DiffusionGenerator:
@@ -56,6 +58,7 @@ class DiffusionGenerator:
             )
         self.model, self.generated = model, model.method_.generated
         self._quality: ViewQuality | None = None
+        self._pool: Tensor | None = None
         if steps is not None:
             self.generated.generator.steps = steps
         self.weights = digest(model.weights())
@@ -92,6 +95,30 @@ class DiffusionGenerator:
             self._quality = ViewQuality(self.generated.encoder, x)
         self._quality.axis.copy_(axis)
         return self._quality(x, self.model.scale_rows(views))
+
+    @torch.no_grad()
+    def choose(self, rows: Tensor, index: Tensor, views: Tensor, n_views: int) -> Tensor:
+        """Choose among generated views by quality and novelty.
+
+        Parameters
+        ----------
+        rows : Tensor, shape (n, ...)
+            All samples, the same ones in each call.
+        index : Tensor of int64, shape (B,)
+        views : Tensor, shape (B, C, ...)
+            Candidates for some of the samples.
+        n_views : int
+
+        Returns
+        -------
+        Tensor of int64, shape (B, n_views)
+            See `viewsmith.views.generated.selection.choose_views`.
+        """
+        encoder, scale = self.generated.encoder, self.model.scale_rows
+        if self._pool is None:
+            self._pool = apply_in_blocks(lambda x: encoder(x).float(), self.model.samples(rows.numpy()), 256)
+        candidates = [scale(view) for view in views.unbind(1)]
+        return choose_among(scale(rows[index]), candidates, index.to(self.device), self._pool, encoder, n_views).cpu()
 
     @torch.no_grad()
     def generate(

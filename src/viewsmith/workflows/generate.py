@@ -20,7 +20,7 @@ from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtract
 from viewsmith.estimators.fitting import find_device
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.networks.inputs.pixels import Pixels
-from viewsmith.training.generation import ViewGenerator, check_noise, generate
+from viewsmith.training.generation import Choose, ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.diffusion_generator import DiffusionGenerator
 from viewsmith.workflows.generator_training import train_generator
@@ -42,6 +42,7 @@ def generate_cache(
     guidance: float | None = None,
     scheduler: str | None = None,
     noise: str | None = None,
+    candidates: int | None = None,
     features: FeaturesOption = ENCODER,
     shard: tuple[int, int] = (1, 1),
     batch_size: int | None = None,
@@ -75,6 +76,10 @@ def generate_cache(
         Sampler of unclip.
     noise : str, optional
         ``adaptive`` (the default), ``random`` or ``constant:L``.
+    candidates : int, optional
+        For diffusion: views generated for each one that is kept; default: 1. If there are several, those outside the
+        neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
+        in input space. With random noise, where the views of a sample differ in their level, there is no choice.
     features : str or nn.Module
         For diffusion and folder on images: source of foreground and quality. ``clip:FOLDER``, ``clip:OWNER/NAME`` or a
         network from scaled images (B, C, H, W) to feature maps (B, D, h, w), for every noise; ``encoder``: the encoder
@@ -110,6 +115,7 @@ def generate_cache(
         scheduler=scheduler,
         noise=noise,
         steps=steps,
+        candidates=candidates,
         features=extractor,
         epochs=epochs,
         minutes=minutes,
@@ -123,12 +129,14 @@ def generate_cache(
         "rows": len(rows),
         "seed": seed,
         "noise": "none" if name == "folder" else check_noise(noise or "adaptive"),
+        "candidates": candidates or 1,
         "block": batch_size or BLOCKS[name],
     }
     cache = ViewCacheFolder(out)
     cache.check_record(record)  # before any training
     with _removed_on_error(cache):
         made: ViewGenerator
+        choose: Choose | None = None
         if name == "folder":
             made = precomputed = _precomputed(Path(where), rows, dataset, transductive, features, device)
             if views_per_sample not in (None, precomputed.n_views):
@@ -140,7 +148,8 @@ def generate_cache(
         elif name == "unclip":
             made = _unclip(where, dataset.domain, steps, guidance, scheduler, device)
         elif run is not None:
-            made = DiffusionGenerator(_load_matching(run, rows, dataset.domain), steps, features)
+            made = diffusion = DiffusionGenerator(_load_matching(run, rows, dataset.domain), steps, features)
+            choose = diffusion.choose
         else:
             if extractor is not None:
                 _image_extractor(features, rows, device)  # test it before any training
@@ -162,9 +171,10 @@ def generate_cache(
                     device=device,
                     progress=progress,
                 )
-            made = DiffusionGenerator(trained, steps, features)
+            made = diffusion = DiffusionGenerator(trained, steps, features)
+            choose = diffusion.choose
         cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
-        generate(cache, torch.from_numpy(rows), made, shard=shard, progress=progress)
+        generate(cache, torch.from_numpy(rows), made, shard=shard, choose=choose, progress=progress)
     return cache
 
 
@@ -218,13 +228,18 @@ def _check_options(name: str, where: str, **given: Any) -> None:
     if name == "folder" and not where:
         raise InputError("the generator folder needs a path: give folder:PATH")
     accepted = {
-        "diffusion": ("run", "noise", "steps", "features", "epochs", "minutes"),
+        "diffusion": ("run", "noise", "steps", "candidates", "features", "epochs", "minutes"),
         "unclip": ("guidance", "scheduler", "noise", "steps"),  # it includes a CLIP network
         "folder": ("features",),
     }[name]
     for option, value in given.items():
         if value is not None and option not in accepted:
             raise InputError(f"the generator {name!r} has no option {option}: leave --{option} out")
+    if (given["candidates"] or 1) > 1 and given["noise"] == "random":
+        raise InputError(
+            f"candidates is {given['candidates']}, and the noise is random, which gives each view a level of its own: "
+            "use adaptive or constant:L, or leave --candidates out"
+        )
 
 
 def _unclip(

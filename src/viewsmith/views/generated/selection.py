@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -54,8 +56,39 @@ def choose_views(agreement: Tensor, similarity: Tensor, rejected: Tensor, k: int
 
 
 @torch.no_grad()
+def choose_among(
+    x: Tensor, views: Sequence[Tensor], index: Tensor, pool: Tensor, encoder: nn.Module, n_views: int
+) -> Tensor:
+    """Choose `n_views` of the candidates of each sample with `choose_views`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (B, ...)
+        Scaled samples.
+    views : sequence of C Tensors like `x`
+        Scaled candidates.
+    index : Tensor of int64, shape (B,)
+        Rows of the pool that the samples are.
+    pool : Tensor, shape (n, d)
+        Representations of all samples; outliers are found in their neighborhoods.
+    encoder : nn.Module
+        In evaluation mode.
+    n_views : int
+
+    Returns
+    -------
+    Tensor of int64, shape (B, n_views)
+        Numbers of the candidates; -1 for the sample itself.
+    """
+    y = torch.stack([encoder(view).float() for view in views], dim=1)
+    agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
+    inputs = unit(torch.stack([x, *views], dim=1).flatten(2))
+    rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
+    return choose_views(agreement, inputs @ inputs.mT, rejected, n_views)
+
+
 def choose_cached(cache: ViewCache, rows: Rows, pool: Tensor, encoder: nn.Module, n_views: int) -> Tensor:
-    """Choose `n_views` cached views of each row with `choose_views`.
+    """Choose `n_views` cached views of each row with `choose_among`.
 
     Parameters
     ----------
@@ -77,9 +110,5 @@ def choose_cached(cache: ViewCache, rows: Rows, pool: Tensor, encoder: nn.Module
     chosen = []
     for index in torch.arange(len(pool), device=pool.device).split(BLOCK):
         views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]
-        y = torch.stack([encoder(view).float() for view in views], dim=1)
-        agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
-        inputs = unit(torch.stack([rows[index], *views], dim=1).flatten(2))
-        rejected = torch.stack([outliers(each, index, pool) for each in y.unbind(1)], dim=1)
-        chosen.append(choose_views(agreement, inputs @ inputs.mT, rejected, n_views))
+        chosen.append(choose_among(rows[index], views, index, pool, encoder, n_views))
     return torch.cat(chosen)
