@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_digits, load_wine
 
 from viewsmith.core.tensors import save_tensors
 from viewsmith.estimators import estimators, load
@@ -25,6 +25,8 @@ def fit(rank, meet, out, name, run, options, resume):
     )
     try:
         x = load_wine().data.astype(np.float32)
+        if options.get("domain") == "images":
+            x = (load_digits().images[:128] * 15).astype(np.uint8)
         model = estimators()[name](**OPTIONS | options).fit(x, run=run, resume=resume)
         np.save(f"{out}/{rank}.npy", model.transform(x))
         save_tensors(Path(f"{out}/{rank}.copies.safetensors"), copies(model))

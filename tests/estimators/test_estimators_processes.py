@@ -67,6 +67,10 @@ WITH_STATE = [
     ("contrastive", {"framework": "swav", "framework_options": {"queue_size": 64, "prototypes": 8}}),
     ("contrastive", {"framework": "dino", "framework_options": {"prototypes": 8}}),
     ("metaug", {"framework": "nnclr", "framework_options": {"queue_size": 64}}),
+    # Running statistics of BatchNorm in a step.
+    ("contrastive", {"view_maker": "noise+adversarial", "framework": "simclr", "norm": "batch"}),
+    ("crl-tac", {"norm": "batch"}),
+    ("pinda", {"domain": "images", "encoder": "cnn", "generator": "shared", "view_maker": "identity"}),
 ]
 
 

@@ -16,15 +16,15 @@ def eval_mode(*modules: nn.Module) -> Iterator[None]:
     """Put modules into evaluation mode inside a ``with`` block: BatchNorm uses its running statistics unchanged.
 
     All processes first get the running statistics of the first process, which are saved with the model. So all
-    processes compute the same function.
+    processes compute the same function. Submodules that are already in evaluation mode stay in it.
     """
-    modes = [(module, module.training) for module in modules]
-    norms = [each for module in modules for each in module.modules() if isinstance(each, _BatchNorm)]
+    training = [part for module in modules for part in module.modules() if part.training]
+    norms = [part for part in training if isinstance(part, _BatchNorm)]
     distributed.broadcast_tensors(*(buffer for norm in norms for buffer in norm.buffers()))
-    for module in modules:
-        module.eval()
+    for part in training:
+        part.training = False
     try:
         yield
     finally:
-        for module, training in modes:
-            module.train(training)
+        for part in training:
+            part.training = True

@@ -7,8 +7,7 @@ BatchNorm, because the noise of a view would then depend on the other samples of
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import NoiseContext, find_stem
 from viewsmith.networks.encoders.resnet import SMALLEST, BasicBlock, Bottleneck, ResNet, Stem
+from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.networks.inputs.nucleotides import real_positions
 from viewsmith.networks.mlp import MLP
 
@@ -168,23 +168,11 @@ class SharedTrunkMap(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         learns = torch.is_grad_enabled() and not self.detach
-        assert isinstance(self.stem.__self__, nn.Module)
-        with torch.set_grad_enabled(learns), _running_statistics(self.stem.__self__):
+        encoder: Any = self.stem.__self__
+        norms = (part for part in encoder.modules() if isinstance(part, _BatchNorm))
+        with torch.set_grad_enabled(learns), eval_mode(*norms):
             h = self.stem(x)
         return _enlarged(self.last(self.head(h)), x.shape[2:])
-
-
-@contextmanager
-def _running_statistics(encoder: nn.Module) -> Iterator[None]:
-    """Inside the block every BatchNorm of the encoder uses its running statistics without updating them."""
-    norms = [m for m in encoder.modules() if isinstance(m, _BatchNorm) and m.training]
-    for norm in norms:
-        norm.training = False
-    try:
-        yield
-    finally:
-        for norm in norms:
-            norm.training = True
 
 
 class SequenceMap(nn.Module):

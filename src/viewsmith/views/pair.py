@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.method import Batch
 from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.base import Pair, ViewMaker
 from viewsmith.views.fixed.vectors import NeighborGraph
 
@@ -127,9 +128,7 @@ class ViewPair(nn.Module):
 
     @torch.no_grad()
     def _refresh(self, encoder: nn.Module) -> None:
-        training = encoder.training
-        encoder.eval()
-        for maker in self.makers:
-            if isinstance(maker, NeighborGraph):
-                maker.refresh(lambda pool: apply_in_blocks(lambda x: encoder(x).float(), pool, 256))
-        encoder.train(training)
+        with eval_mode(encoder):
+            for maker in self.makers:
+                if isinstance(maker, NeighborGraph):
+                    maker.refresh(lambda pool: apply_in_blocks(lambda x: encoder(x).float(), pool, 256))

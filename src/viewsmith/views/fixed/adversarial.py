@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.registry import register
+from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, randn
 
 #: Maps a pair to its losses, (B,): a framework, or a function that does not change its state.
@@ -67,7 +67,8 @@ class AdversarialViews(ViewMaker):
             raise RuntimeError("adversarial views need a pair loss: give the framework, as loss=framework")
         views = [pair.first, pair.second]
         inputs = [view.detach().requires_grad_() for view in views]
-        with _eval_mode(loss), torch.enable_grad(), torch.autocast(pair.first.device.type, enabled=False):
+        parts = [loss] if isinstance(loss, nn.Module) else []
+        with eval_mode(*parts), torch.enable_grad(), torch.autocast(pair.first.device.type, enabled=False):
             # The sum instead of the mean: the sign is the same, and small gradients do not underflow.
             total = loss(Pair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
             gradients = torch.autograd.grad(total, inputs, allow_unused=True)
@@ -89,19 +90,6 @@ class AdversarialViews(ViewMaker):
 def _real(x: Tensor) -> Tensor:
     """The positions that may change: the padding of sequences, (B, 4, L), must stay zero."""
     return (x != 0).any(1, keepdim=True) if x.ndim == 3 else torch.ones((), dtype=torch.bool, device=x.device)
-
-
-@contextmanager
-def _eval_mode(loss: PairLoss) -> Iterator[None]:
-    """Evaluation mode of all modules of a framework inside the block; their modes are restored on exit."""
-    training = [part for part in loss.modules() if part.training] if isinstance(loss, nn.Module) else []
-    for part in training:
-        part.training = False
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 @register(

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.distributed import broadcast_tensors
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
@@ -137,13 +136,8 @@ class NeighborGraph(ViewMaker):
         self._connect(self.space.fit(pool) if isinstance(self.space, PrincipalSpace) else self._coordinates(pool))
 
     def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
-        """Search the neighbors of the pool again, in the output of `encode`, which maps (n, ...) to (n, d).
-
-        With several processes, all take the neighbors of the first one: BatchNorm statistics differ between processes.
-        """
+        """Search the neighbors of the pool again, in the output of `encode`, which maps (n, ...) to (n, d)."""
         self._connect(encode(self._pool()))
-        assert self.edges is not None
-        broadcast_tensors(self.edges)
 
     def _connect(self, coordinates: Tensor) -> None:
         # In training the encoder may run under autocast, but the search needs full precision.
