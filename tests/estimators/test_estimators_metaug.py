@@ -111,12 +111,13 @@ def test_each_view_encoder_has_an_output(wine):
     assert MetAug(**TINY).fit(wine).outputs_ == ("representation", "projection")
 
 
-def test_color_views_have_an_encoder_each():
+@pytest.mark.parametrize(("split", "channels"), [("color", [3, 1, 2]), ("ydbdr", [1, 1, 1])])
+def test_color_views_have_an_encoder_each(split, channels):
     x = images()
-    model = MetAug(epochs=1, batch_size=6, random_state=0, split="color", n_components=5).fit(x)
+    model = MetAug(epochs=1, batch_size=6, random_state=0, split=split, n_components=5).fit(x)
     encoder = model.method_.framework.encoder
     assert isinstance(encoder, ViewEncoders) and model.fitted_["n_views"] == 3
-    assert [net.stages[0][0].in_channels for net in encoder.networks] == [3, 1, 2]
+    assert [net.stages[0][0].in_channels for net in encoder.networks] == channels
     assert model.transform(x).shape == (12, 15) and model.views(x[:2], 2).shape == (2, 2, 3 * 128)
     assert model.input_views(x[:2], 2).dtype == np.uint8 and model.input_views(x[:2], 2).shape == (2, 2, 16, 16, 3)
 

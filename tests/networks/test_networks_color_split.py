@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.networks.color_split import ColorSplit, rgb_to_lab
+from viewsmith.networks.color_split import ColorSplit, rgb_to_lab, rgb_to_ydbdr
 
 # Lab under D65, two degrees, of the corners of the sRGB cube and two grays.
 KNOWN = {
@@ -79,5 +79,24 @@ def test_a_split_inverts_the_scaling(dtype):
     assert not split.state_dict()  # the input layer of the model saves the scaling
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_luminance_and_color_differences_are_their_definition(dtype):
+    """Y by its weights; Db and Dr are multiples of B - Y and R - Y (BT.470-6), each a view with values of order 1."""
+    mean, std = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
+    pixels = torch.rand(3, 3, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    scaled = (pixels - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+    split = ColorSplit(mean, std, "ydbdr").to(dtype)
+    views = split(scaled.to(dtype))
+    assert [v.shape[1] for v in views] == list(split.channels) == [1, 1, 1] and views[0].dtype == dtype
+    red, green, blue = pixels.unbind(1)
+    y = 0.299 * red + 0.587 * green + 0.114 * blue
+    expected = (2 * y - 1, 1.505 * (blue - y) / 1.333, -1.902 * (red - y) / 1.333)
+    for view, values in zip(views, expected, strict=True):
+        torch.testing.assert_close(view[:, 0].double(), values, rtol=0, atol=2e-3)
+    ends = torch.tensor([[0.0, 0, 1], [1, 1, 0], [1, 0, 0], [0, 1, 1]]).view(4, 3, 1, 1)
+    assert rgb_to_ydbdr(ends)[:, 1:].abs().amax(1).flatten().tolist() == pytest.approx([1.333] * 4, abs=1e-3)
+
+
 def test_gray_images_are_refused():
+    assert "the views Y, Db and Dr need images of 3 channels" in refusal(ColorSplit, [0.5], [0.2], "ydbdr")
     assert "need images of 3 channels, got 1" in refusal(ColorSplit, [0.5], [0.2])

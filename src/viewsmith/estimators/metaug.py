@@ -59,8 +59,9 @@ class MetAug(ViewsmithEstimator):
         Number of views of each sample, at least 2 (oucl).
     encoders : {"shared", "per-view"}
         One encoder for all views, or one for each (oucl), whose representations are then concatenated.
-    split : {"none", "color"}
-        "color": the views are RGB, L and ab of one augmented image, with one encoder each (oucl).
+    split : {"none", "color", "ydbdr"}
+        The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab;
+        "ydbdr": Y, Db and Dr, as in one of the paper's trials (table 6).
     meta : {"second-order", "first-order", "frozen", "none"}
         Training of the generators: through the encoder's step; without the gradient through that step; not at all; or
         no generators.
@@ -136,7 +137,7 @@ class MetAug(ViewsmithEstimator):
     framework: str = "oucl"
     n_views: AtLeastTwo = 2
     encoders: Literal["shared", "per-view"] = "shared"
-    split: Literal["none", "color"] = "none"
+    split: Literal["none", "color", "ydbdr"] = "none"
     meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
     feature_weight: Positive = 0.3
     inner_rate: Rate = 0.1

@@ -2,7 +2,7 @@
 
 from viewsmith.networks.base import EncoderContext, NoiseContext
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
-from viewsmith.networks.color_split import ColorSplit, rgb_to_lab
+from viewsmith.networks.color_split import ColorSplit, rgb_to_lab, rgb_to_ydbdr
 from viewsmith.networks.encoders.alexnet import SplitAlexNet
 from viewsmith.networks.encoders.cnn import CropCNN, SmallCNN
 from viewsmith.networks.encoders.hyena import Hyena
@@ -47,6 +47,7 @@ __all__ = [
     "resnet18",
     "resnet50",
     "rgb_to_lab",
+    "rgb_to_ydbdr",
     "timm_encoder",
     "vector_encoder",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
@@ -78,14 +78,14 @@ def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dic
     return {
         "memory_size": size,
         "negatives": negatives,
-        "n_views": 3 if options.split == "color" else options.n_views,
+        "n_views": options.n_views if options.split == "none" else 3,
         "feature_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
         "beta": beta,
     }
 
 
 def _check(options: Any, resolved: dict[str, Any]) -> None:
-    several = options.encoders == "per-view" or options.split == "color"
+    several = has_encoders(options)
     if options.framework != "oucl" and (several or options.n_views > 2):
         asked = f"split {options.split!r}" if options.split != "none" else f"encoders {options.encoders!r}"
         asked = asked if several else f"n_views {options.n_views}"
@@ -95,16 +95,17 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
             f"temperature is {options.temperature} and beta {options.beta}, but for the framework 'oucl' beta is 2 "
             "over the temperature: leave one of them out"
         )
-    if options.split == "color":
+    if options.split != "none":
         shape = resolved["row_shape"]
         if len(shape) != 3 or shape[2] != 3:
             raise InputError(
-                "split is 'color', which needs images with three color channels, but the data are "
+                f"split is {options.split!r}, which needs images with three color channels, but the data are "
                 f"{resolved['domain']} of shape {tuple(shape)}: use 'none'"
             )
         if isinstance(options.encoder, nn.Module):
+            channels = "3, 1 and 2 channels" if options.split == "color" else "one channel each"
             raise InputError(
-                "split is 'color', whose views have 3, 1 and 2 channels: name an encoder instead of a module"
+                f"split is {options.split!r}, whose views have {channels}: name an encoder instead of a module"
             )
     if options.positives == "memory" and options.memory != "bank":
         raise InputError("positives is 'memory', which needs a memory bank: set memory='bank', or positives='views'")
@@ -124,8 +125,9 @@ def make_metaug_framework(plan: AnyPlan) -> Framework:
     contrast = make_contrast(plan, (resolved.n_components, *dims)[-1])
     if not has_encoders(options):
         return Unified(make_encoder(plan), make_head(plan, dims), contrast)
-    if options.split == "color":
-        split = ColorSplit(resolved.stats["pixel_mean"], resolved.stats["pixel_scale"])
+    if options.split != "none":
+        space: Literal["lab", "ydbdr"] = "lab" if options.split == "color" else "ydbdr"
+        split = ColorSplit(resolved.stats["pixel_mean"], resolved.stats["pixel_scale"], space)
         shape = resolved.row_shape[:2]
         encoders = [make_encoder(plan, (*shape, channels)) for channels in split.channels]
         network = ViewEncoders(encoders, split)
@@ -136,7 +138,7 @@ def make_metaug_framework(plan: AnyPlan) -> Framework:
 
 def has_encoders(options: Any) -> bool:
     """Whether every view has a separate encoder."""
-    return bool(options.encoders == "per-view" or options.split == "color")
+    return bool(options.encoders == "per-view" or options.split != "none")
 
 
 def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
