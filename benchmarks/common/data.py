@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import io
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -70,7 +72,8 @@ def sets(*names: str, **changes: Any) -> dict[str, DataSet]:
 def load(dataset: DataSet) -> Data:
     """Read a data set, without the test rows that the file marks as copies of training rows."""
     with np.load(data_folder() / f"{dataset.file}.npz") as archive:
-        x, y, x_test, y_test = (archive[key] for key in ("X_train", "y_train", "X_test", "y_test"))
+        x, x_test = (samples(archive, side) for side in ("train", "test"))
+        y, y_test = archive["y_train"], archive["y_test"]
         if "test_in_train" in archive.files:
             is_new = archive["test_in_train"] == 0
             x_test, y_test = x_test[is_new], y_test[is_new]
@@ -81,6 +84,18 @@ def load(dataset: DataSet) -> Data:
         x, x_test = (part.reshape(len(part), -1).astype(np.float32) for part in (x, x_test))
     data = Data(x, y.astype(int), x_test, y_test.astype(int))
     return dataset.prepare(data) if dataset.prepare else data
+
+
+def samples(archive: Any, side: str) -> np.ndarray:
+    """``X_train`` or ``X_test``; or images from ``jpeg_train``, their JPEG files one after another, with offsets."""
+    if f"X_{side}" in archive.files:
+        found: np.ndarray = archive[f"X_{side}"]
+        return found
+    from PIL import Image
+
+    whole, offsets = archive[f"jpeg_{side}"].tobytes(), archive[f"offset_{side}"].tolist()
+    files = (whole[start:end] for start, end in itertools.pairwise(offsets))
+    return np.stack([np.asarray(Image.open(io.BytesIO(file)).convert("RGB")) for file in files])
 
 
 def draw_rows(
