@@ -16,7 +16,7 @@ from viewsmith.core.registry import entries
 from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
 from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.neighbors import Metric
-from viewsmith.evaluation.protocol import PROTOCOLS, check_protocols, evaluate_embedding
+from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS, check_protocols, evaluate_embedding
 
 WIDTH = 120
 LABEL_FREE_ROWS = 2000
@@ -49,7 +49,7 @@ def compare(
     umap : bool
         Add a row for UMAP (needs the extra ``viz``).
     protocols : sequence of str, optional
-        Names from `PROTOCOLS`; default: all.
+        Names from `PROTOCOLS` or `OPTIONAL`; default: all of `PROTOCOLS`.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def compare(
     return {
         "embeddings": scores,
         "raw": raw,
-        "protocols": {name: PROTOCOLS[name] for name in selected},
+        "protocols": {name: (PROTOCOLS | OPTIONAL)[name] for name in selected},
         "rows": {
             "train": len(x_train),
             "test": len(x_test),
