@@ -7,6 +7,7 @@ slices of 50 steps: each slice is stopped, saved and resumed, as a job would be;
 - "groups and schedules": AdamW without weight decay of norms and biases, weight decay on half a cosine, the predictor
   at a constant rate, which makes three parameter groups.
 - "lars": the same with LARS.
+
 Process time on a CPU, wall time on a GPU. Target: all alike.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.recipe_training [--batch 8] [--slices 6] [--quick] [--device cuda]
