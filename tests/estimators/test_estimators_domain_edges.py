@@ -327,3 +327,18 @@ def test_one_row_for_each_process_is_refused(two):
 def test_processes_choose_the_same_strength(two):
     one, other = two(dna(25), strength="auto")
     assert one == other and "strength_scores" in one
+
+
+def test_tables_with_text_and_anndata_objects_are_one_line():
+    """Both were refused by messages of the libraries beneath, about floats and 64 dimensions."""
+    frame = pd.DataFrame({"size": np.arange(20.0), "type": pd.Categorical(["a", "b"] * 10), "note": ["text"] * 20})
+    said = refusal(Contrastive(**TINY).fit, frame)
+    assert "2 columns that are not numbers: type (contains 'a'), note" in said and "pandas.get_dummies(X)" in said
+    model = Contrastive(**TINY).fit(pd.get_dummies(frame))
+    assert model.transform(pd.get_dummies(frame)).shape == (20, 8)
+
+    class AnnData:
+        obs = obsm = layers = None
+
+    said = refusal(Contrastive(**TINY).fit, AnnData())
+    assert said.startswith("the data are of type AnnData, expected a matrix: give adata.X or adata.obsm['X_pca']")

@@ -59,6 +59,22 @@ def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
     return rows, names
 
 
+def check_container(X: Any) -> None:
+    """Raise InputError for a DataFrame with columns that are not numbers, and for an AnnData object."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        if X.columns.is_unique:
+            from viewsmith.domains.frames import check_no_text
+
+            advice = "leave them out, X.select_dtypes('number'), or encode them, pandas.get_dummies(X)"
+            check_no_text(X, list(X.columns), "the DataFrame", advice)
+    elif all(hasattr(X, name) for name in ("obs", "obsm", "layers")):
+        raise InputError(
+            f"the data are of type {type(X).__name__}, expected a matrix: give adata.X or adata.obsm['X_pca'], or the "
+            ".h5ad file on the command line"
+        )
+
+
 def check_numbers(x: Any, what: str = "the data") -> None:
     """Raise InputError unless the dtype of `x` is boolean, integer or real."""
     kind = x.dtype.kind

@@ -21,14 +21,17 @@ def is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
 
 
-def check_no_text(frame: pd.DataFrame, columns: list[Any], what: str) -> None:
+TABLE_ADVICE = "leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
+
+
+def check_no_text(frame: pd.DataFrame, columns: list[Any], what: str, advice: str = TABLE_ADVICE) -> None:
     """Raise InputError if some of `columns` are not numbers; the message names them, with an example value."""
     other = [column for column in columns if not is_numeric(frame[column])]
     if other:
         named = [f"{one_line(column, 60)} (contains {_example(frame[column])})" for column in other[:5]]
         raise InputError(
             f"{what} has {pluralize(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not numbers: "
-            f"{name_list(named + other[5:])}; leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
+            f"{name_list(named + other[5:])}; {advice}"
         )
 
 

@@ -15,7 +15,7 @@ from viewsmith.core.messages import name_list, pluralize
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.domains.base import Domain
-from viewsmith.domains.checks import as_vectors, check_finite, to_rows, warn_columns
+from viewsmith.domains.checks import as_vectors, check_container, check_finite, to_rows, warn_columns
 from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
 from viewsmith.networks.inputs.codes import VectorCodes
 from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
@@ -63,6 +63,7 @@ class Vectors(Domain):
 
         if hasattr(X, "detach"):
             X = to_rows(X)[0]
+        check_container(X)
         if getattr(X, "ndim", 2) > 2 and estimator.domain == self.name:
             X = np.reshape(X, (len(X), -1))
         rows = validate_data(
