@@ -34,8 +34,8 @@ class ViewCacheFolder:
     ``blocks/000000.safetensors``
         ``views`` (b, K, ...) of the rows from ``number * block``, in the units of the data, with ``index`` (b,),
         ``seed``, ``level`` and ``quality`` (b, K) and ``tolerance`` (b,). ``quality`` compares each view with its
-        sample, by the features from which the tolerance was computed (NaN if not computed). If all candidates for a view
-        were rejected, the view is the sample, with seed and level -1.
+        sample, by the features from which the tolerance was computed (NaN if not computed). If all candidates for a
+        view were rejected, the view is the sample, with seed and level -1.
     ``claims/``
         While processes work: the blocks that each process generates now (`viewsmith.data.claims.Claims`).
     ``manifest.csv``
