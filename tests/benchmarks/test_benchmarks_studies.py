@@ -11,6 +11,7 @@ from benchmarks.quality import (
     crl_tac_mnist,
     diffaug_sampler,
     diffaug_strength,
+    metaug_objective,
     study,
     study_crl_tac,
     study_diffaug,
@@ -32,6 +33,7 @@ STUDIES = [
         study_crl_tac,
         diffaug_sampler,
         diffaug_strength,
+        metaug_objective,
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
@@ -44,6 +46,7 @@ SIZES = {
     "study_crl_tac": 48,
     "diffaug_sampler": 20,
     "diffaug_strength": 27,
+    "metaug_objective": 30,
     "crl_tac_mnist": 24,
 }
 
