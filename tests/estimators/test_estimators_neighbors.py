@@ -144,7 +144,7 @@ def test_resume_needs_the_graph_again(tmp_path):
     assert np.array_equal(resumed.transform(X), model.transform(X))
     plain = tmp_path / "plain"
     Contrastive(**TINY).fit(X, run=plain)
-    assert "without neighbors" in refusal(Contrastive(**TINY).fit, X, neighbors=ring(), run=plain, resume=True)
+    assert "without a neighbor graph" in refusal(Contrastive(**TINY).fit, X, neighbors=ring(), run=plain, resume=True)
 
 
 def test_a_run_is_resumed_exactly_with_its_graph(tmp_path, monkeypatch):
