@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from refusals import refusal
-from viewsmith.core import memory
+from viewsmith.core import memory, row_source
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import h5ad, load_dataset, write_representations
 
@@ -84,6 +84,7 @@ def test_a_layer_in_place_of_x(save, form):
 @pytest.mark.parametrize("form", ["csr", "csc", "dense"])
 def test_reading_needs_little_more_memory_than_the_result(save, form, monkeypatch):
     monkeypatch.setattr(h5ad, "_BLOCK", 50_000)
+    monkeypatch.setattr(row_source, "BLOCK_VALUES", 50_000)
     shape = (2000, 500)
     made = anndata.AnnData(FORMS[form](sp.random(*shape, density=0.05, rng=0).toarray()))
     path = save(made)

@@ -57,6 +57,7 @@ REFUSED = [
     ("encoder_options", 3, "dictionary"),
     ("input_components", 0, "greater than or equal to 1 or 'auto'"),
     ("input_components", "all", "integer or 'auto'"),
+    ("max_rows", 0, "greater than or equal to 1"),
     ("n_neighbors", 0, "greater than or equal to 1"),
     ("noise_strength", 0.0, "greater than 0"),
     ("noise_distribution", "cauchy", "'gaussian' or 'uniform'"),

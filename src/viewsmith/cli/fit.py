@@ -9,16 +9,19 @@ import typer
 
 from viewsmith.cli.errors import writing
 from viewsmith.cli.options import (
+    Cache,
     Data,
     Debug,
     Features,
     ImageSize,
     Label,
     Labels,
+    Stream,
     Threads,
     make_estimator,
     names,
     set_threads,
+    storage,
 )
 from viewsmith.cli.report import write_run_report
 
@@ -59,6 +62,8 @@ def fit(
     impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
     checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time between checkpoints.")] = None,
+    stream: Stream = False,
+    cache: Cache = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -96,6 +101,7 @@ def fit(
         layer=layer,
         image_size=image_size,
         neighbors=neighbors,
+        **storage(out, stream, cache),
     )
     model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)

@@ -41,6 +41,14 @@ Features = Annotated[
     ),
 ]
 ImageSize = Annotated[int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")]
+Cache = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder for decoded images of a folder (default: RUN.cache, above 1 GiB)."),
+]
+Stream = Annotated[
+    bool,
+    typer.Option("--stream", help="Leave vectors on disk, and read them as they are needed (default: above 1 GiB)."),
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -108,6 +116,11 @@ def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None
         raise InputError(f"--{flag} has no effect {why}: leave it out")
 
 
+def storage(run: Path, stream: bool, cache: Path | None) -> dict[str, Any]:
+    """Options of `load_dataset`: what stays on disk, and where decoded images of a large folder are kept."""
+    return {"stream": stream, "cache": cache, "cache_if_large": run.with_name(f"{run.name}.cache")}
+
+
 def names(text: str) -> list[str]:
     """Names in a comma-separated text."""
     return [name.strip() for name in text.split(",") if name.strip()]
@@ -122,14 +135,21 @@ def set_threads(threads: int | None) -> None:
 
 
 def load_run_and_data(
-    run: Path, data: str, label: str | None, labels: Path | None, threads: int | None
+    run: Path,
+    data: str,
+    label: str | None,
+    labels: Path | None,
+    threads: int | None,
+    *,
+    stream: bool = False,
+    cache: Path | None = None,
 ) -> tuple[ViewsmithEstimator, Dataset]:
     """The model of a run, and data read in the form that it takes; sets the number of threads."""
     from viewsmith.workflows.runs import load_for, load_run
 
     set_threads(threads)
     model = load_run(run)
-    return model, load_for(model, data, label, labels)
+    return model, load_for(model, data, label, labels, **storage(run, stream, cache))
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:

@@ -9,17 +9,20 @@ import typer
 
 from viewsmith.cli.errors import writing
 from viewsmith.cli.options import (
+    Cache,
     Data,
     Debug,
     ImageSize,
     Label,
     Labels,
     Run,
+    Stream,
     Threads,
     check_only,
     load_run_and_data,
     names,
     set_threads,
+    storage,
 )
 from viewsmith.core.errors import InputError
 
@@ -35,15 +38,17 @@ def embed(
     ] = "representation",
     label: Label = None,
     labels: Labels = None,
+    stream: Stream = False,
+    cache: Cache = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
     from viewsmith.data import write_representations
 
-    model, dataset = load_run_and_data(run, data, label, labels, threads)
+    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     with writing(out):
-        write_representations(out, dataset, model.transform(dataset.x, output=output))
+        write_representations(out, dataset, model.transform_blocks(dataset.x, output=output))
     typer.echo(str(out))
 
 
@@ -55,6 +60,8 @@ def evaluate(
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
     label: Label = None,
     labels: Labels = None,
+    stream: Stream = False,
+    cache: Cache = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -63,8 +70,11 @@ def evaluate(
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.training.run import RunFolder
 
-    model, dataset = load_run_and_data(run, data, label, labels, threads)
-    result = compare(model, dataset, umap=umap, protocols=names(protocols) if protocols else None)
+    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
+    sample = dataset.in_memory()
+    result = compare(model, sample, umap=umap, protocols=names(protocols) if protocols else None)
+    if len(sample.x) < len(dataset.x):
+        result["rows"]["sampled_from"] = len(dataset.x)
     with writing(RunFolder(run).evaluation):
         write_json_atomic(RunFolder(run).evaluation, result)
     if json_:
@@ -86,6 +96,8 @@ def views(
     label: Label = None,
     labels: Labels = None,
     image_size: ImageSize = None,
+    stream: Stream = False,
+    cache: Cache = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -94,10 +106,9 @@ def views(
     PiNDA adds sigma and a draw of the noise for each sample. MetAug writes augmented features, and as `features` the
     projections they were made from. GenView and view caches add samples, and noise level and quality of each view.
     """
-    import numpy as np
-
     from viewsmith.core.files import atomic_path
     from viewsmith.data.view_cache import ViewCacheFolder
+    from viewsmith.data.write import write_npz
     from viewsmith.workflows.runs import load_for, load_run
     from viewsmith.workflows.views import views_of_cache, views_of_model
 
@@ -107,15 +118,17 @@ def views(
         raise InputError(f"the folder {out.parent} does not exist: create it first")
     set_threads(threads)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
-    if (cache := ViewCacheFolder(run)).exists():
+    if (view_cache := ViewCacheFolder(run)).exists():
         check_only(context, "for a view cache", (*shared, "image_size"))
-        arrays = views_of_cache(cache, data, n, label=label, labels=labels, image_size=image_size)
+        arrays = views_of_cache(view_cache, data, n, label=label, labels=labels, image_size=image_size)
     else:
-        check_only(context, "for a run", (*shared, "split", "seed"))
+        check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
         model = load_run(run)
-        arrays = views_of_model(model, load_for(model, data, label, labels), n, split=split, seed=seed)
+        arrays = views_of_model(
+            model, load_for(model, data, label, labels, **storage(run, stream, cache)), n, split=split, seed=seed
+        )
     with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        write_npz(file, arrays, compressed=True)
     typer.echo(str(out))
 
 

@@ -31,6 +31,12 @@ def broadcast_flag(flag: bool, device: torch.device | str = "cpu") -> bool:
     return bool(value)
 
 
+def barrier() -> None:
+    """Wait until all processes are here."""
+    if is_distributed():
+        dist.barrier()
+
+
 def max_over_processes(number: int, device: torch.device | str = "cpu") -> int:
     """Return the largest number of all processes on all processes."""
     if not is_distributed():

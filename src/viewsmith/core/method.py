@@ -266,6 +266,14 @@ class Method(nn.Module):
         """Whether `view` uses other rows, so that `prepare` must be called first."""
         return False
 
+    @property
+    def takes_coordinates(self) -> bool:
+        """Whether rows may be given as their coordinates on the encoder's principal axes, which is all that it sees.
+
+        Views are then rows, or mixtures of rows. Rows that stay on disk are read once for such a method.
+        """
+        return False
+
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One view of each scaled sample, of the same shape."""
         raise NotImplementedError

@@ -1,53 +1,94 @@
-"""Training rows that are stored in a compact dtype and scaled when a batch is read."""
+"""Training rows that are stored in a compact dtype, or on disk, and scaled when a batch is read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from viewsmith.core.row_source import RowSource, one_ahead
 
 #: Largest number of rows, and of values, in a block of vectors.
 BLOCK, BLOCK_VALUES = 1024, 4_000_000
 #: The same for images and sequences, whose activations are large.
 IMAGE_BLOCK, IMAGE_VALUES = 64, 400_000
+#: Values of a sample of rows on disk.
+SOME_VALUES = 2**26
 
 
 class Samples:
     """Unscaled rows that are scaled on access: ``samples[index]`` is a scaled batch.
 
-    This saves memory: a pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen.
-    Vectors are stored as scaled tensors; functions that take `Rows` accept both.
+    This saves memory: a pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen, and
+    rows on disk none. Vectors in memory are stored as scaled tensors; functions that take `Rows` accept both.
 
     Parameters
     ----------
-    rows : Tensor, shape (n, ...)
-        uint8 images or nucleotides (as ASCII codes).
+    rows : Tensor, shape (n, ...), or RowSource, n rows
+        uint8 images or nucleotides (as ASCII codes); vectors that are read where they are asked for.
     scale : callable
-        Maps rows to scaled samples, on the device of the rows.
+        Maps rows to scaled samples, on their device.
+    device : torch.device or str, optional
+        Device of the samples. Default: that of the rows, the CPU for a source.
     """
 
-    def __init__(self, rows: Tensor, scale: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self,
+        rows: Tensor | RowSource,
+        scale: Callable[[Tensor], Tensor],
+        device: torch.device | str | None = None,
+    ) -> None:
         self.rows, self.scale = rows, scale
+        stored = torch.device("cpu") if isinstance(rows, RowSource) else rows.device
+        self.device = stored if device is None else torch.device(device)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    @torch.no_grad()
     def __getitem__(self, index: Tensor | slice) -> Tensor:
-        return self.scale(self.rows[index])
+        return self._scaled(take_rows(self.rows, index))
 
-    @property
-    def device(self) -> torch.device:
-        return self.rows.device
+    def to(self, device: torch.device | str) -> Samples:
+        """The same samples on `device`. The parameters of `scale` must be on that device, too."""
+        rows = self.rows if isinstance(self.rows, RowSource) else self.rows.to(device)
+        return Samples(rows, self.scale, device)
 
-    def to(self, device: torch.device) -> Samples:
-        """The same samples with their rows on `device`. The parameters of `scale` must be on that device, too."""
-        return Samples(self.rows.to(device), self.scale)
+    def ahead(self, indices: Iterable[Tensor] | Iterable[slice]) -> Iterator[Tensor]:
+        """``samples[index]`` for each index in turn; rows on disk are read one batch ahead."""
+        if not isinstance(self.rows, RowSource):
+            return (self[index] for index in indices)
+        return (self._scaled(rows) for rows in one_ahead(take_rows(self.rows, index) for index in indices))
+
+    @torch.no_grad()
+    def _scaled(self, rows: Tensor) -> Tensor:
+        return self.scale(rows.to(self.device))
 
 
 Rows = Tensor | Samples
+
+
+def take_rows(rows: Tensor | RowSource, index: Tensor | slice) -> Tensor:
+    """Unscaled rows at an index, or in a slice: on the device of the tensor, or read from the source."""
+    if not isinstance(rows, RowSource):
+        return rows[index]
+    return torch.from_numpy(rows[index if isinstance(index, slice) else index.cpu().numpy()])
+
+
+def batches(rows: Rows, indices: Iterable[Tensor] | Iterable[slice]) -> Iterator[Tensor]:
+    """``rows[index]`` for each index in turn; rows on disk are read one batch ahead."""
+    return rows.ahead(indices) if isinstance(rows, Samples) else (rows[index] for index in indices)
+
+
+def some_rows(rows: Rows) -> Tensor:
+    """Scaled rows in memory: a tensor as it is; of rows on disk random ones, with `SOME_VALUES` values or all."""
+    if isinstance(rows, Tensor):
+        return rows
+    n = min(len(rows), max(1, SOME_VALUES // rows[:1].numel()))
+    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:n].sort().values
+    return rows[chosen]
 
 
 def apply_in_blocks(
@@ -81,21 +122,23 @@ def _padded(x: Tensor, size: int) -> Tensor:
     return x if len(x) == size else torch.cat([x, x.new_zeros(size - len(x), *x.shape[1:])])
 
 
-def block_size(x: Tensor) -> int:
+def block_size(x: Tensor | RowSource) -> int:
     """Number of rows in a block: many vectors, or fewer images or sequences."""
     values = max(1, math.prod(x.shape[1:]))
-    if x.dtype == torch.uint8 or x.ndim > 2:
+    if x.dtype in (torch.uint8, np.uint8) or len(x.shape) > 2:
         return max(4, min(IMAGE_BLOCK, IMAGE_VALUES // values))
     return max(1, min(BLOCK, BLOCK_VALUES // values))
 
 
-def blocks(x: Tensor, views: int = 1) -> Iterator[tuple[Tensor, int]]:
+def blocks(x: Tensor | RowSource, views: int = 1) -> Iterator[tuple[Tensor, int]]:
     """Yield blocks of equal size, each with its number of rows.
 
     The last block is padded with zeros, because matrix products of equal shape round in the same way. The size is
     divided by `views`, the number of views of each row that the caller computes.
     """
     size = max(1, block_size(x) // views)
-    for start in range(0, len(x), size):
-        block = x[start : start + size]
-        yield _padded(block, size), len(block)
+    at_once = size * max(1, x.block_rows // size) if isinstance(x, RowSource) else size
+    parts: Iterable[Tensor] = (take_rows(x, slice(start, start + at_once)) for start in range(0, len(x), at_once))
+    for part in one_ahead(parts) if isinstance(x, RowSource) else parts:
+        for block in part.split(size):
+            yield _padded(block, size), len(block)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,10 +12,13 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list
+from viewsmith.core.row_source import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import check_array
 from viewsmith.domains.dna import dna_rows
 
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
@@ -21,7 +26,8 @@ def read_npy(path: Path, request: Request) -> Found:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
-        rows = np.load(file, allow_pickle=False)
+        mapped = map_array(path, 0, request)
+        rows = np.load(file, allow_pickle=False) if mapped is None else mapped
     return Found(_letters(rows, str(path)))
 
 
@@ -37,9 +43,9 @@ def read_npz(path: Path, request: Request) -> Found:
             if label in keys and rows not in keys:
                 raise InputError(f"{path} has {label} without {rows}; expected X_train and X_test, or X")
         if keys & {"X_train", "X_test"}:
-            found = _given_split(path, archive, keys)
+            found = _given_split(path, archive, keys, request)
         elif "X" in keys:
-            x = _letters(_load(path, archive, "X"), f"X in {path}")
+            x = _letters(_load_rows(path, archive, "X", request), f"X in {path}")
             found = Found(x, _load(path, archive, "y") if "y" in keys else None)
         else:
             names_in_file = name_list(archive.files) or "no arrays"
@@ -48,12 +54,12 @@ def read_npz(path: Path, request: Request) -> Found:
     return Found(found.x, found.y, found.n_train, names)
 
 
-def _given_split(path: Path, archive: Any, keys: set[str]) -> Found:
+def _given_split(path: Path, archive: Any, keys: set[str], request: Request) -> Found:
     for one, other in (("X_train", "X_test"), ("X_test", "X_train"), ("y_train", "y_test"), ("y_test", "y_train")):
         if one in keys and other not in keys:
             hint = "; name the array X if there is no split" if one == "X_train" else ""
             raise InputError(f"{path} has {one} without {other}; expected both{hint}")
-    train, test = (_load(path, archive, key) for key in ("X_train", "X_test"))
+    train, test = (_load_rows(path, archive, key, request) for key in ("X_train", "X_test"))
     if _is_text(train) and _is_text(test) and len(train):
         # Padded together, so that both splits have the width of the longest sequence.
         letters = _letters(np.concatenate([train, test]), f"X_train, X_test in {path}")
@@ -76,7 +82,18 @@ def _given_split(path: Path, archive: Any, keys: set[str]) -> Found:
         if (y_train.dtype.kind in "US") != (y_test.dtype.kind in "US"):
             raise InputError(f"{path}: y_train is {y_train.dtype} and y_test is {y_test.dtype}; expected the same")
         y = np.concatenate([y_train, y_test])
-    return Found(np.concatenate([train, test]), y, n_train=len(train))
+    return Found(_joined(train, test), y, n_train=len(train))
+
+
+def _joined(train: np.ndarray, test: np.ndarray) -> AnyRows:
+    """Both splits as one; vectors in a memory map stay there."""
+    images = train.dtype == np.uint8 and train.ndim > 2
+    dtype = np.uint8 if images else np.float32
+    mapped = [as_source(rows, always=True, dtype=dtype) for rows in (train, test)]
+    may_be_dna = train.ndim == 2 and train.dtype == np.uint8
+    if mapped == [None, None] or not (images or train.ndim == 2) or may_be_dna:
+        return np.concatenate([train, test])
+    return JoinedRows([mapped[0] or ArrayRows(train, dtype=dtype), mapped[1] or ArrayRows(test, dtype=dtype)])
 
 
 def _is_text(x: np.ndarray) -> bool:
@@ -95,7 +112,41 @@ def _load(path: Path, archive: Any, key: str) -> np.ndarray:
     return array
 
 
-def _feature_names(path: Path, archive: Any, x: np.ndarray) -> list[str] | None:
+def _load_rows(path: Path, archive: Any, key: str, request: Request) -> np.ndarray:
+    """An array of rows, mapped if it is large and not compressed."""
+    with reading(f"{key} in {path}", "an array"):
+        info = archive.zip.getinfo(f"{key}.npy")
+        if info.compress_type == zipfile.ZIP_STORED:
+            with path.open("rb") as file:
+                file.seek(info.header_offset)
+                header = file.read(_ZIP_HEADER)
+            # Lengths of name and extra field, after which the member begins.
+            start = info.header_offset + _ZIP_HEADER + sum(struct.unpack("<HH", header[26:30]))
+            mapped = map_array(path, start, request)
+            if mapped is not None:
+                return mapped
+    return _load(path, archive, key)
+
+
+def map_array(path: Path, start: int, request: Request) -> np.ndarray | None:
+    """The numpy array that begins at a position of a file, as a memory map; None if it has to be read as a whole.
+
+    That is: if it is small, text, objects or in Fortran order.
+    """
+    with path.open("rb") as file:
+        file.seek(start)
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            return None
+        shape, fortran, dtype = _HEADERS[version](file)
+        as_stored = dtype if dtype == np.uint8 and len(shape) > 2 else np.float32
+        if fortran or dtype.kind not in "biuf" or 0 in shape or not request.streams(shape, as_stored):
+            return None
+        # Not writing through: changes stay in memory.
+        return np.memmap(path, dtype, "c", file.tell(), shape)
+
+
+def _feature_names(path: Path, archive: Any, x: AnyRows) -> list[str] | None:
     try:
         names = _load(path, archive, "feature_names")
     except InputError:

@@ -1,7 +1,8 @@
-"""A data set in memory: rows, labels, and the split into train and test."""
+"""A data set: rows, in memory or read from disk as they are needed, labels, and the split into train and test."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,10 +11,13 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize
+from viewsmith.core.row_source import AnyRows, RowSource
 
 Split = Literal["given", "stratified", "none"]
 
 TEST_FRACTION = 0.2
+# Values of the sample of a data set on disk, 512 MB as float32.
+SAMPLE_VALUES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,9 +26,10 @@ class Dataset:
 
     Attributes
     ----------
-    x : ndarray, shape (n, ...)
+    x : ndarray, shape (n, ...), or RowSource
         All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
         images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence.
+        Vectors that are too large for memory are a source, from which slices and rows by index are read.
     y : ndarray, shape (n,), or None
         Labels of the rows: integers, booleans or text.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split
@@ -48,7 +53,7 @@ class Dataset:
         Neighbor graph of the rows of `x`; None if it was not requested.
     """
 
-    x: np.ndarray
+    x: AnyRows
     y: np.ndarray | None
     train_index: np.ndarray
     test_index: np.ndarray | None
@@ -62,31 +67,57 @@ class Dataset:
     neighbors: Any = None
 
     @property
-    def x_train(self) -> np.ndarray:
+    def x_train(self) -> Any:
         """Train rows of `x`."""
-        return _take(self.x, self.train_index)
+        return take(self.x, self.train_index)
 
     @property
-    def x_test(self) -> np.ndarray | None:
+    def x_test(self) -> Any:
         """Test rows of `x`, or None without a split."""
-        return None if self.test_index is None else _take(self.x, self.test_index)
+        return None if self.test_index is None else take(self.x, self.test_index)
 
     @property
     def y_train(self) -> np.ndarray | None:
         """Labels of the train rows, or None if they are not known."""
-        return None if self.y is None else _take(self.y, self.train_index)
+        return None if self.y is None else take(self.y, self.train_index)
 
     @property
     def y_test(self) -> np.ndarray | None:
         """Labels of the test rows, or None if they are not known or there is no split."""
-        return None if self.y is None or self.test_index is None else _take(self.y, self.test_index)
+        return None if self.y is None or self.test_index is None else take(self.y, self.test_index)
+
+    def in_memory(self) -> Dataset:
+        """The data set itself; of one on disk, as many random rows, drawn with seed 0, as have `SAMPLE_VALUES` values.
+
+        For what needs rows in memory together: evaluation and figures.
+        """
+        if not isinstance(self.x, RowSource):
+            return self
+        n = len(self.x)
+        kept = max(2, SAMPLE_VALUES // self.n_features)
+        index = np.arange(n) if kept >= n else np.sort(np.random.default_rng(0).choice(n, kept, replace=False))
+        is_train = np.zeros(n, dtype=bool)
+        is_train[self.train_index] = True
+        train = np.flatnonzero(is_train[index])
+        test = None if self.test_index is None else np.flatnonzero(~is_train[index])
+        names = None if self.row_names is None else [self.row_names[i] for i in index]
+        graph = None if self.neighbors is None else self.neighbors.tocsr()[index][:, index]
+        return dataclasses.replace(
+            self,
+            x=self.x[index],
+            y=None if self.y is None else self.y[index],
+            train_index=train,
+            test_index=test,
+            row_names=names,
+            neighbors=graph,
+        )
 
     @property
     def n_features(self) -> int:
         """Number of values in a row: columns, pixels times channels, or letters."""
         return math.prod(self.x.shape[1:])
 
-    def fit_rows(self, transductive: bool) -> np.ndarray:
+    def fit_rows(self, transductive: bool) -> Any:
         """Rows for `fit`: the train rows, or all rows if `transductive`."""
         return self.x if transductive else self.x_train
 
@@ -151,7 +182,12 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     return np.sort(np.concatenate([train, single])), np.sort(test)
 
 
-def _take(rows: np.ndarray, index: np.ndarray) -> np.ndarray:
-    # Contiguous rows are returned without a copy, which matters for a given split of a large data set.
+def take(rows: Any, index: np.ndarray) -> Any:
+    """Rows at an increasing index; of a source, without reading them.
+
+    Rows that are next to each other are returned without a copy, which matters for a given split of a large data set.
+    """
+    if isinstance(rows, RowSource):
+        return rows if len(index) == len(rows) else rows.select(index)
     first, last = int(index[0]), int(index[-1])
     return rows[first : last + 1] if last - first + 1 == len(index) else rows[index]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import name_list, pluralize
+from viewsmith.data.image_cache import ImageCache
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.images import SMALLEST_SIDE
 
@@ -51,10 +54,24 @@ def read_folder(path: Path, request: Request) -> Found:
         )
     size = request.or_fitted("image_size")
     fitted = request.schema["row_shape"] if request.schema else []
-    x = read_images(images.files, size, color=len(fitted) == 3 and fitted[2] == 3)
+    x = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
     y = np.array(images.labels, dtype=np.str_) if images.labels else None
     names = [file.relative_to(path).as_posix() for file in images.files]
     return Found(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
+
+
+def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: Request) -> np.ndarray:
+    """Pixels of all files: in memory, or decoded once into a cache."""
+    place = request.cache or request.cache_if_large
+    if place is None:
+        return read_images(files, side, color)
+    cache = ImageCache(place, path, files, {"side": side, "color": color})
+    if (known := cache.read()) is not None:
+        return known
+    shape = check_headers(files, side, color)
+    if request.cache is None and not request.streams(shape, np.uint8):
+        return read_images(files, side, color)
+    return cache.write(decoded(files, shape, side), shape)
 
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:
@@ -113,9 +130,23 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 
 
 def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
-    """Pixels of all files.
+    """Pixels of all files in memory, uint8 (n, H, W, 1 or 3); see `check_headers`, which comes before any is decoded.
 
-    All headers are checked before any file is decoded.
+    Raises
+    ------
+    InputError
+        A file cannot be read or is not suitable, or the pixels would not fit into memory.
+    """
+    shape = check_headers(files, side, color)
+    check_size(math.prod(shape), pluralize(len(files), "image"), "give a smaller image_size (--image-size)")
+    x = np.empty(shape, dtype=np.uint8)
+    for row, pixels in zip(x, decoded(files, shape, side), strict=True):
+        row[:] = pixels
+    return x
+
+
+def check_headers(files: list[Path], side: int | None, color: bool) -> tuple[int, int, int, int]:
+    """Shape of the pixels of all files, (n, H, W, 1 or 3).
 
     Parameters
     ----------
@@ -124,10 +155,6 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
         If given, images are cropped to the center square and resized to (side, side).
     color : bool
         Whether to return three channels even if all images are gray.
-
-    Returns
-    -------
-    ndarray of uint8, shape (n, H, W, 1 or 3)
 
     Raises
     ------
@@ -152,17 +179,17 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
             )
     assert first is not None
     width, height = first if side is None else (side, side)
-    channels = 3 if color else 1
-    check_size(
-        len(files) * height * width * channels,
-        pluralize(len(files), "image"),
-        "give a smaller image_size (--image-size)",
-    )
-    x = np.empty((len(files), height, width, channels), dtype=np.uint8)
-    for row, file in zip(x, files, strict=True):
+    return len(files), height, width, 3 if color else 1
+
+
+def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iterator[np.ndarray]:
+    """Pixels of each file, uint8 (H, W, 1 or 3)."""
+    from PIL import Image
+
+    for file in files:
         with reading(str(file), "an image"), Image.open(file) as image:
-            row[:] = _decode(image, "RGB" if color else "L", side).reshape(row.shape)
-    return x
+            pixels = _decode(image, "RGB" if shape[3] == 3 else "L", side)
+        yield pixels.reshape(shape[1:])
 
 
 def _is_color(image: ImageFile, file: Path) -> bool:

@@ -1,12 +1,13 @@
-"""Single-cell files, .h5ad: rows are read block by block into a float32 array, without a dense copy of the file."""
+"""Single-cell files, .h5ad and .zarr: their rows are read block by block, without a dense copy of the file."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
+from viewsmith.core.row_source import AnyRows, RowSource
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import check_numbers
 
@@ -23,21 +25,105 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _KIND = "an .h5ad file"
-# Values of a block, in the dtype of the file; small compared with the array.
+# Values of a block of columns, in the dtype of the file; small compared with the array.
 _BLOCK = 4_000_000
+_CHUNKS = 2**26  # bytes of decompressed chunks that are kept for each matrix
+_FEWER = "keep fewer genes (the most variable) or fewer cells"
+
+
+class MatrixRows(RowSource):
+    """Rows of a matrix in a file of anndata, dense or in compressed rows (CSR), as float32.
+
+    Parameters
+    ----------
+    path : Path
+    key : str
+        ``X``, or ``layers/NAME``.
+    shape : (int, int)
+        Of the matrix in the file.
+    order : ndarray of int, optional
+        Columns to read, in this order. Default: all.
+    name : str
+        For messages.
+    """
+
+    def __init__(self, path: Path, key: str, shape: tuple[int, int], order: np.ndarray | None, name: str) -> None:
+        super().__init__((shape[0], shape[1] if order is None else len(order)), name, path)
+        self.path, self.key, self.width, self.order = path, key, shape[1], order
+        self._stored: Any = None
+        self._starts: Any = None
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        with reading(self.name, _kind(self.path)), np.errstate(over="ignore"):
+            if self._stored is None:
+                # Open as long as the rows are: opening for each block would forget what was decompressed.
+                self._stored = _open(self.path)[self.key]
+                self._starts = self._stored["indptr"][:] if hasattr(self._stored, "keys") else None
+            if self._starts is None:
+                rows = self._stored[start:stop]
+                return (rows if self.order is None else rows[:, self.order]).astype(np.float32)
+            return self._dense(start, stop)
+
+    def _dense(self, start: int, stop: int) -> np.ndarray:
+        from scipy import sparse
+
+        first, last = int(self._starts[start]), int(self._starts[stop])
+        columns = self._stored["indices"][first:last]
+        if last > first and (columns.min() < 0 or columns.max() >= self.width):
+            raise ValueError(f"a column number is not from 0 to {self.width - 1}")
+        values = self._stored["data"][first:last].astype(np.float32)
+        rows = sparse.csr_array((values, columns, self._starts[start : stop + 1] - first), (stop - start, self.width))
+        return (rows if self.order is None else rows[:, self.order]).toarray()
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        runs = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
+        return np.concatenate([self.read_range(int(run[0]), int(run[-1]) + 1) for run in runs])
+
+    def in_memory(self) -> np.ndarray:
+        """All rows; apart from them only one block is in memory."""
+        x = np.empty(self.shape, dtype=np.float32)
+        for start in range(0, len(self), self.block_rows):
+            x[start : start + self.block_rows] = self[start : start + self.block_rows]
+        return x
+
+
+def _open(path: Path) -> Any:
+    """The file, of HDF5 or a zarr folder."""
+    if path.suffix.lower() == ".zarr":
+        import zarr
+
+        return zarr.open_group(path, mode="r")
+    import h5py
+
+    return h5py.File(path, "r", rdcc_nbytes=_CHUNKS)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The file, closed in the end."""
+    file = _open(path)
+    try:
+        yield file
+    finally:
+        if hasattr(file, "close"):
+            file.close()
+
+
+def _kind(path: Path) -> str:
+    return f"an {path.suffix.lower()} file"
 
 
 def read_h5ad(path: Path, request: Request) -> Found:
     """``X`` or a layer as float32 (n, d), features named by ``var_names``, labels of ``obs``, a graph of ``obsp``."""
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
-    _check_anndata(f"reading {_KIND}")
-    import h5py
+    kind = _kind(path)
+    _check_anndata(f"reading {kind}")
     from anndata.io import read_elem
 
     from viewsmith.domains import frames
 
     layer = request.or_fitted("layer")
-    with reading(str(path), _KIND), h5py.File(path, "r") as file:
+    with reading(str(path), kind), opened(path) as file:
         values, where = _values(file, layer, str(path))
         obs, var = read_elem(file["obs"]), read_elem(file["var"])
         _check_frames(obs, var, values.shape, f"{where} in {path}")
@@ -45,7 +131,15 @@ def read_h5ad(path: Path, request: Request) -> Found:
         order = _order(names, request.schema, str(path))
         label = _label(obs, request, str(path))
         neighbors = None if request.neighbors is None else _neighbors(file, request.neighbors, str(path))
-        x = _dense(values, order, f"{where} in {path}")
+        name = f"{where} in {path}"
+        if getattr(values, "format", None) == "csc":
+            x: AnyRows = _by_columns(values, order, name)
+        else:
+            key = "X" if layer is None else f"layers/{layer}"
+            x = MatrixRows(path, key, values.shape, order, name)
+            if not request.streams(x.shape):
+                check_size(4 * len(x) * x.shape[1], _size(name, *x.shape), _FEWER)
+                x = x.in_memory()
     features = names if order is None else [names[i] for i in order]
     y = None if label is None else frames.labels(obs[label], str(path))
     table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
@@ -54,15 +148,15 @@ def read_h5ad(path: Path, request: Request) -> Found:
     return Found(x, y, names=features, table=table, options=options, row_names=cells, neighbors=neighbors)
 
 
-def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:
-    """Write a copy of the .h5ad file `source` with `H`, shape (n, k), as ``obsm[key]``."""
+def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable[np.ndarray], key: str) -> None:
+    """Write a copy of the .h5ad file `source` with the rows of `blocks`, shape (n, k) together, as ``obsm[key]``."""
     if Path(source).suffix.lower() != ".h5ad" or not Path(source).is_file():
         raise InputError(
             f"cannot write {path}: an .h5ad file is written as a copy of the .h5ad file of the rows, but the rows are "
             f"from {source}; use .npz, .csv or .parquet"
         )
-    if H.ndim != 2:
-        raise InputError(f"cannot write {path}: the representations have shape {H.shape}, obsm needs (n, k); use .npz")
+    if len(shape) != 2:
+        raise InputError(f"cannot write {path}: the representations have shape {shape}, obsm needs (n, k); use .npz")
     _check_anndata(f"writing {_KIND}")
     import h5py
     from anndata.io import read_elem, write_elem
@@ -72,14 +166,21 @@ def write_h5ad(path: Path, source: str, H: np.ndarray, key: str) -> None:
         shutil.copyfile(source, temporary)
         with h5py.File(temporary, "r+") as file:
             rows = len(read_elem(file["obs"]))
-            if rows != len(H):
+            if rows != shape[0]:
                 raise InputError(
-                    f"cannot write {path}: {pluralize(len(H), 'representation')} for {pluralize(rows, 'row')} "
+                    f"cannot write {path}: {pluralize(shape[0], 'representation')} for {pluralize(rows, 'row')} "
                     f"of {source}"
                 )
             if "obsm" not in file:
                 write_elem(file, "obsm", {})
-            write_elem(file["obsm"], key, H)
+            if key in file["obsm"]:
+                del file["obsm"][key]
+            written = file["obsm"].create_dataset(key, shape, np.float32)
+            written.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})  # as anndata writes arrays
+            start = 0
+            for block in blocks:
+                written[start : start + len(block)] = block
+                start += len(block)
 
 
 def _check_anndata(purpose: str) -> None:
@@ -89,7 +190,6 @@ def _check_anndata(purpose: str) -> None:
 
 def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
     """The matrix in the file, which is read when sliced, and its name in messages."""
-    import h5py
     from anndata.io import sparse_dataset
 
     missing = [key for key in ("obs", "var") if key not in file]
@@ -106,7 +206,7 @@ def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
             hint = suggest_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
             raise InputError(f"{what} has no layer {one_line(layer, 60)!r}; {hint}")
         values, where = file["layers"][layer], f"layer {one_line(layer, 60)}"
-    if isinstance(values, h5py.Group):
+    if hasattr(values, "keys"):
         values = sparse_dataset(values)
     check_numbers(values, f"{where} in {what}")
     return values, where
@@ -176,29 +276,20 @@ def _label(obs: pd.DataFrame, request: Request, what: str) -> str | None:
     return label if label in columns else None
 
 
-def _dense(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
-    """The matrix as float32 with columns in `order`; in addition to the result, only one block is in memory."""
+def _by_columns(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
+    """A matrix by columns (CSC) as float32 (n, d); in addition to the result, only one block is in memory."""
     n, d = values.shape[0], values.shape[1] if order is None else len(order)
-    check_size(4 * n * d, f"{what}, {n:,} x {d:,} values,", "keep fewer genes (the most variable) or fewer cells")
-    x = np.empty((n, d), dtype=np.float32)
-    # Values beyond the range of float32 become infinite, which is an error in a later check.
-    with np.errstate(over="ignore"):
-        if getattr(values, "format", None) == "csc":
-            columns = np.arange(d) if order is None else order
-            for part in _blocks(values.shape[1], n):
-                target = np.flatnonzero((columns >= part.start) & (columns < part.stop))
-                if len(target):
-                    block = values[:, part].astype(np.float32)
-                    x[:, target] = block[:, columns[target] - part.start].toarray()
-            return x
-        for part in _blocks(n, values.shape[1]):
-            block = values[part]
-            block = block if order is None else block[:, order]
-            x[part] = block.astype(np.float32).toarray() if hasattr(block, "toarray") else block
+    check_size(4 * n * d, _size(what, n, d), "save it by rows: adata.X = adata.X.tocsr()")
+    x, columns = np.zeros((n, d), dtype=np.float32), np.arange(d) if order is None else order
+    step = max(1, _BLOCK // n)
+    for start in range(0, values.shape[1], step):
+        target = np.flatnonzero((columns >= start) & (columns < start + step))
+        if len(target):
+            with np.errstate(over="ignore"):
+                block = values[:, start : start + step].astype(np.float32)
+            x[:, target] = block[:, columns[target] - start].toarray()
     return x
 
 
-def _blocks(length: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK // width)
-    for start in range(0, length, step):
-        yield slice(start, min(start + step, length))
+def _size(what: str, n: int, d: int) -> str:
+    return f"{what}, {n:,} x {d:,} values,"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
+from viewsmith.core.row_source import RowSource, is_large
 from viewsmith.domains.checks import Impute
 
 
@@ -28,11 +29,18 @@ class Request:
     layer: str | None = None
     image_size: int | None = None
     neighbors: str | None = None
+    stream: bool = False
+    cache: Path | None = None
+    cache_if_large: Path | None = None
 
     def or_fitted(self, option: str) -> Any:
         """The value of an option; if it is not given, the value that the run was fitted with."""
         given = getattr(self, option)
         return given if given is not None or self.schema is None else self.schema.get(option)
+
+    def streams(self, shape: Sequence[int], dtype: Any = np.float32) -> bool:
+        """Whether rows of this shape stay on disk: if it was asked for, or if they are large."""
+        return self.stream or is_large(shape, dtype)
 
     def check_no_table_options(self, source: str) -> None:
         """Raise InputError if an option names a column, because arrays have no named columns."""
@@ -49,7 +57,8 @@ class Found:
 
     Attributes
     ----------
-    x : ndarray, shape (n, ...)
+    x : ndarray, shape (n, ...), or RowSource
+        A memory map or a source for rows that are not to be read as a whole.
     y : ndarray, shape (n,), or None
         Labels of the file, unchanged.
     n_train : int or None
@@ -66,7 +75,7 @@ class Found:
         Neighbor graph of the rows; None if it was not requested.
     """
 
-    x: np.ndarray
+    x: np.ndarray | RowSource
     y: np.ndarray | None = None
     n_train: int | None = None
     names: list[str] | None = None

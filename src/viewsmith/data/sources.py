@@ -12,6 +12,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
+from viewsmith.core.row_source import AnyRows
 from viewsmith.data.arrays import read_npy, read_npz
 from viewsmith.data.builtin import BUILTIN, read_builtin
 from viewsmith.data.dataset import Dataset, Split, split_indices
@@ -32,6 +33,7 @@ READERS: dict[str, Reader] = {
     ".tsv": read_tsv,
     ".parquet": read_parquet,
     ".h5ad": read_h5ad,
+    ".zarr": read_h5ad,
     ".fa": read_fasta,
     ".fasta": read_fasta,
     ".fna": read_fasta,
@@ -45,6 +47,7 @@ _SOURCE_OPTIONS = (
     ("layer", read_h5ad, "an .h5ad file"),
     ("neighbors", read_h5ad, "an .h5ad file"),
     ("image_size", read_folder, "a folder of images"),
+    ("cache", read_folder, "a folder of images"),
 )
 
 
@@ -61,6 +64,9 @@ def load_dataset(
     layer: str | None = None,
     image_size: int | None = None,
     neighbors: str | None = None,
+    stream: bool = False,
+    cache: str | Path | None = None,
+    cache_if_large: str | Path | None = None,
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -92,6 +98,15 @@ def load_dataset(
     neighbors : str, optional
         Key of a sparse matrix in ``obsp`` of an .h5ad file, such as scanpy's ``connectivities``: `Dataset.neighbors`.
 
+    stream : bool
+        Leave vectors on disk, and read them as they are needed, whatever their size. Rows that take more than a GiB as
+        float32 are always read so (`viewsmith.core.row_source.STREAM_ABOVE`).
+    cache : str or Path, optional
+        Folder in which the decoded images of a folder of images are kept, to be read by index from there; they are
+        decoded again if the names, sizes or dates of the files have changed.
+    cache_if_large : str or Path, optional
+        The same for images that take more than a GiB. Without any of the two, images are read into memory.
+
     Returns
     -------
     Dataset
@@ -110,6 +125,9 @@ def load_dataset(
         layer=layer,
         image_size=_check_image_size(image_size),
         neighbors=neighbors,
+        stream=stream,
+        cache=None if cache is None else Path(cache),
+        cache_if_large=None if cache_if_large is None else Path(cache_if_large),
     )
     name = str(source)
     return _dataset(_read(name, request), request, domain, name)
@@ -191,7 +209,7 @@ def _read(name: str, request: Request) -> Found:
         _check_source_options(name, request, None)
         return read_builtin(name, request)
     path = Path(name)
-    reader = read_folder if path.is_dir() else _reader(path)
+    reader = read_folder if path.is_dir() and path.suffix.lower() != ".zarr" else _reader(path)
     _check_source_options(name, request, reader)
     return reader(path, request)
 
@@ -212,7 +230,7 @@ def _reader(path: Path) -> Reader:
         raise InputError(
             f"{path} has {given}; expected {known}, a folder of images, or one of the built-in {', '.join(BUILTIN)}"
         )
-    if not path.is_file():
+    if not (path.is_file() or (path.is_dir() and path.suffix.lower() == ".zarr")):
         raise InputError(f"{path} does not exist; expected a {extension} file")
     return reader
 
@@ -226,7 +244,7 @@ def _check_source_options(name: str, request: Request, reader: Reader | None) ->
             )
 
 
-def _check_schema(x: np.ndarray, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
+def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
     """Raise InputError if the shape of the rows or the names of the columns differ from those of the fitted data."""
     expected = tuple(schema["row_shape"])
     if not domain_of(schema["domain"]).same_shape(x.shape[1:], expected):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import warnings
 from collections.abc import Sequence
@@ -12,11 +13,15 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
+from viewsmith.data.parquet_rows import ParquetRows, read_columns
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import as_vectors, check_missing
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Rows of a table on disk from which the kinds of its columns are told.
+HEAD_ROWS = 1000
 
 
 def read_csv(path: Path, request: Request) -> Found:
@@ -36,10 +41,40 @@ def read_parquet(path: Path, request: Request) -> Found:
     from pyarrow import parquet
 
     with reading(str(path), "a parquet file"), path.open("rb") as file:
-        frame = parquet.ParquetFile(file).read().to_pandas()
+        opened = parquet.ParquetFile(file)
+        shape = (opened.metadata.num_rows, opened.metadata.num_columns)
+        stays = request.streams(shape) and 0 not in shape
+        frame = (next(opened.iter_batches(HEAD_ROWS)) if stays else opened.read()).to_pandas()
     columns = [str(column) for column in frame.columns]
     _check_duplicates(columns, str(path))
-    return _rows(frame.set_axis(columns, axis=1), request, str(path))
+    frame = frame.set_axis(columns, axis=1)
+    return _rows_on_disk(frame, path, request) if stays else _rows(frame, request, str(path))
+
+
+def _rows_on_disk(head: pd.DataFrame, path: Path, request: Request) -> Found:
+    """As for a table in memory, whose first rows are `head`; labels and categories are read of all rows."""
+    from viewsmith.domains import frames
+
+    what = str(path)
+    # Values that are missing are counted in all rows, later.
+    table = _rows(head, dataclasses.replace(request, impute="median"), what).table
+    if request.schema is None:
+        for column in table["one_hot"]:
+            whole = read_columns(path, [column])
+            if request.impute == "none":
+                _check_missing(whole, [column], what)
+            table["one_hot"][column] = frames.categories(whole[column], what)
+    label = table["label"]
+    y = None if label is None else frames.labels(read_columns(path, [label])[label], what)
+    asked = dataclasses.replace(request, impute="median", schema=None)
+
+    def encode(frame: pd.DataFrame) -> np.ndarray:
+        rows: np.ndarray = _encode(frame, table, None, asked, what).x  # type: ignore[assignment]
+        return rows
+
+    first = _encode(head, table, None, asked, what)
+    x = ParquetRows(path, [*table["columns"], *table["one_hot"]], encode, first.x.shape[1])
+    return Found(x, y, names=first.names, table=table)
 
 
 def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:

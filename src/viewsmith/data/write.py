@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +16,65 @@ from viewsmith.core.messages import pluralize
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.h5ad import write_h5ad
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, prefix: str = "h") -> None:
+# Rows of a table that are converted to text, or written as one group, at once.
+TABLE_ROWS = 65_536
+
+
+class RowStream:
+    """Representations that are written block by block, in order.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray, each (b, ...)
+    n_rows : int
+        Rows of all blocks together.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of all of them, (n, ...).
+    dtype : numpy dtype
+    """
+
+    def __init__(self, blocks: Iterable[np.ndarray], n_rows: int) -> None:
+        self._blocks = iter(blocks)
+        self._left = next(self._blocks)
+        self.shape, self.dtype = (n_rows, *self._left.shape[1:]), self._left.dtype
+
+    def take(self, n: int, at_once: int | None = None) -> Iterator[np.ndarray]:
+        """The next n rows, as they come or so many at once."""
+        while n > 0:
+            wanted = n if at_once is None else min(n, at_once)
+            parts = [self._some(wanted)]
+            while at_once is not None and sum(map(len, parts)) < wanted:
+                parts.append(self._some(wanted - sum(map(len, parts))))
+            yield parts[0] if len(parts) == 1 else np.concatenate(parts)
+            n -= sum(map(len, parts))
+
+    def write_npy(self, file: Any, n: int | None = None) -> None:
+        """Write the next n rows, or all, in numpy's format to an open file."""
+        n = len(self) if n is None else n
+        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (n, *self.shape[1:])})
+        for part in self.take(n):
+            file.write(np.ascontiguousarray(part).data)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def _some(self, most: int) -> np.ndarray:
+        while len(self._left) == 0:
+            self._left = next(self._blocks)
+        part, self._left = self._left[:most], self._left[most:]
+        return part
+
+
+def write_representations(
+    path: str | Path, dataset: Dataset, H: np.ndarray | Iterable[np.ndarray], *, prefix: str = "h"
+) -> None:
     """Write one representation per row of `dataset`, with its split and labels, atomically.
 
     Parameters
@@ -29,8 +88,8 @@ def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, 
         ``obsm["X_viewsmith_PREFIX"]`` for a prefix other than ``h``.
     dataset : Dataset
         The rows of the representations.
-    H : ndarray, shape (n, ...)
-        Representations in input order; (n, d) for a table.
+    H : ndarray, shape (n, ...), or iterable of ndarray
+        Representations in input order, all at once or in blocks that follow each other; (n, d) for a table.
     prefix : str
         Prefix of column names; in capitals the name of arrays.
 
@@ -52,26 +111,39 @@ def write_representations(path: str | Path, dataset: Dataset, H: np.ndarray, *, 
         raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; create it first")
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder, expected the name of a file")
-    if len(H) != len(dataset.x):
-        raise InputError(
-            f"cannot write {path}: {pluralize(len(H), 'representation')} for {pluralize(len(dataset.x), 'row')}"
-        )
-    writer(path, dataset, H, prefix)
+    n = len(dataset.x)
+    if isinstance(H, np.ndarray) and len(H) != n:
+        raise InputError(f"cannot write {path}: {pluralize(len(H), 'representation')} for {pluralize(n, 'row')}")
+    writer(path, dataset, RowStream([H] if isinstance(H, np.ndarray) else H, n), prefix)
 
 
-def _write_npz(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
+def write_npz(
+    file: Any, members: Mapping[str, np.ndarray | tuple[RowStream, int]], *, compressed: bool = False
+) -> None:
+    """Write an .npz archive to an open file: arrays, and the next n rows of a stream."""
+    kind = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", kind) as archive:
+        for name, member in members.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
+                if isinstance(member, tuple):
+                    member[0].write_npy(opened, member[1])
+                else:
+                    np.lib.format.write_array(opened, np.asarray(member), allow_pickle=False)
+
+
+def _write_npz(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
     name = prefix.upper()
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray | tuple[RowStream, int]] = {}
     names = None if dataset.row_names is None else np.array(dataset.row_names, dtype=np.str_)
     if dataset.split == "given":
         n_train = len(dataset.train_index)
-        arrays |= {f"{name}_train": H[:n_train], f"{name}_test": H[n_train:]}
+        arrays |= {f"{name}_train": (H, n_train), f"{name}_test": (H, len(H) - n_train)}
         if dataset.y is not None:
             arrays |= {"y_train": dataset.y[:n_train], "y_test": dataset.y[n_train:]}
         if names is not None:
             arrays |= {"names_train": names[:n_train], "names_test": names[n_train:]}
     else:
-        arrays[name] = H
+        arrays[name] = (H, len(H))
         if dataset.y is not None:
             arrays["y"] = dataset.y
         if names is not None:
@@ -79,40 +151,65 @@ def _write_npz(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None
         if dataset.test_index is not None:
             arrays["split"] = _split_names(dataset)
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub takes arrays for allow_pickle
+        write_npz(file, arrays)
 
 
-def _write_npy(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
+def _write_npy(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.save(file, H, allow_pickle=False)
+        H.write_npy(file)
 
 
-def _write_table(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
-    parquet = path.suffix.lower() == ".parquet"
-    if parquet and importlib.util.find_spec("pyarrow") is None:
+def _write_table(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
+    if path.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "writing parquet files")
-    if H.ndim != 2:
+    if len(H.shape) != 2:
         raise InputError(
             f"cannot write {path}: the representations have shape {H.shape}, a table needs (n, d); use .npz"
         )
+    write = _write_parquet if path.suffix.lower() == ".parquet" else _write_csv
+    with atomic_path(path) as temporary:
+        write(temporary, _frames(dataset, H, prefix))
+
+
+def _frames(dataset: Dataset, H: RowStream, prefix: str) -> Iterator[pd.DataFrame]:
+    """The table, some rows at once."""
     import pandas as pd
 
-    frame = pd.DataFrame(H, columns=[f"{prefix}{i}" for i in range(H.shape[1])])
-    if dataset.test_index is not None:
-        frame["split"] = _split_names(dataset)
-    if dataset.y is not None:
-        frame["label"] = dataset.y
-    if dataset.row_names is not None:
-        frame["name"] = dataset.row_names
-    with atomic_path(path) as temporary:
-        if parquet:
-            frame.to_parquet(temporary, engine="pyarrow", index=False)
-        else:
-            frame.to_csv(temporary, index=False)
+    split, start = _split_names(dataset), 0
+    for part in H.take(len(H), TABLE_ROWS):
+        frame = pd.DataFrame(part, columns=[f"{prefix}{i}" for i in range(H.shape[1])])
+        rows = slice(start, start + len(part))
+        if dataset.test_index is not None:
+            frame["split"] = split[rows]
+        if dataset.y is not None:
+            frame["label"] = dataset.y[rows]
+        if dataset.row_names is not None:
+            frame["name"] = dataset.row_names[rows]
+        yield frame
+        start = rows.stop
 
 
-def _write_h5ad(path: Path, dataset: Dataset, H: np.ndarray, prefix: str) -> None:
-    write_h5ad(path, dataset.source, H, "X_viewsmith" if prefix == "h" else f"X_viewsmith_{prefix}")
+def _write_csv(path: Path, frames: Iterator[pd.DataFrame]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for number, frame in enumerate(frames):
+            frame.to_csv(file, index=False, header=number == 0)
+
+
+def _write_parquet(path: Path, frames: Iterator[pd.DataFrame]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    first = pyarrow.Table.from_pandas(next(frames), preserve_index=False)
+    with parquet.ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for frame in frames:
+            writer.write_table(pyarrow.Table.from_pandas(frame, first.schema, preserve_index=False))
+
+
+def _write_h5ad(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
+    write_h5ad(
+        path, dataset.source, H.shape, H.take(len(H)), "X_viewsmith" if prefix == "h" else f"X_viewsmith_{prefix}"
+    )
 
 
 def _split_names(dataset: Dataset) -> np.ndarray:
@@ -122,7 +219,7 @@ def _split_names(dataset: Dataset) -> np.ndarray:
     return names
 
 
-_WRITERS: dict[str, Callable[[Path, Dataset, np.ndarray, str], None]] = {
+_WRITERS: dict[str, Callable[[Path, Dataset, RowStream, str], None]] = {
     ".npz": _write_npz,
     ".npy": _write_npy,
     ".csv": _write_table,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
+from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows, Samples
 
 Picture = Literal["curve", "pixels", "letters"]
@@ -88,7 +89,7 @@ class Domain:
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
-    ) -> np.ndarray:
+    ) -> np.ndarray | RowSource:
         """Convert samples given in Python to rows and check them.
 
         Parameters
@@ -103,7 +104,8 @@ class Domain:
 
         Returns
         -------
-        ndarray, shape (n, ...)
+        ndarray, shape (n, ...), or RowSource
+            A source, of vectors alone, for rows that are not read as a whole.
 
         Raises
         ------
@@ -112,11 +114,13 @@ class Domain:
         """
         raise NotImplementedError
 
-    def from_file(self, x: np.ndarray, names: list[str] | None, impute: Any, what: str) -> np.ndarray:
-        """Convert an array from a file to rows, and check them."""
+    def from_file(
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+    ) -> np.ndarray | RowSource:
+        """Convert rows from a file to the form that the model takes, and check them."""
         return np.ascontiguousarray(x)
 
-    def check_training_rows(self, x: np.ndarray, names: list[str] | None, what: str) -> None:
+    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, what: str) -> None:
         """Check rows to fit on, in addition to the checks of all rows."""
 
     def required_shape(self, row_shape: Sequence[int]) -> list[int | None]:
@@ -133,12 +137,12 @@ class Domain:
         """The module, not yet fitted, that scales rows and inverts the scaling of views."""
         raise NotImplementedError
 
-    def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
+    def fit_input(self, layer: Any, raw: Any, scaling: str) -> tuple[str, dict[str, Any]]:
         """Fit the input layer to the training rows; return the scaling that is used, and statistics for views."""
         return str(layer.fit(raw, scaling)), {}
 
-    def scaled(self, raw: Tensor, layer: Any) -> Rows:
-        """Scaled rows: scaled now, or on access (`Samples`) if that saves memory."""
+    def scaled(self, raw: Tensor | RowSource, layer: Any) -> Rows:
+        """Scaled rows: scaled now, or on access (`Samples`) if that saves memory, as it does for rows on disk."""
         return Samples(raw, layer)
 
     def channels(self, row_shape: Sequence[int]) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize
+from viewsmith.core.row_source import RowSource, row_blocks
 
 Impute = Literal["none", "median"]
 
@@ -88,7 +89,7 @@ def check_numbers(x: Any, what: str = "the data") -> None:
         )
 
 
-def check_array(x: np.ndarray, what: str = "the data") -> None:
+def check_array(x: np.ndarray | RowSource, what: str = "the data") -> None:
     """Raise InputError for a dtype or a shape that no domain has."""
     check_numbers(x, what)
     if x.ndim < 2:
@@ -117,13 +118,13 @@ def as_vectors(
 
 
 def check_finite(
-    x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
+    x: np.ndarray | RowSource, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
 ) -> None:
     """Check for infinite values and, unless they are imputed, missing values.
 
     Parameters
     ----------
-    x : ndarray, shape (n, d)
+    x : ndarray or RowSource, shape (n, d)
         Numbers. Values beyond the range of float32 count as infinite, because they become infinite.
     names : list of str, optional
         Names of the columns, for the message.
@@ -137,22 +138,29 @@ def check_finite(
     InputError
         There are such values; the message gives their number and columns.
     """
-    if x.dtype.kind != "f":
+    if x.dtype.kind != "f" or (isinstance(x, RowSource) and x.complete):
         return
-    with np.errstate(over="ignore"):
-        single = x.astype(np.float32, copy=False)
-    if np.isfinite(single).all():
-        return
-    infinite = np.isinf(single)
-    if infinite.any():
-        per_column = infinite.sum(axis=0)
-        if np.isinf(x).any():
-            kind = pluralize(int(per_column.sum()), "infinite value") + " (infinity)"
-        else:
+    # Counts by column, over blocks of rows.
+    infinite, missing, too_large = 0, 0, True
+    for block in row_blocks(x):
+        with np.errstate(over="ignore"):
+            single = block.astype(np.float32, copy=False)
+        if np.isfinite(single).all():
+            continue
+        infinite = infinite + np.isinf(single).sum(axis=0)
+        missing = missing + np.isnan(single).sum(axis=0)
+        too_large = too_large and not np.isinf(block).any()
+    if np.any(infinite):
+        per_column = np.asarray(infinite)
+        if too_large:
             kind = pluralize(int(per_column.sum()), "value") + " too large for float32 (infinity beyond 3.4e38)"
+        else:
+            kind = pluralize(int(per_column.sum()), "infinite value") + " (infinity)"
         raise InputError(f"{what}: {kind} in {_columns(per_column, names)}; replace them or remove those rows")
     if impute == "none":
-        check_missing(np.isnan(single).sum(axis=0), names, what)
+        check_missing(np.asarray(missing), names, what)
+    if isinstance(x, RowSource):
+        x.complete = not np.any(missing)
 
 
 def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) -> None:
@@ -196,14 +204,30 @@ def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
     return y.astype(y.dtype.newbyteorder("="), copy=False)
 
 
-def warn_columns(x: np.ndarray, names: list[str] | None = None, what: str = "the data") -> None:
-    """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored."""
+def warn_columns(
+    x: np.ndarray | RowSource,
+    names: list[str] | None = None,
+    what: str = "the data",
+    ranges: tuple[np.ndarray, np.ndarray] | None = None,
+) -> None:
+    """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored.
+
+    `ranges` are the `column_ranges` of `x`, if they are known.
+    """
     if x.shape[1] == 1:
         warnings.warn(f"{what}: only one feature (n_features=1)", UserWarning, stacklevel=3)
-    # fmin and fmax skip NaN without the warning that nanmin gives for a column of NaN.
-    constant = ~(np.fmin.reduce(x, axis=0) < np.fmax.reduce(x, axis=0))
+    low, high = ranges or column_ranges(x)
+    constant = ~(low < high)
     if constant.any():
         warnings.warn(f"{what}: {_columns(constant, names, 'constant column')}, ignored", UserWarning, stacklevel=3)
+
+
+def column_ranges(x: np.ndarray | RowSource) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest value of each column, (d,) each; NaN is ignored, and is the result where there is no value."""
+    # fmin and fmax skip NaN without the warning that nanmin gives for a column of NaN.
+    ranges = [(np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)) for block in row_blocks(x)]
+    low, high = zip(*ranges, strict=True)
+    return np.fmin.reduce(low, axis=0), np.fmax.reduce(high, axis=0)
 
 
 def _columns(marked: np.ndarray, names: list[str] | None, noun: str = "column") -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names
 from viewsmith.core.registry import entries, names
+from viewsmith.core.row_source import RowSource
 from viewsmith.domains.base import Domain, domain_of
 from viewsmith.domains.checks import check_array, to_rows
 from viewsmith.domains.vectors import VECTORS
@@ -40,6 +41,8 @@ def detect(X: Any, domain: str = "auto") -> Domain:
         if domain not in known:
             raise InputError(f"domain is {domain!r}, expected {join_names(['auto', *known])}")
         return domain_of(domain)
+    if isinstance(X, RowSource):
+        return find_domain(X)
     if hasattr(X, "detach"):
         X = to_rows(X)[0]
     if isinstance(X, np.ndarray) and X.size and (X.ndim in (3, 4) or (X.dtype == np.uint8 and X.ndim == 2)):
@@ -47,12 +50,12 @@ def detect(X: Any, domain: str = "auto") -> Domain:
     return next((each for each in _all() if each.recognizes(X)), VECTORS)
 
 
-def find_domain(x: np.ndarray, domain: str | None = None, what: str = "the data") -> Domain:
+def find_domain(x: np.ndarray | RowSource, domain: str | None = None, what: str = "the data") -> Domain:
     """The domain of an array, by its shape and dtype, or the given one after a check.
 
     Parameters
     ----------
-    x : ndarray, shape (n, ...)
+    x : ndarray or RowSource, shape (n, ...)
         uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels are images; uint8 (n, L) whose values are
         all ASCII letters of A C G T N, upper or lower case, with zeros after the end of a sequence, is DNA; other
         numbers (n, d) are vectors.
@@ -71,6 +74,11 @@ def find_domain(x: np.ndarray, domain: str | None = None, what: str = "the data"
         Unknown name, or an array that the domain does not accept.
     """
     check_array(x, what)
+    if isinstance(x, RowSource):
+        found = next((each for each in _all() if each.name == "images" and x.dtype == np.uint8), VECTORS)
+        if domain not in (None, found.name):
+            raise InputError(f"{what}: rows that stay on disk are {found.name} here, not {domain}; leave domain out")
+        return found
     if domain is not None:
         known = domain_of(domain)
         known.check(x, what)

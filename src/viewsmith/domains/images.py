@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.core.registry import register
+from viewsmith.core.row_source import RowSource, as_source
 from viewsmith.domains.base import Domain
 from viewsmith.domains.checks import to_rows
 from viewsmith.networks.denoisers.images import ImageDenoiser, PublishedImageDenoiser
@@ -149,7 +150,13 @@ class Images(Domain):
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
-    ) -> np.ndarray:
+    ) -> np.ndarray | RowSource:
+        source = None if hasattr(X, "tocsr") else as_source(X, dtype=np.uint8)
+        if source is not None:
+            check_images(source)  # type: ignore[arg-type]  # of which it looks at shape and dtype
+            if row_shape is not None and not same_shape(source.shape[1:], row_shape):
+                raise InputError(f"the images have shape {source.shape[1:]}, but the model was fitted on {row_shape}")
+            return source
         if hasattr(X, "detach"):
             X = to_rows(X)[0]
         if X is None or hasattr(X, "tocsr"):
@@ -163,6 +170,12 @@ class Images(Domain):
         if not same_shape(rows.shape[1:], shape):
             raise InputError(f"the images have shape {given}, but the model was fitted on {shape}")
         return np.ascontiguousarray(rows.reshape(-1, *shape))
+
+    def from_file(
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+    ) -> np.ndarray | RowSource:
+        source = as_source(x, what, always=True, dtype=np.uint8)
+        return super().from_file(x, names, impute, what) if source is None else source
 
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
         return same_shape(one, other)

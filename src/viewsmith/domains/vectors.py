@@ -13,9 +13,17 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, pluralize
 from viewsmith.core.registry import register
-from viewsmith.core.samples import Rows
+from viewsmith.core.row_source import RowSource, as_source
+from viewsmith.core.samples import Rows, Samples
 from viewsmith.domains.base import Domain
-from viewsmith.domains.checks import as_vectors, check_container, check_finite, to_rows, warn_columns
+from viewsmith.domains.checks import (
+    as_vectors,
+    check_container,
+    check_finite,
+    column_ranges,
+    to_rows,
+    warn_columns,
+)
 from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
 from viewsmith.networks.inputs.codes import VectorCodes
 from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
@@ -58,9 +66,12 @@ class Vectors(Domain):
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
-    ) -> np.ndarray:
+    ) -> np.ndarray | RowSource:
         from sklearn.utils.validation import validate_data
 
+        source = as_source(X)
+        if source is not None:
+            return self._read_source(source, row_shape, impute, estimator)
         if hasattr(X, "detach"):
             X = to_rows(X)[0]
         check_container(X)
@@ -80,24 +91,48 @@ class Vectors(Domain):
         check_finite(rows, None if names is None else [str(n) for n in names], impute)
         return rows
 
-    def from_file(self, x: np.ndarray, names: list[str] | None, impute: Any, what: str) -> np.ndarray:
-        return as_vectors(x, names, impute, what)
+    def _read_source(
+        self, source: RowSource, row_shape: Sequence[int] | None, impute: Any, estimator: Any
+    ) -> RowSource:
+        """Rows that are not read as a whole, with the checks of those that are."""
+        d = source.shape[1]
+        if row_shape is None:
+            estimator.n_features_in_ = d
+            estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
+        elif d != row_shape[0]:
+            raise InputError(
+                f"{source.name} has {pluralize(d, 'feature')} per row, but the model was fitted on {row_shape[0]}"
+            )
+        check_finite(source, None, impute, source.name)
+        return source
 
-    def check_training_rows(self, x: np.ndarray, names: list[str] | None, what: str) -> None:
+    def from_file(
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+    ) -> np.ndarray | RowSource:
+        source = as_source(x, what, always=True)  # a memory map is one because its reader meant it to be
+        if source is None:
+            return as_vectors(np.asarray(x), names, impute, what)
+        check_finite(source, names, impute, what)
+        return source
+
+    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, what: str) -> None:
         """Raise InputError for columns without a value; warn about constant columns."""
-        empty = np.isnan(x).all(axis=0)
+        ranges = column_ranges(x)
+        empty = np.isnan(ranges[0])
         if empty.any():
             found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
             raise InputError(
                 f"{what}: {pluralize(len(found), 'column')} without any value in the train rows: "
                 f"{name_list(found)}; leave them out (--drop)"
             )
-        warn_columns(x, names, what)
+        warn_columns(x, names, what, ranges)
 
     def input_layer(self, row_shape: Sequence[int]) -> Scaler:
         return Scaler(row_shape[0])
 
-    def scaled(self, raw: Tensor, layer: Any) -> Rows:
+    def scaled(self, raw: Tensor | RowSource, layer: Any) -> Rows:
+        if isinstance(raw, RowSource):
+            return Samples(raw, layer)
         x: Tensor = layer(raw)
         return x
 

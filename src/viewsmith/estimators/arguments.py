@@ -78,7 +78,10 @@ SHARED_DOC = """\
         Strength of the noise that is added to the representation before the head (SimCL); 0: no noise.
     input_components : int, "auto" or None
         Number of principal components of vectors that are the encoder's input; None: the features are the input.
-        "auto": 50 for more than 200 features with neighbor views, None otherwise.
+        "auto": 50 for more than 200 features (of rows on disk: 50) with neighbor views, None otherwise.
+    max_rows : int or None
+        Of rows on disk that are trained on in their principal components: so many random ones at most, unless labels or
+        neighbors are given. Scaling and components are fitted to all rows. None: all are trained on.
     n_neighbors : int
         Number of neighbors of each row in the neighbor graph.
     neighbor_space : {"input", "encoder"}
@@ -231,6 +234,7 @@ class Arguments:
     predictor_dims: Widths | Auto = "auto"
     representation_noise: Rate = 0.0
     input_components: Count | Auto | None = "auto"
+    max_rows: Count | None = 1_000_000
     n_neighbors: Count = 5
     neighbor_space: Literal["input", "encoder"] = "input"
     noise_strength: Positive | Auto = 1.0

@@ -42,7 +42,7 @@ from viewsmith.estimators.fitting import (
     train,
 )
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
-from viewsmith.estimators.rows import Draw, draw_views, fingerprint, represent_rows
+from viewsmith.estimators.rows import collected, fingerprint, prepared, represent_blocks, unscaled, view_blocks
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights
 from viewsmith.training.run import RunFolder
 
@@ -56,6 +56,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     preset_needs: ClassVar[dict[str, dict[str, str]]] = {}  # by preset: options that must be given, and what they are
     frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method accepts; "*": all general ones
     resolved_type: ClassVar[type[Resolved]] = Resolved
+    streams_views: ClassVar[bool] = True  # `described_views` are `views` alone, which can be made block by block
     strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels if it is "auto"
     trial_options: ClassVar[dict[str, Any]] = {}  # changed arguments in the short trainings of that choice
 
@@ -178,13 +179,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
         The result for a sample does not depend on the other samples.
         """
-        check_is_fitted(self)
-        if output not in self.outputs_:
-            raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
-        rows, method = self.checked_rows(X), self.method_
-        return represent_rows(
-            lambda block: method.represent(self.scale_rows(block), output), rows, self._views_per_sample, self.verbose
-        )
+        blocks, n_rows = self._represented(X, output)
+        return collected(blocks, n_rows)
+
+    def transform_blocks(self, X: Any, *, output: str = "representation") -> Iterator[np.ndarray]:
+        """What `transform` returns, block by block in order: for more rows than memory holds."""
+        return self._represented(X, output)[0]
 
     def scaled(self, X: Any) -> np.ndarray:
         """Scale samples as the model does, float32: vectors (n, d), images (n, C, H, W), DNA (n, 4, L)."""
@@ -210,12 +210,15 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_is_fitted(self)
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
+            return collected(self._drawn(X, x, index, n_views, seed), len(x))
 
-            def view(part: slice, generator: torch.Generator) -> Tensor:
-                positions = None if index is None else index[part]
-                return self.method_.view(x[part], index=positions, generator=generator)
-
-            return self._drawn(X, x, view, n_views, seed)
+    def view_blocks(
+        self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None
+    ) -> Iterator[np.ndarray]:
+        """What `views` returns, block by block in order: for more views than memory holds."""
+        check_is_fitted(self)
+        with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
+            yield from self._drawn(X, x, index, n_views, seed)
 
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
@@ -315,22 +318,22 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     # ---- from user data to scaled samples ---------------------------------------------------------------------------
 
-    def checked_rows(self, X: Any) -> np.ndarray:
-        """Check that samples have the form of the training samples, and return their rows."""
+    def checked_rows(self, X: Any) -> Any:
+        """Check that samples have the form of the training samples; returns their rows, an array or a `RowSource`."""
         return self._read(X, self.domain_, self.resolved_.row_shape)
 
     def samples(self, X: Any) -> Rows:
         """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
-        raw = torch.from_numpy(self.checked_rows(X)).to(next(self.scaler_.buffers()).device)
+        raw, device = unscaled(self.checked_rows(X)), next(self.scaler_.buffers()).device
         with torch.no_grad():
-            return self.domain_.scaled(raw, self.scaler_)
+            return self.domain_.scaled(raw.to(device) if isinstance(raw, Tensor) else raw, self.scaler_).to(device)
 
     def scale_rows(self, rows: np.ndarray | Tensor) -> Tensor:
         """Scale all rows at once."""
         with torch.no_grad():
             return self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
 
-    def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> np.ndarray:
+    def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> Any:
         """Read and check rows of user data; `row_shape` is None in fit."""
         rows = domain.read(X, row_shape=row_shape, impute=self.impute, estimator=self)
         if row_shape is None:
@@ -359,29 +362,32 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Scaled samples, their positions in the pool and the seed, while the method is prepared with the pool."""
         if not isinstance(n_views, numbers.Integral) or n_views < 1:
             raise InputError(f"n_views is {n_views!r}, expected a whole number of at least 1")
-        x = self.samples(X)
-        others = x if pool is None else self.samples(pool)
-        seed = self.resolved_.seed if random_state is None else random_state
-        try:
-            if self.method_.needs_pool:
-                if len(others) < 2:
-                    raise InputError(
-                        "views of this model need other rows: expected at least two rows, got one; give pool=rows"
-                    )
-                with torch.no_grad():
-                    self.method_.prepare(others, seed)
+        x, seed = self.samples(X), self.resolved_.seed if random_state is None else random_state
+        with prepared(self.method_, x if pool is None else self.samples(pool), seed):
             yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
-        finally:
-            self.method_.release()
 
-    def _drawn(self, X: Any, x: Rows, view: Draw, n_views: int, seed: int) -> np.ndarray:
-        """Views of X (scaled: x) in the units of the data, (n, n_views, ...)."""
+    def _drawn(self, X: Any, x: Rows, index: Tensor | None, n_views: int, seed: int) -> Iterator[np.ndarray]:
+        """Views of X (scaled: x, the rows `index` of the pool) in the units of the data, (b, n_views, ...)."""
 
-        def inverse(part: slice, generator: torch.Generator) -> Tensor:
-            made: Tensor = self.scaler_.inverse(view(part, generator))
+        def view(block: Tensor, part: slice, generator: torch.Generator) -> Tensor:
+            positions = None if index is None else index[part]
+            made: Tensor = self.scaler_.inverse(self.method_.view(block, index=positions, generator=generator))
             return made
 
-        return self.domain_.in_input_format(draw_views(inverse, x, n_views, seed), np.shape(X))
+        for views in view_blocks(view, x, n_views, seed):
+            yield self.domain_.in_input_format(views, np.shape(X))
+
+    def _represented(self, X: Any, output: str) -> tuple[Iterator[np.ndarray], int]:
+        """Representations of samples, or another output, block by block, and the number of rows."""
+        check_is_fitted(self)
+        if output not in self.outputs_:
+            raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
+        rows, method = self.checked_rows(X), self.method_
+
+        def represent(block: Tensor) -> Tensor:
+            return method.represent(self.scale_rows(block), output)
+
+        return represent_blocks(represent, rows, self._views_per_sample, self.verbose), len(rows)
 
     def _modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_})

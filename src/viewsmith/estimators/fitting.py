@@ -18,9 +18,12 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
+from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.plan import Plan, TrainingData
+from viewsmith.estimators.rows import unscaled
+from viewsmith.estimators.streaming import training_rows
 from viewsmith.training.callbacks import (
     Callback,
     Diagnostics,
@@ -57,7 +60,7 @@ class Outcome:
 
 def scale(
     domain: Domain,
-    rows: np.ndarray,
+    rows: np.ndarray | RowSource,
     scaling: str,
     device: torch.device,
     seed: int,
@@ -65,7 +68,7 @@ def scale(
     neighbors: PrecomputedGraph | None = None,
 ) -> TrainingData:
     """Fit the input layer to the rows and scale them."""
-    layer, raw = domain.input_layer(rows.shape[1:]), torch.from_numpy(rows)
+    layer, raw = domain.input_layer(rows.shape[1:]), unscaled(rows)
     used, stats = domain.fit_input(layer, raw, scaling)
     return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels, neighbors)
 
@@ -102,10 +105,17 @@ def train(
         interruptible=folder is not None,
     )
     started = time.perf_counter()
+    max_rows = options.max_rows if plan.labels is None and plan.neighbors is None else None
+    x = training_rows(method, data.x, folder.rows if folder else None, max_rows=max_rows, seed=data.seed)
+    sampled = {} if len(x) == len(data.x) else {"rows_on_disk": len(data.x)}
+    if sampled and options.verbose and distributed.rank() == 0:
+        print(f"training on {len(x):,} random rows of {len(data.x):,} (max_rows)", file=sys.stderr)
     data.layer.to(data.device)  # it scales batches of images and DNA
-    status = trainer.fit(data.x, resume=resume)
+    status = trainer.fit(x, resume=resume)
     described = method.describe()
     method.release()
+    if folder and status == "finished" and distributed.rank() == 0:
+        folder.rows.unlink(missing_ok=True)
     found = method.warnings(history.rows)
     for line in found:
         warnings.warn(line, UserWarning, stacklevel=3)
@@ -116,7 +126,7 @@ def train(
             UserWarning,
             stacklevel=3,
         )
-    all_warnings = collapse_warnings(history.rows, len(data.x)) + found
+    all_warnings = collapse_warnings(history.rows, len(x)) + found
     summary = {
         "method": name,
         "status": status,
@@ -124,7 +134,8 @@ def train(
         "seed": data.seed,
         "epochs": trainer.epochs_done,
         "steps": trainer.steps,
-        "rows": len(data.x),
+        "rows": len(x),
+        **sampled,
         "seconds": {"training": round(trainer.elapsed, 3), "this process": round(time.perf_counter() - started, 3)},
         "device": str(data.device),
         "processes": distributed.world_size(),

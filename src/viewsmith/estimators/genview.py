@@ -145,6 +145,7 @@ class GenView(ViewsmithEstimator):
     resolved_type = GenViewResolved
     trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
     presets, preset_needs = presets.GENVIEW, presets.GENVIEW_NEEDS
+    streams_views = False
 
     view_cache: str | None = None
     alpha: Fraction = 1.0

@@ -29,7 +29,7 @@ from viewsmith.estimators.build.model import make_optimizer, make_views
 from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.figures import COMPARED, Figures, figure_rows, shared_figures
 from viewsmith.estimators.figures.features import feature_similarities
-from viewsmith.estimators.rows import draw_views
+from viewsmith.estimators.rows import collected, view_blocks
 from viewsmith.methods.metaug import MetAugMethod
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -133,6 +133,7 @@ class MetAug(ViewsmithEstimator):
     frameworks = ("oucl", "*")
     resolved_type = MetAugResolved
     presets = presets.METAUG
+    streams_views = False
 
     framework: str = "oucl"
     n_views: AtLeastTwo = 2
@@ -231,13 +232,13 @@ class MetAug(ViewsmithEstimator):
         check_is_fitted(self)
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
 
-            def pair(part: slice, generator: torch.Generator) -> Tensor:
+            def pair(block: Tensor, part: slice, generator: torch.Generator) -> Tensor:
                 assert isinstance(self.method_, MetAugMethod)
                 positions = None if index is None else index[part]
-                made = self.method_.feature_views(x[part], index=positions, generator=generator)
+                made = self.method_.feature_views(block, index=positions, generator=generator)
                 return torch.stack(made).permute(2, 0, 1, 3).flatten(2)  # (rows, 2, M d)
 
-            both = draw_views(pair, x, n_views, seed)
+            both = collected(view_blocks(pair, x, n_views, seed), len(x))
         return {"features": both[:, :, 0], "augmented": both[:, :, 1]}
 
     def described_views(

@@ -105,6 +105,7 @@ class PiNDA(ViewsmithEstimator):
     strength_option = "strength"
     resolved_type = PiNDAResolved
     presets = presets.PINDA
+    streams_views = False
 
     strength: Positive | Auto = 0.25
     level: Literal["fixed", "drawn", "free"] = "fixed"

@@ -2,52 +2,91 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import InputError
+from viewsmith.core.method import Method
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
-from viewsmith.core.samples import Rows, block_size, blocks
+from viewsmith.core.row_source import RowSource, row_blocks
+from viewsmith.core.samples import Rows, batches, block_size, blocks
 
-#: From a slice of the rows and a random stream to views of these rows.
-Draw = Callable[[slice, torch.Generator], Tensor]
-
-
-def fingerprint(x: np.ndarray) -> str:
-    """Short digest of the content of an array."""
-    return hashlib.sha256(np.ascontiguousarray(x).data).hexdigest()[:16]
+#: From scaled rows, the slice of all rows that they are, and a random stream to views of these rows.
+Draw = Callable[[Tensor, slice, torch.Generator], Tensor]
 
 
-@torch.no_grad()
-def represent_rows(
-    represent: Callable[[Tensor], Tensor], rows: np.ndarray, views_a_row: int, progress: bool
-) -> np.ndarray:
-    """Apply `represent` to unscaled rows block by block; returns float32 (n, ...)."""
-    made: np.ndarray | None = None
-    parts: Iterable[tuple[Tensor, int]] = blocks(torch.from_numpy(rows), views_a_row)
+def fingerprint(x: np.ndarray | RowSource) -> str:
+    """Short digest of the content of rows, the same in memory and read block by block."""
+    digest = hashlib.sha256()
+    for block in row_blocks(x):
+        digest.update(np.ascontiguousarray(block).data)
+    return digest.hexdigest()[:16]
+
+
+def unscaled(rows: np.ndarray | RowSource) -> Tensor | RowSource:
+    """Rows as the input layer takes them: a tensor that shares their memory, or the source itself."""
+    return rows if isinstance(rows, RowSource) else torch.from_numpy(rows)
+
+
+def represent_blocks(
+    represent: Callable[[Tensor], Tensor], rows: np.ndarray | RowSource, views_a_row: int, progress: bool
+) -> Iterator[np.ndarray]:
+    """What `represent` makes of unscaled rows, float32, block by block in order."""
+    parts: Iterable[tuple[Tensor, int]] = blocks(unscaled(rows), views_a_row)
     if progress:
         parts = with_progress(parts, "transform", len(rows), "rows", size=lambda part: part[1])
-    done = 0
     for block, count in parts:
-        part = represent(block).float()[:count].cpu().numpy()
+        with torch.no_grad():
+            made = represent(block)
+        yield made.float()[:count].cpu().numpy()
+
+
+@contextlib.contextmanager
+def prepared(method: Method, pool: Rows, seed: int) -> Iterator[None]:
+    """The method with a pool of scaled rows, if its views use other rows.
+
+    Raises
+    ------
+    InputError
+        They do, and the pool has one row only.
+    """
+    try:
+        if method.needs_pool:
+            if len(pool) < 2:
+                raise InputError(
+                    "views of this model need other rows: expected at least two rows, got one; give pool=rows"
+                )
+            with torch.no_grad():
+                method.prepare(pool, seed)
+        yield
+    finally:
+        method.release()
+
+
+def view_blocks(draw: Draw, x: Rows, n_views: int, seed: int) -> Iterator[np.ndarray]:
+    """Views of scaled rows, block by block in order, with one random stream for each view: (b, n_views, ...)."""
+    size = block_size(x[:1])
+    generators = [stream(seed, "views", number, device=x.device) for number in range(n_views)]
+    parts = [slice(start, min(start + size, len(x))) for start in range(0, len(x), size)]
+    for part, block in zip(parts, batches(x, parts), strict=True):
+        with torch.no_grad():
+            yield torch.stack([draw(block, part, generator).cpu() for generator in generators], dim=1).numpy()
+
+
+def collected(parts: Iterable[np.ndarray], n_rows: int) -> np.ndarray:
+    """Blocks of `n_rows` rows as one array."""
+    made: np.ndarray | None = None
+    done = 0
+    for part in parts:
         # Filled in place: collected parts and their concatenation would take twice the memory.
-        made = np.empty((len(rows), *part.shape[1:]), np.float32) if made is None else made
-        made[done : done + count] = part
-        done += count
+        made = np.empty((n_rows, *part.shape[1:]), part.dtype) if made is None else made
+        made[done : done + len(part)] = part
+        done += len(part)
     assert made is not None
     return made
-
-
-@torch.no_grad()
-def draw_views(draw: Draw, x: Rows, n_views: int, seed: int) -> np.ndarray:
-    """Draw views of scaled rows block by block, with one random stream for each view: (n, n_views, ...)."""
-    size, made = block_size(x[:1]), []
-    parts = [slice(start, start + size) for start in range(0, len(x), size)]
-    for number in range(n_views):
-        generator = stream(seed, "views", number, device=x.device)
-        made.append(torch.cat([draw(part, generator).cpu() for part in parts]))
-    return torch.stack(made, dim=1).numpy()

@@ -123,6 +123,8 @@ def format_table(result: Mapping[str, Any]) -> str:
 
     count = result["rows"]
     size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {count['classes']} classes."
+    if "sampled_from" in count:
+        size += f" A random sample of {count['sampled_from']:,} rows on disk."
     notes = [
         size,
         f"raw: {result['raw']}",

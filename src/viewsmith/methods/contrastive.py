@@ -54,5 +54,9 @@ class ContrastiveMethod(Method):
     def needs_pool(self) -> bool:
         return self.views.needs_pool
 
+    @property
+    def takes_coordinates(self) -> bool:
+        return self.views.mixes_rows
+
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.views.view(x, index=index, generator=generator, framework=self.framework)

@@ -18,7 +18,7 @@ from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.method import Batch, Method, Phase
 from viewsmith.core.random import derive_seed
-from viewsmith.core.samples import Rows
+from viewsmith.core.samples import Rows, batches
 from viewsmith.core.tensors import load_weights
 from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import drop_frozen_gradients, set_rates, training_progress
@@ -196,10 +196,9 @@ class Trainer:
         rank, size = distributed.rank(), self.local_batch
         width = size * distributed.world_size()
         total = phase.epochs * self.steps_per_epoch
-        while self.step < self.steps_per_epoch:
-            start = self.step * width + rank * size
-            index = order[start : start + size]
-            samples = self.x[index]
+        starts = range(self.step * width + rank * size, self.steps_per_epoch * width, width)
+        indices = [order[start : start + size] for start in starts]
+        for index, samples in zip(indices, batches(self.x, indices), strict=True):
             done = self.epoch * self.steps_per_epoch + self.step
             for number, run in enumerate(self.running):
                 if done % run.every:
@@ -219,8 +218,6 @@ class Trainer:
             if stopped and self.epochs_done < self.epochs:
                 return stopped
             self._save_if_due()
-            if self.step == 0:
-                break
         return None
 
     def _update(self, run: RunningUpdate, batch: Batch) -> None:

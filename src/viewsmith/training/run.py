@@ -28,7 +28,8 @@ class RunFolder:
     """The folder of one run.
 
     It has ``config.toml`` (the complete configuration), ``model.safetensors``, ``initial.safetensors`` (the weights
-    before training), ``metrics.jsonl``, ``summary.json``, ``evaluation.json``, ``report.html`` and ``checkpoint/``.
+    before training), ``metrics.jsonl``, ``summary.json``, ``evaluation.json``, ``report.html`` and ``checkpoint/``;
+    during a training on rows on disk also ``rows.npy``, what the training reads of them.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -37,6 +38,7 @@ class RunFolder:
         self.initial, self.metrics = self.path / "initial.safetensors", self.path / "metrics.jsonl"
         self.summary, self.report = self.path / "summary.json", self.path / "report.html"
         self.evaluation = self.path / "evaluation.json"
+        self.rows = self.path / "rows.npy"
         self.checkpoint = CheckpointFolder(self.path / "checkpoint")
 
     def exists(self) -> bool:

@@ -71,6 +71,9 @@ class ViewMaker(nn.Module):
     needs_loss : bool
         Whether views depend on the pair loss. `pair` and the call then get the framework as ``loss=``, a function of a
         `Pair`. Other makers are called without ``loss``.
+    mixes_rows : bool
+        Whether views are rows of the pool or weighted means of rows, so that they can also be made of coordinates on
+        principal axes.
     pool : Tensor, Samples or None
         The rows given by `prepare`; never saved with the model.
     """
@@ -78,6 +81,7 @@ class ViewMaker(nn.Module):
     views_made: int = 2
     needs_pool: bool = False
     needs_loss: bool = False
+    mixes_rows: bool = False
     pool: Rows | None = None
 
     def prepare(self, pool: Rows) -> None:

@@ -42,6 +42,11 @@ class ViewPair(nn.Module):
         """Whether any maker uses other rows."""
         return any(maker.needs_pool for maker in self.makers)
 
+    @property
+    def mixes_rows(self) -> bool:
+        """Whether all makers only mix rows, see `ViewMaker`."""
+        return all(maker.mixes_rows for maker in self.makers)
+
     def prepare(self, pool: Rows) -> None:
         """Call `ViewMaker.prepare` of every maker with the scaled training rows, (n, ...)."""
         for maker in self.makers:

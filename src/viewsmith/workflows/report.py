@@ -63,7 +63,7 @@ def report_content(
                 raise InputError("the run has no path of its data; give --data")
             is_array = data is not None and not isinstance(data, str | Path)
             rows = _arrays(model, data, y) if is_array else load_for(model, str(data or source), label, labels)
-            content |= model.figures(rows).by_kind()
+            content |= model.figures(rows.in_memory()).by_kind()
         except InputError as error:
             warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
     return ReportContent(**content)

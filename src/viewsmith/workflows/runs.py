@@ -17,6 +17,7 @@ import torch
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, InUseError
 from viewsmith.data import Dataset, load_dataset
+from viewsmith.data.dataset import take
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.custom_transforms import CUSTOM
 from viewsmith.estimators.build.resolve import MODULE
@@ -158,9 +159,14 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     }
 
 
-def load_for(model: ViewsmithEstimator, data: str, label: str | None, labels: Path | None = None) -> Dataset:
-    """Read data as the training data of the model were read: same columns, same order, same domain."""
-    return load_dataset(data, label=label, labels=labels, schema=_schema(model))
+def load_for(
+    model: ViewsmithEstimator, data: str, label: str | None, labels: Path | None = None, **storage: Any
+) -> Dataset:
+    """Read data as the training data of the model were read: same columns, same order, same domain.
+
+    `storage` are the options of `load_dataset` that say what stays on disk.
+    """
+    return load_dataset(data, label=label, labels=labels, schema=_schema(model), **storage)
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
@@ -189,7 +195,7 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
     raise InputError("the config.toml of the run is damaged or of another version: its data.schema is not complete")
 
 
-def split_rows(dataset: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
+def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:
     """Training or test rows, and their numbers in the array or table they came from."""
     if split not in ("train", "test"):
         raise InputError(f"--split is {split!r}, expected train or test")
@@ -198,4 +204,4 @@ def split_rows(dataset: Dataset, split: str) -> tuple[np.ndarray, np.ndarray]:
     index = dataset.train_index if split == "train" else dataset.test_index
     assert index is not None
     start = index[0] if dataset.split == "given" else 0
-    return dataset.x[index], index - start
+    return take(dataset.x, index), index - start

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.row_source import RowSource
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.data.write import RowStream
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.workflows.runs import split_rows
@@ -34,11 +36,17 @@ def views_of_model(
     Returns
     -------
     dict of str to ndarray
-        ``views`` (n, K, ...) and ``index`` (n,). PiNDA adds ``sigma`` and ``noise``; MetAug ``features``; GenView, for
-        generated views, ``samples`` (n, ...), ``level`` and ``quality``, (n, K) each.
+        ``views`` (n, K, ...) and ``index`` (n,); of rows on disk, ``views`` is a stream and its number of rows.
+        PiNDA adds ``sigma`` and ``noise``; MetAug ``features``; GenView, for generated views, ``samples`` (n, ...),
+        ``level`` and ``quality``, (n, K) each.
     """
     rows, index = split_rows(dataset, split)
     pool = None if split == "train" else dataset.x_train
+    if isinstance(rows, RowSource) and model.streams_views:
+        made = model.view_blocks(rows, n or DEFAULTS, random_state=seed, pool=pool)
+        return {"index": index, "views": (RowStream(made, len(rows)), len(rows))}
+    if isinstance(rows, RowSource):
+        rows = np.asarray(rows)
     return {"index": index} | model.described_views(rows, n, random_state=seed, pool=pool)
 
 

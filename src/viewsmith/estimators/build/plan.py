@@ -12,6 +12,7 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
@@ -28,12 +29,12 @@ class TrainingData:
     Attributes
     ----------
     domain : Domain
-    rows : ndarray, shape (n, ...)
+    rows : ndarray, shape (n, ...), or RowSource
         As read: float32 vectors, uint8 images or letters.
     layer : nn.Module
         The input layer, fitted on them.
     x : Rows
-        Scaled rows, or samples that are scaled when they are indexed.
+        Scaled rows, or samples that are scaled, and if on disk read, when they are indexed.
     scaling : str
         Name of the scaling, with "auto" resolved.
     stats : dict
@@ -47,7 +48,7 @@ class TrainingData:
     """
 
     domain: Domain
-    rows: np.ndarray
+    rows: np.ndarray | RowSource
     layer: nn.Module
     x: Rows
     scaling: str

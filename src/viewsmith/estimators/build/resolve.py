@@ -9,18 +9,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names, pluralize
 from viewsmith.core.registry import Entry, entries, find, get, names
+from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.options import check_part_options
 from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.estimators.build.recipe import check_recipe, default_rate
-from viewsmith.estimators.build.sizes import check_least, check_sample, probe
+from viewsmith.estimators.build.sizes import check_least, check_sample, principal_axes, probe
 from viewsmith.frameworks import DataFacts
 from viewsmith.networks.base import EncoderContext
 
@@ -29,7 +30,6 @@ MODULE = "module:"  # prefix of the class of a custom part in configurations
 FRAMEWORK_OPTIONS = (
     *("kernel", "temperature", "momentum", "queue_size", "prototypes", "projector_dims", "predictor_dims"),
 )
-WIDE = 200
 
 
 def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
@@ -66,6 +66,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     _check_neighbors(options, view_maker, views, data)
     check_sample(encoder_entry, encoder, views, facts, options, data)
     steps = domain.steps if data.device.type == "cpu" else domain.steps_on_gpu
+    trained = min(n, options.max_rows or n) if isinstance(data.rows, RowSource) and len(data.row_shape) == 1 else n
     used = [find("domain", domain.name), *views, *([] if encoder_entry is None else [encoder_entry])]
     if not isinstance(options.framework, nn.Module):
         used.append(find("framework", framework))
@@ -82,8 +83,8 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "view_facts": facts,
         "encoder": encoder,
         "encoder_options": encoder_options,
-        "epochs": default_epochs(n, options.batch_size, steps) if options.epochs == "auto" else options.epochs,
-        "input_components": _principal_axes(options, data, views),
+        "epochs": default_epochs(trained, options.batch_size, steps) if options.epochs == "auto" else options.epochs,
+        "input_components": principal_axes(options, data, views),
         "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data),
         "learning_rate": default_rate(options) if options.learning_rate == "auto" else options.learning_rate,
         "packages": packages_of(used),
@@ -335,17 +336,6 @@ def resolve_encoder(
             f"encoder is {encoder!r}, expected auto, {known} for {domain.name}, or a custom torch.nn.Module"
         ) from None
     return encoder, entry, part_options(options, [entry], options.encoder_options, "encoder_options")
-
-
-def _principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry]) -> int:
-    """Number of principal components that the encoder of vectors gets; 0: it gets the features."""
-    if not isinstance(data.x, Tensor):
-        return 0
-    n, d = data.x.shape
-    axes = options.input_components
-    if axes == "auto":
-        axes = 50 if d > WIDE and any(view.trait("neighbors") for view in views) else None
-    return min(axes or 0, d, n)
 
 
 def _n_components(

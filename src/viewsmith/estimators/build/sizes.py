@@ -10,10 +10,14 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Entry
+from viewsmith.core.row_source import RowSource
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.networks.encoders.cnn import SMALLEST
+
+# Features from which vectors are projected to their principal axes, and the number of axes.
+WIDE, AXES = 200, 50
 
 
 def check_sample(
@@ -109,3 +113,17 @@ def probe(module: nn.Module, name: str, sample: Tensor) -> int:
         shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
         raise InputError(f"the encoder {name} returns {shape} for 2 samples, expected (2, width)")
     return h.shape[1]
+
+
+def principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry]) -> int:
+    """Number of principal components that the encoder of vectors gets; 0: it gets the features."""
+    on_disk = isinstance(data.rows, RowSource) and len(data.row_shape) == 1
+    if not (on_disk or isinstance(data.x, Tensor)):
+        return 0
+    n, d = data.rows.shape
+    axes = options.input_components
+    if axes == "auto":
+        # Neighbors are searched in memory, which rows on disk do not fit into.
+        wide = d > (AXES if on_disk else WIDE)
+        axes = AXES if wide and any(view.trait("neighbors") for view in views) else None
+    return min(axes or 0, d, n)

@@ -8,6 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.row_source import RowSource
+from viewsmith.networks.inputs.streamed import tensor_blocks
+
+BLOCK = 4096  # images that are counted at once
+
 
 def channels_last(x: Tensor) -> Tensor:
     """Images (B, C, H, W) in channels-last memory format, in which convolutions are faster on CPUs and tensor cores."""
@@ -39,15 +44,17 @@ class Pixels(nn.Module):
 
     @torch.no_grad()
     def fit(
-        self, x: Tensor, scaling: Literal["auto", "standard", "global", "none"]
+        self, x: Tensor | RowSource, scaling: Literal["auto", "standard", "global", "none"]
     ) -> Literal["standard", "global", "none"]:
         """Compute the statistics of uint8 images, (n, H, W) or (n, H, W, C); return the scaling that is used."""
         scaling = "standard" if scaling == "auto" else scaling
         if scaling != "none":
             # From the histogram of each channel: exact, and without a float copy of the images.
-            planes = x.reshape(-1, self.channels)
             values = torch.arange(256, dtype=torch.float64) / 255
-            counts = torch.stack([torch.bincount(planes[:, c].int(), minlength=256) for c in range(self.channels)])
+            counts = torch.zeros(self.channels, 256, dtype=torch.int64)
+            for part in (rows for block in tensor_blocks(x) for rows in block.split(BLOCK)):
+                planes = part.reshape(-1, self.channels)
+                counts += torch.stack([torch.bincount(planes[:, c].int(), minlength=256) for c in range(self.channels)])
             frequency = (counts.sum(0, keepdim=True).expand_as(counts) if scaling == "global" else counts).double()
             frequency = frequency / frequency.sum(1, keepdim=True)
             mean = frequency @ values

@@ -7,6 +7,17 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.row_source import RowSource
+from viewsmith.core.samples import Rows, Samples
+from viewsmith.networks.inputs.streamed import (
+    Axes,
+    column_medians,
+    column_moments,
+    streamed_axes,
+    tensor_blocks,
+    with_signs,
+)
+
 Scaling = Literal["auto", "standard", "global", "none"]
 
 
@@ -37,30 +48,28 @@ class Scaler(nn.Module):
         self.register_buffer("varies", torch.ones(n_features, dtype=torch.bool))
 
     @torch.no_grad()
-    def fit(self, x: Tensor, scaling: Scaling) -> Literal["standard", "global", "none"]:
-        """Compute the statistics of training rows, (n, d); return the scaling that is used."""
-        missing = torch.isnan(x)
-        if missing.any():
-            # torch's median is the lower of the two middle values; the negated rows give the upper one.
-            low, high = torch.nanmedian(x, dim=0).values, -torch.nanmedian(-x, dim=0).values
-            self.fill.copy_(((low + high) / 2).nan_to_num())
-            x = torch.where(missing, self.fill, x)
+    def fit(self, x: Tensor | RowSource, scaling: Scaling) -> Literal["standard", "global", "none"]:
+        """Compute the statistics of training rows, (n, d); return the scaling that is used.
+
+        Rows that are not in memory are read block by block: the result is the same but for rounding.
+        """
+        found = column_moments(tensor_blocks(x))
+        if found.mean.isnan().any():
+            self.fill.copy_(column_medians(x))
+            found = column_moments(torch.where(torch.isnan(part), self.fill, part) for part in tensor_blocks(x))
         if scaling == "auto":
-            scaling = "global" if (x == 0).double().mean() > 0.5 else "standard"
-        mean = x.mean(dim=0, dtype=torch.float64)
-        # In float64 by blocks of columns: a copy of all columns would double the memory.
-        variance = torch.cat([part.double().var(dim=0, correction=0) for part in x.split(256, dim=1)])
-        deviation = variance.sqrt()
+            scaling = "global" if found.zeros / (found.rows * len(found.mean)) > 0.5 else "standard"
+        deviation = found.variance.sqrt()
         # A deviation below the smallest normal number may be rounded to zero.
         normal = deviation >= torch.finfo(self.scale.dtype).tiny
-        self.varies.copy_((x.max(dim=0).values > x.min(dim=0).values) & normal)
+        self.varies.copy_((found.high > found.low) & normal)
         if scaling == "standard":
-            self.center.copy_(mean)
+            self.center.copy_(found.mean)
             self.scale.copy_(torch.where(self.varies, deviation, 1.0))
         elif scaling == "global":
-            self.scale.fill_(float(variance.mean().sqrt()) if self.varies.any() else 1.0)
+            self.scale.fill_(float(found.variance.mean().sqrt()) if self.varies.any() else 1.0)
         # A constant feature is scaled to zero and inverted to its constant.
-        self.center.copy_(torch.where(self.varies, self.center, x[0]))
+        self.center.copy_(torch.where(self.varies, self.center, found.first))
         return scaling
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,6 +88,8 @@ class PrincipalAxes(nn.Module):
     the square root of its standard deviation: a compromise between a single scale (a few features dominate) and
     standardization (rare features are amplified), which worked well for counts, tf-idf and pixels in trials.
 
+    Rows of width k, where k is less than d, are coordinates on the axes already and stay as they are.
+
     Parameters
     ----------
     n_features, n_components : int
@@ -94,27 +105,38 @@ class PrincipalAxes(nn.Module):
         self.register_buffer("axes", torch.zeros(n_features, n_components))
 
     @torch.no_grad()
-    def fit(self, x: Tensor) -> None:
-        """Fit the axes to rows (n, d), k at most min(n, d): eigenvectors of the smaller Gram matrix, in float64."""
+    def fit(self, x: Rows) -> None:
+        """Fit the axes to rows (n, d), k at most min(n, d).
+
+        In memory by the smaller Gram matrix; rows on disk block by block (`viewsmith.networks.inputs.streamed`).
+        """
         k = self.axes.shape[1]
-        mean = x.mean(dim=0, dtype=torch.float64)
-        centered = x - mean.to(x.dtype)
-        deviation = centered.square().mean(dim=0).sqrt()
-        weight = torch.where(deviation > 0, deviation, 1.0).rsqrt()
-        centered *= weight
-        n, d = centered.shape
-        if d <= n:
-            axes = torch.linalg.eigh((centered.T @ centered).double()).eigenvectors[:, -k:].flip(1).to(x.dtype)
-        else:
-            values, vectors = torch.linalg.eigh((centered @ centered.T).double())
-            vectors = vectors[:, -k:].flip(1) / values[-k:].flip(0).clamp_min(1e-12).sqrt()
-            axes = centered.T @ vectors.to(x.dtype)
-        # The sign of an axis is arbitrary: its largest entry is made positive, so that a refit gives the same model.
-        axes = axes * axes.gather(0, axes.abs().argmax(dim=0, keepdim=True)).sign()
-        scale = (centered @ axes).square().mean().sqrt().clamp_min(1e-12)
-        self.mean.copy_(mean)
-        self.axes.copy_(weight[:, None] * axes / scale)
+        on_disk = isinstance(x, Samples) and isinstance(x.rows, RowSource)
+        found = streamed_axes(x, k) if on_disk else _axes_in_memory(x[:], k)
+        self.mean.copy_(found.mean)
+        self.axes.copy_(found.weight[:, None] * found.axes / found.scale)
 
     def forward(self, x: Tensor) -> Tensor:
+        d, k = self.axes.shape
+        if x.shape[1] == k < d:
+            return x
         # (x - mean) @ axes without a centered copy of wide rows.
         return torch.addmm(-(self.mean @ self.axes), x, self.axes)
+
+
+def _axes_in_memory(x: Tensor, k: int) -> Axes:
+    """Axes by eigenvectors, in float64, of the smaller Gram matrix of rows (n, d) in memory."""
+    mean = x.mean(dim=0, dtype=torch.float64)
+    centered = x - mean.to(x.dtype)
+    deviation = centered.square().mean(dim=0).sqrt()
+    weight = torch.where(deviation > 0, deviation, 1.0).rsqrt()
+    centered *= weight
+    n, d = centered.shape
+    if d <= n:
+        axes = torch.linalg.eigh((centered.T @ centered).double()).eigenvectors[:, -k:].flip(1).to(x.dtype)
+    else:
+        values, vectors = torch.linalg.eigh((centered @ centered.T).double())
+        vectors = vectors[:, -k:].flip(1) / values[-k:].flip(0).clamp_min(1e-12).sqrt()
+        axes = centered.T @ vectors.to(x.dtype)
+    axes = with_signs(axes)
+    return Axes(mean, weight, axes, (centered @ axes).square().mean().sqrt().clamp_min(1e-12))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from viewsmith.core.device import HostNumbers
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.core.samples import Rows
+from viewsmith.core.samples import Rows, some_rows
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
@@ -79,7 +79,7 @@ class ConditionalCorruption(ViewMaker):
         InputError
             The width of the rows is not d.
         """
-        assert isinstance(pool, Tensor)  # vectors
+        pool = some_rows(pool)
         if pool.ndim != 2 or pool.shape[1] != self.n_features:
             raise InputError(
                 f"conditional corruption was given rows of shape {tuple(pool.shape[1:])}, expected ({self.n_features},)"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import register
-from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks, some_rows
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbor_graph import PrecomputedGraph
 from viewsmith.views.neighbor_search import EXACT, NeighborSearch, SearchFacts
@@ -29,6 +29,8 @@ def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | N
 
 class Identity(ViewMaker):
     """The unchanged sample."""
+
+    mixes_rows = True
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return x
@@ -57,7 +59,7 @@ class Corruption(ViewMaker):
     """A random fraction of the features replaced by values of other rows (SCARF: Bahri et al. 2022, Algorithm 1).
 
     Each feature is replaced with probability `rate` by a draw from its empirical marginal distribution: its value in a
-    random row of the pool, independently for each feature.
+    random row of the pool (of a pool on disk: of a sample, see `some_rows`), independently for each feature.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ class Corruption(ViewMaker):
         self.rate = rate
 
     def prepare(self, pool: Rows) -> None:
-        self.pool = pool
+        self.pool = some_rows(pool)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         pool, shape = self._pool(), tuple(x.shape)
@@ -91,7 +93,7 @@ class Mixup(ViewMaker):
         Least weight of the sample, 0 to 1.
     """
 
-    needs_pool = True
+    needs_pool = mixes_rows = True
 
     def __init__(self, minimum: float = 0.9) -> None:
         super().__init__()
@@ -112,7 +114,7 @@ class NeighborGraph(ViewMaker):
     training rows; `release` removes it.
     """
 
-    needs_pool = True
+    needs_pool = mixes_rows = True
 
     edges: Tensor | None
     found: Tensor | None  # recall, lists and probes of the search

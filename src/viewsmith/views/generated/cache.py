@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from viewsmith.core.device import on_host
+from viewsmith.core.mapped import write_mapped
 from viewsmith.core.random import stream
-from viewsmith.core.samples import Rows, Samples
+from viewsmith.core.row_source import ArrayRows, RowSource
+from viewsmith.core.samples import Rows, Samples, take_rows
 
 #: Maps scaled samples, their row indices and a random stream to a generated view of each.
 Generate = Callable[[Tensor, Tensor, torch.Generator], Tensor]
@@ -76,18 +78,25 @@ def _generate_views(rows: Rows, generate: Generate, seed: int, number: int, bloc
     """One view of every row."""
     # The name of the stream determines the views: it must not change.
     generator = stream(seed, "bank", number, device=rows.device)
-    parts = []
-    for start in range(0, len(rows), block):
-        x = rows[start : start + block]
-        view = generate(x, torch.arange(start, start + len(x), device=x.device), generator)
-        parts.append(_inverse(rows)(view) if isinstance(rows, Samples) else view)
-    views = torch.cat(parts)
+
+    def parts() -> Iterator[Tensor]:
+        for start in range(0, len(rows), block):
+            x = rows[start : start + block]
+            view = generate(x, torch.arange(start, start + len(x), device=x.device), generator)
+            yield _inverse(rows)(view) if isinstance(rows, Samples) else view
+
+    if isinstance(rows, Samples) and isinstance(rows.rows, RowSource):
+        # As large as the rows, which are on disk.
+        dtype = rows.rows.dtype
+        stored = write_mapped((part.cpu().numpy() for part in parts()), rows.rows.shape, dtype=dtype)
+        return Samples(ArrayRows(stored, dtype=dtype), rows.scale, rows.device)
+    views = torch.cat(list(parts()))
     return Samples(views, rows.scale) if isinstance(rows, Samples) else views
 
 
 def _raw(rows: Rows) -> Tensor:
     """The stored rows: unscaled if they are `Samples`."""
-    return rows.rows if isinstance(rows, Samples) else rows
+    return rows if isinstance(rows, Tensor) else take_rows(rows.rows, slice(None))
 
 
 def _inverse(rows: Samples) -> Any:

@@ -1,0 +1,290 @@
+"""Rows that are not in memory as a whole: read block by block, or by index."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.memory import check_size
+
+T = TypeVar("T")
+
+# Rows that take more bytes than this as float32 are not read into memory as a whole.
+STREAM_ABOVE = 2**30
+# Values of a block, 16 MB as float32.
+BLOCK_VALUES = 4_000_000
+# Rows of a memory map that are read by index before its pages are let go: 16 MB of 64 kB each.
+AT_ONCE = 256
+
+
+class RowSource:
+    """n rows, float32 vectors (n, d) or uint8 images, read where they are asked for.
+
+    ``source[a:b]`` and ``source[index]`` are arrays (m, ...), the rows in the order that was asked for. A subclass
+    reads a range of rows, and rows at an increasing index.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of all rows, (n, ...).
+    name : str
+        What it is, for messages.
+    file : path, optional
+        File of the rows: a change of its size or date is an error in the next read.
+
+    dtype : numpy dtype
+        float32 or uint8.
+
+    Attributes
+    ----------
+    by_index : bool
+        Whether reading a few rows by index takes little more than reading as many in a range.
+    complete : bool
+        Whether all values were found to be finite, so that they need not be looked at again.
+    """
+
+    by_index: bool = True
+    complete: bool = False
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        name: str = "the data",
+        file: str | os.PathLike[str] | None = None,
+        dtype: Any = np.float32,
+    ) -> None:
+        self.shape, self.name, self.file, self.dtype = tuple(map(int, shape)), name, file, np.dtype(dtype)
+        self._stamp = None if file is None else _stamp(file)
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        """Rows start .. stop - 1, dense."""
+        raise NotImplementedError
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        """Rows at an index of int64, increasing and without repetition, dense."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        if self.file is not None and _stamp(self.file) != self._stamp:
+            raise InputError(f"{self.file} was changed while it was read: start again, and leave it as it is meanwhile")
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step != 1:
+                raise IndexError(f"{self.name}: rows are read in steps of 1, not {step}")
+            return self._converted(self.read_range(start, max(start, stop)))
+        given = np.asarray(key)
+        if given.dtype == bool:
+            given = np.flatnonzero(given)
+        if given.ndim == 0:
+            return self[given.reshape(1)][0]
+        if len(given) == 0:
+            return np.empty((0, *self.shape[1:]), self.dtype)
+        index, position = np.unique(given, return_inverse=True)
+        if index[0] < 0 or index[-1] >= len(self):
+            raise IndexError(f"{self.name} has {len(self)} rows, and rows {index[0]} to {index[-1]} were asked for")
+        together = index[-1] - index[0] + 1 == len(index)
+        rows = self.read_range(int(index[0]), int(index[-1]) + 1) if together else self.read_index(index)
+        rows = self._converted(rows)
+        return rows if len(given) == len(index) and (position[1:] > position[:-1]).all() else rows[position]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All rows, for what needs them in memory; checked against the memory of the machine."""
+        check_size(self.dtype.itemsize * math.prod(self.shape), self.name, "give fewer rows or columns")
+        rows = self[:]
+        return rows if dtype is None else rows.astype(dtype, copy=False)
+
+    def _converted(self, rows: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(rows, dtype=self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        return max(1, BLOCK_VALUES // math.prod(self.shape[1:]))
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """All rows in order, in blocks of about `BLOCK_VALUES` values; the next one is read meanwhile."""
+        size = self.block_rows
+        return one_ahead(self[start : start + size] for start in range(0, len(self), size))
+
+    def select(self, index: np.ndarray) -> RowSource:
+        """The rows at an increasing index, read where they are asked for."""
+        return SelectedRows(self, index)
+
+
+class ArrayRows(RowSource):
+    """Rows of an array, of a memory map above all: what was read does not stay in memory.
+
+    Parameters
+    ----------
+    array : ndarray, shape (n, ...)
+    name : str
+    dtype : numpy dtype
+        float32: the rows are vectors, flattened if they have more than one dimension.
+    """
+
+    def __init__(self, array: np.ndarray, name: str = "the data", dtype: Any = np.float32) -> None:
+        self.array = array.reshape(len(array), -1) if dtype == np.float32 else array
+        super().__init__(self.array.shape, name, getattr(array, "filename", None), dtype)
+        self._map = _mapped(array)
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return self._copied(slice(start, stop))
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        # A few at a time, because the system maps a neighborhood of each row, which is let go after each.
+        parts = [self._copied(index[start : start + AT_ONCE]) for start in range(0, len(index), AT_ONCE)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _copied(self, key: slice | np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # infinite, which is an error in a later check
+            rows = np.array(self.array[key], dtype=self.dtype, order="C")
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            # Pages that were read count as memory of the process until they are let go.
+            self._map.madvise(mmap.MADV_DONTNEED)
+        return rows
+
+
+class SparseRows(RowSource):
+    """Rows of a sparse matrix in memory, made dense block by block.
+
+    Parameters
+    ----------
+    matrix : scipy CSR matrix, shape (n, d)
+    name : str
+    """
+
+    def __init__(self, matrix: Any, name: str = "the sparse matrix") -> None:
+        super().__init__(matrix.shape, name)
+        self.matrix = matrix
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return self._dense(slice(start, stop))
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        return self._dense(index)
+
+    def _dense(self, key: slice | np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            rows: np.ndarray = self.matrix[key].astype(np.float32).toarray(order="C")
+        return rows
+
+
+class JoinedRows(RowSource):
+    """The rows of several sources of one width, one after the other."""
+
+    def __init__(self, parts: Sequence[RowSource], name: str = "the data") -> None:
+        shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
+        super().__init__(shape, name, dtype=parts[0].dtype)
+        self.parts, self.by_index = parts, all(part.by_index for part in parts)
+        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return np.concatenate(
+            [
+                part[max(start - first, 0) : max(stop - first, 0)]
+                for part, first in zip(self.parts, self._starts[:-1], strict=True)
+            ]
+        )
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        cuts = np.searchsorted(index, self._starts)
+        return np.concatenate(
+            [
+                part[index[first:last] - start]
+                for part, start, first, last in zip(self.parts, self._starts, cuts, cuts[1:], strict=False)
+            ]
+        )
+
+
+class SelectedRows(RowSource):
+    """Some rows of a source, at an increasing index."""
+
+    def __init__(self, source: RowSource, index: np.ndarray) -> None:
+        super().__init__((len(index), *source.shape[1:]), source.name, dtype=source.dtype)
+        self.source, self.index = source, index
+        self.by_index, self.complete = source.by_index, source.complete
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return self.source[self.index[start:stop]]
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        return self.source[self.index[index]]
+
+
+#: Rows in memory or on disk.
+AnyRows = np.ndarray | RowSource
+
+
+def row_blocks(x: np.ndarray | RowSource) -> Iterable[np.ndarray]:
+    """Rows in order: an array as a whole, a source block by block."""
+    return x.blocks() if isinstance(x, RowSource) else [x]
+
+
+def is_large(shape: Sequence[int], dtype: Any = np.float32) -> bool:
+    """Whether rows of this shape, (n, ...), take more than `STREAM_ABOVE` bytes."""
+    return np.dtype(dtype).itemsize * math.prod(shape) > STREAM_ABOVE
+
+
+def as_source(x: Any, name: str = "the data", *, always: bool = False, dtype: Any = np.float32) -> RowSource | None:
+    """A source of the rows of a memory map or a sparse matrix; None for anything else.
+
+    Parameters
+    ----------
+    x : object
+        Whatever a user gave. A `RowSource` is returned as it is.
+    name : str
+    always : bool
+        Also for rows that take no more than `STREAM_ABOVE` bytes.
+    dtype : numpy dtype
+        Of the rows that are read.
+    """
+    if isinstance(x, RowSource):
+        return x
+    sparse, mapped = hasattr(x, "tocsr"), isinstance(x, np.ndarray) and _mapped(x) is not None
+    if not (sparse or mapped) or len(x.shape) < 2 or 0 in x.shape or x.dtype.kind not in "biuf":
+        return None
+    if not (always or is_large(x.shape, dtype)):
+        return None
+    return SparseRows(x.tocsr(), name) if sparse else ArrayRows(x, name, dtype)
+
+
+def one_ahead(items: Iterable[T]) -> Iterator[T]:
+    """The items, of which the next one is made by a thread while the caller works on one."""
+    todo = iter(items)
+    end = object()
+    with ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(next, todo, end)
+        while (item := waiting.result()) is not end:
+            waiting = reader.submit(next, todo, end)
+            yield item  # type: ignore[misc]
+
+
+def _stamp(file: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Size and date of a file; None if it is not there."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _mapped(array: np.ndarray) -> mmap.mmap | None:
+    """The memory map that an array is a view of; None if it is in memory."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, mmap.mmap) else None

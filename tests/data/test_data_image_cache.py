@@ -1,0 +1,114 @@
+"""Folders of images that are decoded once into a file: the same pixels, and a changed folder is noticed."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+from refusals import refusal
+from viewsmith import Contrastive
+from viewsmith.core import row_source
+from viewsmith.core.row_source import RowSource
+from viewsmith.data import folders, load_dataset
+
+pillow = pytest.importorskip("PIL.Image")
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Two classes of ten images, 8 x 10 pixels in color."""
+    for kind in ("cat", "dog"):
+        (tmp_path / "photos" / kind).mkdir(parents=True)
+        for i in range(10):
+            pixels = rng.integers(0, 256, (8, 10, 3), dtype=np.uint8)
+            pillow.fromarray(pixels).save(tmp_path / "photos" / kind / f"{i}.png")
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def count(monkeypatch):
+    """Number of images that were decoded."""
+    done = []
+    decode = folders._decode
+    monkeypatch.setattr(folders, "_decode", lambda *arguments: done.append(1) or decode(*arguments))
+    return lambda: len(done)
+
+
+@pytest.mark.parametrize("options", [{}, {"image_size": 6}], ids=str)
+def test_images_are_decoded_once(options, photos, tmp_path, count):
+    expected = load_dataset(photos, **options)
+    first = load_dataset(photos, **options, cache=tmp_path / "cache")
+    assert count() == 40 and isinstance(first.x, RowSource) and first.x.dtype == np.uint8
+    again = load_dataset(photos, **options, cache=tmp_path / "cache")
+    assert count() == 40
+    for data in (first, again):
+        assert data.x.shape == expected.x.shape and np.array_equal(data.x[:], expected.x)
+        assert np.array_equal(data.x_train[:], expected.x_train) and np.array_equal(
+            data.x_test[[1, 0]], data.x_test[:2][::-1]
+        )
+        assert data.schema == expected.schema and data.row_names == expected.row_names
+    load_dataset(photos, image_size=7, cache=tmp_path / "cache")
+    assert count() == 60
+
+
+@pytest.mark.parametrize("change", ["removed", "renamed", "date", "size"])
+def test_a_changed_folder_is_decoded_again(change, photos, tmp_path, count):
+    load_dataset(photos, cache=tmp_path / "cache")
+    file = photos / "cat" / "3.png"
+    if change == "removed":
+        file.unlink()
+    elif change == "renamed":
+        file.rename(photos / "cat" / "x.png")
+    elif change == "date":
+        os.utime(file, ns=(1, 1))
+    else:
+        pillow.fromarray(np.zeros((8, 10, 3), np.uint8)).save(file)
+    with pytest.warns(UserWarning, match="other files than when its images were decoded"):
+        data = load_dataset(photos, cache=tmp_path / "cache")
+    assert count() == 20 + (19 if change == "removed" else 20)
+    assert np.array_equal(data.x[:], load_dataset(photos).x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_dataset(photos, cache=tmp_path / "cache")
+
+
+def test_only_large_folders_go_to_the_place_for_them(photos, tmp_path, monkeypatch):
+    place = tmp_path / "run.cache"
+    assert isinstance(load_dataset(photos, cache_if_large=place).x, np.ndarray) and not place.exists()
+    monkeypatch.setattr(row_source, "STREAM_ABOVE", 20 * 8 * 10 * 3 - 1)
+    assert isinstance(load_dataset(photos, cache_if_large=place).x, RowSource)
+    assert sorted(path.suffix for path in place.iterdir()) == [".json", ".npy"]
+
+
+def test_an_image_that_cannot_be_decoded_leaves_no_cache(photos, tmp_path):
+    content = (photos / "dog" / "7.png").read_bytes()
+    (photos / "dog" / "7.png").write_bytes(content[: len(content) // 2])
+    assert "7.png as an image" in refusal(load_dataset, photos, cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_damaged_pixels_are_one_line(photos, tmp_path):
+    load_dataset(photos, cache=tmp_path / "cache")
+    file = next((tmp_path / "cache").glob("*.npy"))
+    file.write_bytes(file.read_bytes()[:500])
+    assert "are damaged" in refusal(load_dataset, photos, cache=tmp_path / "cache")
+
+
+def test_a_cache_is_for_folders_alone(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(4))
+    assert "leave cache out" in refusal(load_dataset, tmp_path / "x.npy", cache=tmp_path / "cache")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("views", ["simclr", "neighbors"])
+def test_a_fit_on_decoded_images_is_the_fit_in_memory(views, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(row_source, "BLOCK_VALUES", 1000)
+    one, other = load_dataset(photos), load_dataset(photos, cache=tmp_path / "cache")
+    models = [Contrastive(epochs=1, random_state=0, view_maker=views).fit(data.x_train) for data in (one, other)]
+    expected = models[0].transform(one.x)
+    assert np.array_equal(models[1].transform(other.x), expected) and np.array_equal(
+        models[1].transform(one.x), expected
+    )
+    assert np.array_equal(models[1].views(other.x, 2), models[0].views(one.x, 2))
