@@ -6,13 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.domains.checks import Impute
+
+if TYPE_CHECKING:
+    from viewsmith.domains.tables.encoder import TableEncoder
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class Request:
     layer: str | None = None
     image_size: int | None = None
     neighbors: str | None = None
+    columns: dict[str, str] | None = None
+    strict: bool = False
+    table: TableEncoder | None = None
 
     def or_fitted(self, option: str) -> Any:
         """The value of an option; if it is not given, the value that the run was fitted with."""
@@ -36,7 +42,12 @@ class Request:
 
     def check_no_table_options(self, source: str) -> None:
         """Raise InputError if an option names a column, because arrays have no named columns."""
-        for option, value in (("label", self.label), ("drop", self.drop), ("one_hot", self.one_hot)):
+        for option, value in (
+            ("label", self.label),
+            ("drop", self.drop),
+            ("one_hot", self.one_hot),
+            ("columns", self.columns),
+        ):
             if value:
                 raise InputError(
                     f"{source} is not a table and has no column for {option}={one_line(value)}; leave {option} out"

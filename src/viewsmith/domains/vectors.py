@@ -16,6 +16,8 @@ from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.domains.base import Domain
 from viewsmith.domains.checks import as_vectors, check_container, check_finite, to_rows, warn_columns
+from viewsmith.domains.tables.array import table_of
+from viewsmith.domains.tables.protocols import speaks_table
 from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
 from viewsmith.networks.inputs.codes import VectorCodes
 from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
@@ -61,6 +63,12 @@ class Vectors(Domain):
     ) -> np.ndarray:
         from sklearn.utils.validation import validate_data
 
+        X = _table_or_rows(X, row_shape is None, impute, estimator)
+        if (table := table_of(X)) is not None:
+            estimator.n_features_in_ = len(table.roles)
+            estimator.feature_names_in_ = np.array(list(table.roles), dtype=object)
+            encoded: np.ndarray = X
+            return encoded
         if hasattr(X, "detach"):
             X = to_rows(X)[0]
         check_container(X)
@@ -81,10 +89,14 @@ class Vectors(Domain):
         return rows
 
     def from_file(self, x: np.ndarray, names: list[str] | None, impute: Any, what: str) -> np.ndarray:
+        if table_of(x) is not None:
+            return x
         return as_vectors(x, names, impute, what)
 
     def check_training_rows(self, x: np.ndarray, names: list[str] | None, what: str) -> None:
         """Raise InputError for columns without a value; warn about constant columns."""
+        if table_of(x) is not None:
+            return
         empty = np.isnan(x).all(axis=0)
         if empty.any():
             found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
@@ -96,6 +108,11 @@ class Vectors(Domain):
 
     def input_layer(self, row_shape: Sequence[int]) -> Scaler:
         return Scaler(row_shape[0])
+
+    def fit_table(self, layer: Any, raw: Tensor, scaling: str, table: Any) -> tuple[str, dict[str, Any]]:
+        from viewsmith.domains.tables.weights import facts_for_views, fit_scaler
+
+        return fit_scaler(layer, raw, scaling, table), facts_for_views(table)  # type: ignore[arg-type]
 
     def scaled(self, raw: Tensor, layer: Any) -> Rows:
         x: Tensor = layer(raw)
@@ -124,6 +141,23 @@ class Vectors(Domain):
 
     def denoiser(self, kind: str, codes: VectorCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
         return (PublishedVectorDenoiser if kind == "published" else VectorDenoiser)(codes.n_codes, condition)
+
+
+def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
+    """Samples with the rows of a table encoded, by a new encoder or the fitted one; plain columns in their order."""
+    fitted = None if fresh else getattr(estimator, "table_", None)
+    if fitted is None and table_of(X) is None and not speaks_table(X) and not getattr(estimator, "columns", None):
+        return X
+    from viewsmith.domains.tables import reading  # imports pandas
+
+    if fresh:
+        return reading.read_new(X, estimator.columns, estimator.strict, impute)
+    if fitted is not None:
+        return reading.read_later(X, fitted)
+    if table_of(X) is not None:
+        raise InputError("the rows are of a table with categories, text or dates, but the model was fitted on numbers")
+    names = getattr(estimator, "feature_names_in_", None)
+    return X if names is None else reading.by_name(X, [str(name) for name in names])
 
 
 VECTORS = Vectors()

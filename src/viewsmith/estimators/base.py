@@ -25,6 +25,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
+from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.arguments import Arguments, with_shared
 from viewsmith.estimators.build.labels import framework_labels, framework_reads_labels
 from viewsmith.estimators.build.model import build_fresh
@@ -43,7 +44,7 @@ from viewsmith.estimators.fitting import (
 )
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import Draw, draw_views, fingerprint, represent_rows
-from viewsmith.estimators.saving import check_packages, configuration, copied_weights
+from viewsmith.estimators.saving import check_packages, configuration, copied_weights, read_encoder
 from viewsmith.training.run import RunFolder
 
 
@@ -137,6 +138,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         domain = detect(X, options.domain)
         check_domain(self.name, domain)
         rows = self._read(X, domain, None)
+        self.table_ = table_of(rows)
         options = self._adapt(options, domain, rows.shape[1:])
         graph = read_neighbors(neighbors, len(rows))
         folder = RunFolder(run) if run is not None else None
@@ -199,6 +201,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         """Draw augmented views of samples, (n, n_views, ...), in the units and dtype of the data.
 
+        Views of a mixed table are a DataFrame with its columns and values, indexed by row and view.
+
         Parameters
         ----------
         X : array-like, n samples
@@ -215,7 +219,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 positions = None if index is None else index[part]
                 return self.method_.view(x[part], index=positions, generator=generator)
 
-            return self._drawn(X, x, view, n_views, seed)
+            views = self._drawn(X, x, view, n_views, seed)
+        return views if self.table_ is None else self.table_.in_form_of(views, X, pool)
 
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
@@ -279,9 +284,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         estimator = cls(**vars(options))
         estimator.options_, estimator.resolved_ = options, resolved
         estimator.context_ = {"data": config["data"]} if "data" in config else {}
-        estimator.n_features_in_ = int(np.prod(resolved.row_shape))
+        estimator.table_ = read_encoder(resolved, folder.config)
+        names = resolved.feature_names if estimator.table_ is None else list(estimator.table_.roles)
+        estimator.n_features_in_ = int(np.prod(resolved.row_shape)) if estimator.table_ is None else len(names)
         if resolved.named:
-            estimator.feature_names_in_ = np.asarray(resolved.feature_names, dtype=object)
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
         trained, initial = folder.read_weights()
         estimator.scaler_ = estimator.domain_.input_layer(resolved.row_shape)
         estimator.method_ = estimator._build(Plan(options, resolved))
@@ -347,7 +354,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resolved, inputs = self._resolve(options, shared, data)
         named = hasattr(self, "feature_names_in_")
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
-        resolved = dataclasses.replace(resolved, named=named, feature_names=names)
+        table = None if self.table_ is None else self.table_.as_dict()
+        names = names if self.table_ is None else self.table_.features
+        resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
         labels = framework_labels(options.framework, data.labels, len(data.rows))
         return Plan(options, resolved, inputs, fresh=True, labels=labels, neighbors=data.neighbors)
@@ -384,7 +393,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.domain_.in_input_format(draw_views(inverse, x, n_views, seed), np.shape(X))
 
     def _modules(self) -> nn.ModuleDict:
-        return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_})
+        modules = {"scaler": self.scaler_, "method": self.method_}
+        return nn.ModuleDict(modules if self.table_ is None else modules | {"table": self.table_.arrays()})
 
     def _to_device(self) -> None:
         device = find_device(self.options_.device)

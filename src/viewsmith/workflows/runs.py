@@ -160,7 +160,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
 
 def load_for(model: ViewsmithEstimator, data: str, label: str | None, labels: Path | None = None) -> Dataset:
     """Read data as the training data of the model were read: same columns, same order, same domain."""
-    return load_dataset(data, label=label, labels=labels, schema=_schema(model))
+    return load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_)
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
