@@ -111,9 +111,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         Parameters
         ----------
         X : array-like, n samples
-            At least two. Vectors: array, DataFrame, tensor or sparse matrix (n, d) of finite values (missing values
-            need ``impute="median"``). Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: strings, or ASCII letters as
-            uint8 (n, L), with 0 after the end of shorter sequences.
+            At least two. Vectors: array, tensor or sparse matrix (n, d) of finite values (missing values need
+            ``impute="median"``), or a table of any columns (DataFrame). Images: uint8 (n, H, W) or (n, H, W, 1 or 3).
+            DNA: strings, or ASCII letters as uint8 (n, L), with 0 after the end of shorter sequences.
         y : array-like, optional
             Ignored, except with the framework supcon and by DiffAug with ``condition="labels"``.
         neighbors : sparse matrix (n, n) or int array (n, k), optional
@@ -199,9 +199,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.domain_.raw_features(self.checked_rows(X), self.scaler_)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Draw augmented views of samples, (n, n_views, ...), in the units and dtype of the data.
-
-        Views of a mixed table are a DataFrame with its columns and values, indexed by row and view.
+        """Draw augmented views, (n, n_views, ...) in the units and dtype of the data; of a mixed table as a DataFrame.
 
         Parameters
         ----------
@@ -354,8 +352,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resolved, inputs = self._resolve(options, shared, data)
         named = hasattr(self, "feature_names_in_")
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
-        table = None if self.table_ is None else self.table_.as_dict()
-        names = names if self.table_ is None else self.table_.features
+        names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
         resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
         labels = framework_labels(options.framework, data.labels, len(data.rows))
@@ -393,8 +390,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.domain_.in_input_format(draw_views(inverse, x, n_views, seed), np.shape(X))
 
     def _modules(self) -> nn.ModuleDict:
-        modules = {"scaler": self.scaler_, "method": self.method_}
-        return nn.ModuleDict(modules if self.table_ is None else modules | {"table": self.table_.arrays()})
+        table = {} if self.table_ is None else {"table": self.table_.arrays()}
+        return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_} | table)
 
     def _to_device(self) -> None:
         device = find_device(self.options_.device)
