@@ -8,7 +8,6 @@ from typing import Any
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize
-from viewsmith.domains import frames
 from viewsmith.domains.checks import check_finite, to_rows
 from viewsmith.domains.tables.array import TableArray
 from viewsmith.domains.tables.encoder import TableEncoder, fit_table
@@ -53,7 +52,6 @@ def read_new(X: Any, columns: Mapping[str, str] | None, strict: bool, impute: st
         return X
     if strict:
         kept = [name for name in frame.columns if (columns or {}).get(name) != "drop"]
-        frames.check_no_text(frame, kept, "the DataFrame")
         return frame[kept] if len(kept) < frame.shape[1] else _original(X, frame)
     roles = choose_roles(frame, columns, "the DataFrame")
     if is_plain(frame, roles, gaps=impute == "median"):
