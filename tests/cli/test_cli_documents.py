@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
-    "device precision config set resume label labels layer image-size domain drop one-hot impute transductive threads "
-    "checkpoint-every debug",
+    "device precision config set resume label labels layer image-size domain drop one-hot columns strict impute "
+    "transductive threads checkpoint-every debug",
     "embed": "out output label labels threads debug",
     "evaluate": "json umap protocols label labels threads debug",
     "views": "n out split seed label labels image-size threads debug",

@@ -114,7 +114,7 @@ def test_every_kind_of_file(tmp_path, data, table, name, options, split, train):
 
 def test_columns_dropped_encoded_and_imputed(tmp_path, data):
     run = tmp_path / "run"
-    options = ("--label", "type", "--drop", "note", "--one-hot", "site", "--impute", "median")
+    options = ("--label", "type", "--drop", "note", "--one-hot", "site", "--impute", "median", "--strict")
     good("fit", data / "more.csv", "--out", run, *EPOCHS, *options)
     assert config(run)["fitted"]["feature_names"] == [*"abcd", "site=north", "site=south"]
     frame = pd.read_csv(data / "more.csv")

@@ -89,7 +89,14 @@ def test_data_that_cannot_be_fitted(tmp_path, bad, name, options, parts):
 
 
 TABLE = [
-    (("--drop", "type"), "2 columns that are not numbers", "site (contains 'north')", "note", "--drop", "--one-hot"),
+    (
+        ("--drop", "type", "--strict"),
+        "2 columns that are not numbers",
+        "site (contains 'north')",
+        "note",
+        "--drop",
+        "--one-hot",
+    ),
     (("--label", "kind"), "no column 'kind'", "its columns are"),
     (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
     (("--label", "type", "--drop", "note,nothing"), "no column 'nothing'", "drop"),
@@ -106,7 +113,7 @@ def test_tables_that_cannot_be_fitted(tmp_path, data, options, parts):
 
 
 def test_a_table_with_gaps(tmp_path, data):
-    given = ("fit", data / "gaps.csv", "--drop", "type", "--out", tmp_path / "run")
+    given = ("fit", data / "gaps.csv", "--strict", "--drop", "type", "--out", tmp_path / "run")
     assert call(*given).refused("gaps.csv: 2 missing values", "1 column: b;", "--impute median")
     assert list(tmp_path.iterdir()) == []
 

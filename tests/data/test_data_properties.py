@@ -15,6 +15,7 @@ from properties import examples
 from viewsmith.core.errors import InputError
 from viewsmith.data import READERS, load_dataset
 from viewsmith.domains.checks import as_vectors, to_rows
+from viewsmith.domains.tables.array import table_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -167,7 +168,7 @@ def test_any_mixture_of_columns_loads_or_is_refused(folder, suffix, table, data,
     if found is not None:
         assert found.x.shape == (len(frame), len(found.feature_names)) and len(frame) >= 2
         assert not np.isinf(found.x).any() and (impute == "median" or not np.isnan(found.x).any())
-        again = load_dataset(path, schema=json.loads(json.dumps(found.schema)))
+        again = load_dataset(path, schema=json.loads(json.dumps(found.schema)), table=table_of(found.x))
         np.testing.assert_array_equal(again.x, found.x)
         assert again.feature_names == found.feature_names
 

@@ -1,5 +1,6 @@
-"""Tables: which columns become features, and later files for a fitted run."""
+"""Tables of numbers (strict): which columns become features, and later files for a fitted run."""
 
+import functools
 import json
 import sys
 
@@ -9,9 +10,10 @@ import pytest
 
 from refusals import refusal
 from viewsmith.core.errors import MissingExtra
-from viewsmith.data import load_dataset
+from viewsmith.data import load_dataset as load_table
 
 ROWS = 20
+load_dataset = functools.partial(load_table, strict=True)
 rng = np.random.default_rng(0)
 
 

@@ -128,3 +128,13 @@ def test_equal_rows_have_zero_coordinates_and_no_warning():
         warnings.simplefilter("error")
         train, test = pca(np.ones((6, 3), np.float32), np.ones((2, 3), np.float32))
     assert not train.any() and not test.any()
+
+
+def test_pca_leaves_out_axes_that_are_rounding_errors():
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(50, 3)).astype(np.float32)
+    rows = np.concatenate([half, half @ rng.normal(size=(3, 4)).astype(np.float32), np.zeros((50, 2), np.float32)], 1)
+    h, h_test = pca(rows, rows[:5])
+    assert h.shape == (50, 3) and h_test.shape == (5, 3)
+    equal, _ = pca(np.ones((10, 4)), np.ones((2, 4)))
+    assert equal.shape == (10, 1)

@@ -20,6 +20,7 @@ from viewsmith.cli.options import (
     Threads,
     make_estimator,
     names,
+    roles,
     set_threads,
     storage,
 )
@@ -59,6 +60,15 @@ def fit(
     domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
     drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
     one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=ROLE,...", help="Roles of columns of a table: numeric, category, text, date or drop."
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse a table with columns that are not numbers, or missing values.")
+    ] = False,
     impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
     checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time between checkpoints.")] = None,
@@ -83,6 +93,8 @@ def fit(
         "batch_size": batch_size,
         "random_state": seed,
         "impute": impute,
+        "columns": roles(columns),
+        "strict": strict or None,
         "device": device,
         "precision": precision,
         "checkpoint_every": checkpoint_every,
@@ -102,6 +114,8 @@ def fit(
         image_size=image_size,
         neighbors=neighbors,
         **storage(out, stream, cache),
+        columns=model.columns,
+        strict=model.strict,
     )
     model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)

@@ -126,6 +126,19 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def roles(text: str | None) -> dict[str, str] | None:
+    """Roles of columns by name, from ``NAME=ROLE,NAME=ROLE``; None for no text."""
+    if text is None:
+        return None
+    found = {}
+    for part in names(text):
+        name, equals, role = part.rpartition("=")
+        if not equals:
+            raise InputError(f"--columns has {part!r}, expected NAME=ROLE: numeric, category, text, date or drop")
+        found[name.strip()] = role.strip()
+    return found
+
+
 def set_threads(threads: int | None) -> None:
     """Set the number of CPU threads of torch; None: leave it unchanged."""
     if threads is not None:

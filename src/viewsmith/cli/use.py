@@ -87,7 +87,7 @@ def views(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE.npz")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .npz file; for a table also .csv, .tsv or .parquet.")],
     n: Annotated[
         int | None, typer.Option("--n", min=1, help="Views of each row; default: 4, or all of a view cache.")
     ] = None,
@@ -101,7 +101,7 @@ def views(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write augmented views of DATA, in the units of DATA.
+    """Write augmented views of DATA, in the units of DATA; views of a table as a table: --out views.csv.
 
     PiNDA adds sigma and a draw of the noise for each sample. MetAug writes augmented features, and as `features` the
     projections they were made from. GenView and view caches add samples, and noise level and quality of each view.
@@ -109,24 +109,30 @@ def views(
     from viewsmith.core.files import atomic_path
     from viewsmith.data.view_cache import ViewCacheFolder
     from viewsmith.data.write import write_npz
+    from viewsmith.data.write_views import check_views_path, write_views_table
     from viewsmith.workflows.runs import load_for, load_run
     from viewsmith.workflows.views import views_of_cache, views_of_model
 
-    if out.suffix.lower() != ".npz":
-        raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .npz")
-    if not out.parent.is_dir():
-        raise InputError(f"the folder {out.parent} does not exist: create it first")
+    check_views_path(out)
     set_threads(threads)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (view_cache := ViewCacheFolder(run)).exists():
         check_only(context, "for a view cache", (*shared, "image_size"))
+        if out.suffix.lower() != ".npz":
+            raise InputError(
+                f"--out is {str(out)!r}, and views of a view cache are written to a file that ends in .npz"
+            )
         arrays = views_of_cache(view_cache, data, n, label=label, labels=labels, image_size=image_size)
     else:
         check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
         model = load_run(run)
-        arrays = views_of_model(
-            model, load_for(model, data, label, labels, **storage(run, stream, cache)), n, split=split, seed=seed
-        )
+        dataset = load_for(model, data, label, labels, **storage(run, stream, cache))
+        arrays = views_of_model(model, dataset, n, split=split, seed=seed)
+        if out.suffix.lower() != ".npz":
+            with writing(out):
+                write_views_table(out, arrays, dataset.x, dataset.feature_names)
+            typer.echo(str(out))
+            return
     with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
         write_npz(file, arrays, compressed=True)
     typer.echo(str(out))

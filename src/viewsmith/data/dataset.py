@@ -28,8 +28,9 @@ class Dataset:
     ----------
     x : ndarray, shape (n, ...), or RowSource
         All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
-        images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence.
-        Vectors that are too large for memory are a source, from which slices and rows by index are read.
+        images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence. Of a
+        table that is not plain numbers, a `viewsmith.domains.tables.array.TableArray` of encoded rows. Vectors that are
+        too large for memory are a source, from which slices and rows by index are read.
     y : ndarray, shape (n,), or None
         Labels of the rows: integers, booleans or text.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.core.row_source import RowSource, is_large
 from viewsmith.domains.checks import Impute
+
+if TYPE_CHECKING:
+    from viewsmith.domains.tables.encoder import TableEncoder
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,9 @@ class Request:
     stream: bool = False
     cache: Path | None = None
     cache_if_large: Path | None = None
+    columns: dict[str, str] | None = None
+    strict: bool = False
+    table: TableEncoder | None = None
 
     def or_fitted(self, option: str) -> Any:
         """The value of an option; if it is not given, the value that the run was fitted with."""
@@ -44,7 +50,12 @@ class Request:
 
     def check_no_table_options(self, source: str) -> None:
         """Raise InputError if an option names a column, because arrays have no named columns."""
-        for option, value in (("label", self.label), ("drop", self.drop), ("one_hot", self.one_hot)):
+        for option, value in (
+            ("label", self.label),
+            ("drop", self.drop),
+            ("one_hot", self.one_hot),
+            ("columns", self.columns),
+        ):
             if value:
                 raise InputError(
                     f"{source} is not a table and has no column for {option}={one_line(value)}; leave {option} out"

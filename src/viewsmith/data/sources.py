@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute, check_labels
 from viewsmith.domains.detect import find_domain
 from viewsmith.domains.images import SMALLEST_SIDE
+
+if TYPE_CHECKING:
+    from viewsmith.domains.tables.encoder import TableEncoder
 
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
@@ -67,6 +70,9 @@ def load_dataset(
     stream: bool = False,
     cache: str | Path | None = None,
     cache_if_large: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    strict: bool = False,
+    table: TableEncoder | None = None,
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -84,7 +90,8 @@ def load_dataset(
     drop, one_hot : sequence of str
         Columns of a table to leave out, and to encode as one indicator column per category.
     impute : {"none", "median"}
-        "none": missing values are an error. "median": they stay NaN in `Dataset.x`; the model replaces them by medians.
+        "none": missing values of arrays are an error; in tables they become the median and an indicator. "median": they
+        stay NaN in `Dataset.x`, or become the median without an indicator in a table that is not plain numbers.
     schema : dict, optional
         ``Dataset.schema`` of the data that a run was fitted on. The file must have the same columns, in any order.
         Labels are then optional, a single row is allowed, and rows too few to split are not split. Images must have the
@@ -97,6 +104,12 @@ def load_dataset(
         Crop the center square of every image of a folder and resize it to this number of pixels per side.
     neighbors : str, optional
         Key of a sparse matrix in ``obsp`` of an .h5ad file, such as scanpy's ``connectivities``: `Dataset.neighbors`.
+    columns : mapping, optional
+        Roles of columns of a table by name, in place of those that are inferred: numeric, category, text, date or drop.
+    strict : bool
+        Refuse a table with columns that are not numbers and neither dropped nor one-hot encoded, and missing values.
+    table : TableEncoder, optional
+        Encoder of the table that a model was fitted on, ``model.table_`` or ``data.x.table``: a table is read by it.
 
     stream : bool
         Leave vectors on disk, and read them as they are needed, whatever their size. Rows that take more than a GiB as
@@ -129,6 +142,10 @@ def load_dataset(
         cache=None if cache is None else Path(cache),
         cache_if_large=None if cache_if_large is None else Path(cache_if_large),
     )
+    if columns is not None or strict or table is not None:
+        request = dataclasses.replace(
+            request, columns=None if columns is None else dict(columns), strict=strict, table=table
+        )
     name = str(source)
     return _dataset(_read(name, request), request, domain, name)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
+from viewsmith.data.mixed import encode_later, encode_new, given_roles, refuse_encoding, text_columns
 from viewsmith.data.parquet_rows import ParquetRows, read_columns
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import as_vectors, check_missing
@@ -43,7 +44,8 @@ def read_parquet(path: Path, request: Request) -> Found:
     with reading(str(path), "a parquet file"), path.open("rb") as file:
         opened = parquet.ParquetFile(file)
         shape = (opened.metadata.num_rows, opened.metadata.num_columns)
-        stays = request.streams(shape) and 0 not in shape
+        # The encoder of a mixed table needs its columns as a whole.
+        stays = request.streams(shape) and 0 not in shape and request.table is None
         frame = (next(opened.iter_batches(HEAD_ROWS)) if stays else opened.read()).to_pandas()
     columns = [str(column) for column in frame.columns]
     _check_duplicates(columns, str(path))
@@ -56,8 +58,8 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: Request) -> Found:
     from viewsmith.domains import frames
 
     what = str(path)
-    # Values that are missing are counted in all rows, later.
-    table = _rows(head, dataclasses.replace(request, impute="median"), what).table
+    # Columns must be numbers or `one_hot`. Values that are missing are counted in all rows, later.
+    table = _rows(head, dataclasses.replace(request, impute="median", strict=True), what).table
     if request.schema is None:
         for column in table["one_hot"]:
             whole = read_columns(path, [column])
@@ -66,7 +68,7 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: Request) -> Found:
             table["one_hot"][column] = frames.categories(whole[column], what)
     label = table["label"]
     y = None if label is None else frames.labels(read_columns(path, [label])[label], what)
-    asked = dataclasses.replace(request, impute="median", schema=None)
+    asked = dataclasses.replace(request, impute="median", schema=None, strict=True)
 
     def encode(frame: pd.DataFrame) -> np.ndarray:
         rows: np.ndarray = _encode(frame, table, None, asked, what).x  # type: ignore[assignment]
@@ -82,6 +84,7 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
 
     kind = f"a {path.suffix.lower()} table in UTF-8"
     as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
+    refuse_encoding(path)
     with reading(str(path), kind):
         try:
             # pandas renames columns with equal names, so the header is read separately first.
@@ -90,6 +93,7 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
             raise InputError(f"{path} is empty; expected a header line and rows") from error
         _check_header(header.iloc[0].tolist(), separator, str(path))
         # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
+        as_text += [name for name in text_columns(path, separator, request) if name not in as_text]
         frame = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(as_text, str), low_memory=False)
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
@@ -130,9 +134,18 @@ def _check_duplicates(columns: list[str], what: str) -> None:
 def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     if len(frame) == 0:
         raise InputError(f"{what} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
+    if request.table is not None:
+        return encode_later(frame, request, what)
     if request.schema is not None and request.schema["columns"] is not None:
+        if request.schema.get("encoded"):
+            raise InputError(
+                f"{what}: the schema is of a table with an encoder: give it, too, load_dataset(..., table=data.x.table)"
+            )
         return _rows_by_schema(frame, request, what)
-    return _new_rows(frame, request, what)
+    _check_options(list(frame.columns), request, what)
+    dropped = [name for name, role in given_roles(request).items() if role == "drop"]
+    request = dataclasses.replace(request, drop=tuple(dropped))
+    return (None if request.strict else encode_new(frame, request, what)) or _new_rows(frame, request, what)
 
 
 def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:

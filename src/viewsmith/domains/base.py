@@ -141,6 +141,10 @@ class Domain:
         """Fit the input layer to the training rows; return the scaling that is used, and statistics for views."""
         return str(layer.fit(raw, scaling)), {}
 
+    def fit_table(self, layer: Any, raw: Tensor | RowSource, scaling: str, table: Any) -> tuple[str, dict[str, Any]]:
+        """`fit_input` for rows of a table, given their encoder (`viewsmith.domains.tables.encoder.TableEncoder`)."""
+        return self.fit_input(layer, raw, scaling)
+
     def scaled(self, raw: Tensor | RowSource, layer: Any) -> Rows:
         """Scaled rows: scaled now, or on access (`Samples`) if that saves memory, as it does for rows on disk."""
         return Samples(raw, layer)

@@ -56,7 +56,7 @@ def one_hot(column: pd.Series, categories: list[str]) -> tuple[np.ndarray, list[
         Values that are not in `categories`.
     """
     codes, uniques = pd.factorize(column)
-    texts = [_category(value) for value in uniques]
+    texts = [category_text(value) for value in uniques]
     position = {category: i for i, category in enumerate(categories)}
     # factorize marks a missing value by -1, which selects the last entry.
     target = np.array([position.get(text, -1) for text in texts] + [-1])[codes]
@@ -69,7 +69,7 @@ def one_hot(column: pd.Series, categories: list[str]) -> tuple[np.ndarray, list[
 def categories(column: pd.Series, what: str) -> list[str]:
     """Sorted distinct values of a column as text."""
     try:
-        found = sorted({_category(value) for value in column.dropna().unique()})
+        found = sorted({category_text(value) for value in column.dropna().unique()})
     except TypeError as error:
         name = one_line(column.name, 60)
         raise InputError(
@@ -92,7 +92,8 @@ def labels(column: pd.Series, what: str) -> np.ndarray:
     return found if found.dtype.kind in "biuf" else np.array([str(value) for value in found], dtype=np.str_)
 
 
-def _category(value: object) -> str:
+def category_text(value: object) -> str:
+    """A value of a category as text."""
     # A column of integers becomes float if a value is missing: 1 and 1.0 are the same category.
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))

@@ -24,6 +24,8 @@ from viewsmith.domains.checks import (
     to_rows,
     warn_columns,
 )
+from viewsmith.domains.tables.array import table_of
+from viewsmith.domains.tables.protocols import speaks_table
 from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
 from viewsmith.networks.inputs.codes import VectorCodes
 from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
@@ -72,6 +74,12 @@ class Vectors(Domain):
         source = as_source(X)
         if source is not None:
             return self._read_source(source, row_shape, impute, estimator)
+        X = _table_or_rows(X, row_shape is None, impute, estimator)
+        if (table := table_of(X)) is not None:
+            estimator.n_features_in_ = len(table.roles)
+            estimator.feature_names_in_ = np.array(list(table.roles), dtype=object)
+            encoded: np.ndarray = X
+            return encoded
         if hasattr(X, "detach"):
             X = to_rows(X)[0]
         check_container(X)
@@ -109,6 +117,8 @@ class Vectors(Domain):
     def from_file(
         self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
     ) -> np.ndarray | RowSource:
+        if table_of(x) is not None:
+            return x
         source = as_source(x, what, always=True)  # a memory map is one because its reader meant it to be
         if source is None:
             return as_vectors(np.asarray(x), names, impute, what)
@@ -117,6 +127,8 @@ class Vectors(Domain):
 
     def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, what: str) -> None:
         """Raise InputError for columns without a value; warn about constant columns."""
+        if table_of(x) is not None:
+            return
         ranges = column_ranges(x)
         empty = np.isnan(ranges[0])
         if empty.any():
@@ -129,6 +141,11 @@ class Vectors(Domain):
 
     def input_layer(self, row_shape: Sequence[int]) -> Scaler:
         return Scaler(row_shape[0])
+
+    def fit_table(self, layer: Any, raw: Tensor | RowSource, scaling: str, table: Any) -> tuple[str, dict[str, Any]]:
+        from viewsmith.domains.tables.weights import facts_for_views, fit_scaler
+
+        return fit_scaler(layer, raw, scaling, table), facts_for_views(table)  # type: ignore[arg-type]
 
     def scaled(self, raw: Tensor | RowSource, layer: Any) -> Rows:
         if isinstance(raw, RowSource):
@@ -159,6 +176,23 @@ class Vectors(Domain):
 
     def denoiser(self, kind: str, codes: VectorCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
         return (PublishedVectorDenoiser if kind == "published" else VectorDenoiser)(codes.n_codes, condition)
+
+
+def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
+    """Samples with the rows of a table encoded, by a new encoder or the fitted one; plain columns in their order."""
+    fitted = None if fresh else getattr(estimator, "table_", None)
+    if fitted is None and table_of(X) is None and not speaks_table(X) and not getattr(estimator, "columns", None):
+        return X
+    from viewsmith.domains.tables import reading  # imports pandas
+
+    if fresh:
+        return reading.read_new(X, estimator.columns, estimator.strict, impute)
+    if fitted is not None:
+        return reading.read_later(X, fitted)
+    if table_of(X) is not None:
+        raise InputError("the rows are of a table with categories, text or dates, but the model was fitted on numbers")
+    names = getattr(estimator, "feature_names_in_", None)
+    return X if names is None else reading.by_name(X, [str(name) for name in names])
 
 
 VECTORS = Vectors()

@@ -111,7 +111,12 @@ SHARED_DOC = """\
     scaling : {"auto", "standard", "global", "none"}
         Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero.
     impute : {"none", "median"}
-        Missing values: none raises an error, median replaces them with the median of the training rows.
+        Missing values: none raises an error, median replaces them with the median of the training rows. In tables none
+        does so, too, and adds an indicator of them.
+    columns : dict or None
+        Roles of columns of a table by name, in place of those that are inferred: numeric, category, text, date or drop.
+    strict : bool
+        Refuse tables with columns that are not numbers, and missing values.
     epochs : int or "auto"
         "auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU).
     batch_size : int
@@ -152,6 +157,8 @@ SHARED_DOC = """\
 
 
 ATTRIBUTES_DOC = """\
+    table_ : TableEncoder or None
+        Roles of the columns of a table, and what was learned of them; None for plain numbers.
     fitted_ : dict
         Settings that fit resolved from the data.
     metrics_ : list of dict
@@ -251,6 +258,8 @@ class Arguments:
     mutation_rate: Fraction = 0.05
     scaling: Literal["auto", "standard", "global", "none"] = "auto"
     impute: Literal["none", "median"] = "none"
+    columns: dict[str, Literal["numeric", "category", "text", "date", "drop"]] | None = None
+    strict: bool = False
     epochs: Count | Auto = "auto"
     batch_size: BatchSize = 256
     optimizer: Literal["adamw", "adam", "sgd", "lars"] = "adamw"

@@ -25,6 +25,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
+from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.arguments import Arguments, with_shared
 from viewsmith.estimators.build.labels import framework_labels, framework_reads_labels
 from viewsmith.estimators.build.model import build_fresh
@@ -33,17 +34,10 @@ from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import check_domain, resolve_shared, view_entries
 from viewsmith.estimators.build.strength import with_strengths
 from viewsmith.estimators.figures import Figures, shared_figures
-from viewsmith.estimators.fitting import (
-    check_batch,
-    find_device,
-    find_seed,
-    refresh_batch_norm,
-    scale,
-    train,
-)
+from viewsmith.estimators.fitting import check_batch, find_device, find_seed, refresh_batch_norm, scale, train
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import collected, fingerprint, prepared, represent_blocks, unscaled, view_blocks
-from viewsmith.estimators.saving import check_packages, configuration, copied_weights
+from viewsmith.estimators.saving import check_packages, configuration, copied_weights, read_encoder
 from viewsmith.training.run import RunFolder
 
 
@@ -111,9 +105,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         Parameters
         ----------
         X : array-like, n samples
-            At least two. Vectors: array, DataFrame, tensor or sparse matrix (n, d) of finite values (missing values
-            need ``impute="median"``). Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: strings, or ASCII letters as
-            uint8 (n, L), with 0 after the end of shorter sequences.
+            At least two. Vectors: array, tensor or sparse matrix (n, d) of finite values (missing values need
+            ``impute="median"``), or a table of any columns (DataFrame). Images: uint8 (n, H, W) or (n, H, W, 1 or 3).
+            DNA: strings, or ASCII letters as uint8 (n, L), with 0 after the end of shorter sequences.
         y : array-like, optional
             Ignored, except with the framework supcon and by DiffAug with ``condition="labels"``.
         neighbors : sparse matrix (n, n) or int array (n, k), optional
@@ -138,6 +132,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         domain = detect(X, options.domain)
         check_domain(self.name, domain)
         rows = self._read(X, domain, None)
+        self.table_ = table_of(rows)
         options = self._adapt(options, domain, rows.shape[1:])
         graph = read_neighbors(neighbors, len(rows))
         folder = RunFolder(run) if run is not None else None
@@ -197,7 +192,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.domain_.raw_features(self.checked_rows(X), self.scaler_)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Draw augmented views of samples, (n, n_views, ...), in the units and dtype of the data.
+        """Draw augmented views, (n, n_views, ...) in the units and dtype of the data; of a mixed table as a DataFrame.
 
         Parameters
         ----------
@@ -210,7 +205,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_is_fitted(self)
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
-            return collected(self._drawn(X, x, index, n_views, seed), len(x))
+            views = collected(self._drawn(X, x, index, n_views, seed), len(x))
+        return views if self.table_ is None else self.table_.in_form_of(views, X, pool)
 
     def view_blocks(
         self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None
@@ -282,9 +278,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         estimator = cls(**vars(options))
         estimator.options_, estimator.resolved_ = options, resolved
         estimator.context_ = {"data": config["data"]} if "data" in config else {}
-        estimator.n_features_in_ = int(np.prod(resolved.row_shape))
+        estimator.table_ = read_encoder(resolved, folder.config)
+        names = resolved.feature_names if estimator.table_ is None else list(estimator.table_.roles)
+        estimator.n_features_in_ = int(np.prod(resolved.row_shape)) if estimator.table_ is None else len(names)
         if resolved.named:
-            estimator.feature_names_in_ = np.asarray(resolved.feature_names, dtype=object)
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
         trained, initial = folder.read_weights()
         estimator.scaler_ = estimator.domain_.input_layer(resolved.row_shape)
         estimator.method_ = estimator._build(Plan(options, resolved))
@@ -350,7 +348,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resolved, inputs = self._resolve(options, shared, data)
         named = hasattr(self, "feature_names_in_")
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
-        resolved = dataclasses.replace(resolved, named=named, feature_names=names)
+        names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
+        resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
         labels = framework_labels(options.framework, data.labels, len(data.rows))
         return Plan(options, resolved, inputs, fresh=True, labels=labels, neighbors=data.neighbors)
@@ -390,7 +389,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return represent_blocks(represent, rows, self._views_per_sample, self.verbose), len(rows)
 
     def _modules(self) -> nn.ModuleDict:
-        return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_})
+        table = {} if self.table_ is None else {"table": self.table_.arrays()}
+        return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_} | table)
 
     def _to_device(self) -> None:
         device = find_device(self.options_.device)

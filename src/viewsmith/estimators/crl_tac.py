@@ -223,7 +223,8 @@ class CRLTAC(ViewsmithEstimator):
             check_crop(family_options, shared["encoder"], data)
         if options.epochs == "auto" and crop_cnn and device.type == "cpu":
             shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
-        family = make_family(domain, row_shape, data.seed, family_options, options.family, custom).to(device)
+        columns = data.stats.get("columns")
+        family = make_family(domain, row_shape, data.seed, family_options, options.family, custom, columns).to(device)
         two = data.x[:2].to(device)
         # Test custom parts: both calls raise InputError for unexpected outputs.
         if callable(options.nonempty):
@@ -247,13 +248,12 @@ class CRLTAC(ViewsmithEstimator):
         # Empty views have the projection 0, either without biases or by `centered`.
         head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
         encoder = make_encoder(plan, bias=resolved.centered)
-        family = make_family(
-            domain, resolved.row_shape, resolved.seed, resolved.family_options, options.family, resolved.custom_family
-        )
+        row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.stats.get("columns")
+        family = make_family(domain, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns)
         return CRLTACMethod(
             encoder,
             nn.Sequential(nn.ReLU(), head),
-            make_channel(domain, resolved.row_shape, family, learned=options.channel == "learned"),
+            make_channel(domain, row_shape, family, learned=options.channel == "learned"),
             centered=resolved.centered,
             beta=options.beta,
             channel_beta=options.channel_beta,

@@ -21,6 +21,7 @@ from viewsmith.core.method import Method
 from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
+from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.rows import unscaled
 from viewsmith.estimators.streaming import training_rows
@@ -68,8 +69,11 @@ def scale(
     neighbors: PrecomputedGraph | None = None,
 ) -> TrainingData:
     """Fit the input layer to the rows and scale them."""
-    layer, raw = domain.input_layer(rows.shape[1:]), unscaled(rows)
-    used, stats = domain.fit_input(layer, raw, scaling)
+    layer, raw, table = domain.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
+    if table is None:
+        used, stats = domain.fit_input(layer, raw, scaling)
+    else:
+        used, stats = domain.fit_table(layer, raw, scaling, table)
     return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels, neighbors)
 
 
@@ -85,9 +89,11 @@ def train(
 ) -> Outcome:
     """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one."""
     began, options = datetime.now(UTC), plan.options
+    columns = {"columns": table.describe()} if (table := table_of(data.rows)) else {}
     labels = {} if plan.labels is None else {"labels": _labels_read(options.framework, plan.labels)}
-    if labels and options.verbose and distributed.rank() == 0:
-        print(labels["labels"], file=sys.stderr)
+    if options.verbose and distributed.rank() == 0:
+        for line in (columns | labels).values():
+            print(line, file=sys.stderr)
     history = History(folder.metrics if folder else None)
     callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history), GiveBackMemory()]
     if options.verbose:
@@ -139,6 +145,7 @@ def train(
         "seconds": {"training": round(trainer.elapsed, 3), "this process": round(time.perf_counter() - started, 3)},
         "device": str(data.device),
         "processes": distributed.world_size(),
+        **columns,
         **labels,
         "warnings": all_warnings,
         **described,

@@ -293,7 +293,7 @@ class GenView(ViewsmithEstimator):
         """Generated ``views`` with ``samples``, ``level`` and ``quality``, or fixed ``views`` if there are none."""
         generated = None if pool is not None else self.generated_views(X, n_views, random_state=random_state)
         if generated is not None:
-            return {"samples": np.asarray(X)} | generated
+            return {"samples": self.checked_rows(X)} | generated
         if pool is None and self.options_.view_cache is not None:
             line = f"no view cache of these rows at {self.options_.view_cache}: using fixed views"
             warnings.warn(line, UserWarning, stacklevel=3)

@@ -200,7 +200,9 @@ class PiNDA(ViewsmithEstimator):
         found = super().figures(dataset)
         if self.domain_.picture == "curve":
             mean, _ = self.noise_profile(dataset.x_train)
-            found.profiles.append(noise_profile(mean, self.scaler_.scale.cpu().numpy(), dataset.feature_names))
+            found.profiles.append(
+                noise_profile(mean, self.scaler_.scale.cpu().numpy(), self.resolved_.feature_names or None)
+            )
         elif self.domain_.picture == "pixels":
             samples = gallery_samples(dataset)
             found.galleries.append(noise_gallery(samples, self.noise_parts(samples)))

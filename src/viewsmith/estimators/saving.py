@@ -34,6 +34,27 @@ def configuration(
     return config | {"fitted": {} if resolved is None else resolved.as_dict()}
 
 
+def read_encoder(resolved: Resolved, where: object) -> Any:
+    """The encoder of a table from its plain values in a configuration; None if there are none.
+
+    Raises
+    ------
+    InputError
+        The values are damaged.
+    """
+    if resolved.table is None:
+        return None
+    from viewsmith.domains.tables.encoder import TableEncoder  # imports pandas
+
+    try:
+        encoder = TableEncoder.from_dict(resolved.table)
+        if len(encoder.features) != resolved.row_shape[0]:
+            raise ValueError(f"{len(encoder.features)} features instead of {resolved.row_shape[0]}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where} is damaged: its table has {error}; restore it or train again") from error
+    return encoder
+
+
 def copied_weights(modules: nn.Module) -> dict[str, Tensor]:
     """Weights and buffers on the CPU."""
     return {name: value.detach().cpu().clone() for name, value in modules.state_dict().items()}

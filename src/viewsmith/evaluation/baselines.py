@@ -93,6 +93,9 @@ def _umap(context: BaselineContext) -> Pair:
     return umap(*context.raw_features())
 
 
+RANK_TOLERANCE = 1e-5  # of the largest standard deviation; float32
+
+
 def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows, Rows]:
     """Principal coordinates of train and test rows, with axes fitted on `train`.
 
@@ -100,7 +103,7 @@ def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows
     ----------
     train, test : arrays (n, d) and (m, d)
     n_components : int
-        At most n - 1 and d are used, the number of dimensions that n centered rows of width d span.
+        Limited to the number of dimensions that the centered training rows span, at most n - 1 and d.
 
     Returns
     -------
@@ -112,7 +115,10 @@ def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows
     rows, test_rows = np.asarray(train, dtype=np.float32), np.asarray(test, dtype=np.float32)
     with np.errstate(invalid="ignore"):  # scikit-learn divides by the variance, which is 0 if all rows are equal
         model = PCA(max(1, min(n_components, len(rows) - 1, rows.shape[1])), random_state=0).fit(rows)
-    return model.transform(rows), model.transform(test_rows)
+    # Of columns that depend on each other, the last axes are rounding errors, which a probe would standardize.
+    spread = np.sqrt(np.nan_to_num(model.explained_variance_))
+    kept = max(1, int((spread > RANK_TOLERANCE * spread[0]).sum()))
+    return model.transform(rows)[:, :kept], model.transform(test_rows)[:, :kept]
 
 
 def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 0) -> tuple[Rows, Rows]:

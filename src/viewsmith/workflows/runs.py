@@ -166,7 +166,7 @@ def load_for(
 
     `storage` are the options of `load_dataset` that say what stays on disk.
     """
-    return load_dataset(data, label=label, labels=labels, schema=_schema(model), **storage)
+    return load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_, **storage)
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:

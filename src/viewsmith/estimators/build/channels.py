@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from viewsmith.core.errors import InputError
@@ -35,6 +35,7 @@ def make_family(
     options: Mapping[str, Any],
     family: FamilyOption = "auto",
     custom: Mapping[str, Any] | None = None,
+    columns: Sequence[int] | None = None,
 ) -> Family:
     """The transformations of the domain, or custom ones.
 
@@ -48,6 +49,8 @@ def make_family(
     family : str, Family or list of callable
     custom : mapping, optional
         Size and shapes of a custom family, see `inspect_family`.
+    columns : sequence of int, optional
+        Of a table: the number of the column that each feature is of.
 
     Raises
     ------
@@ -56,7 +59,7 @@ def make_family(
     """
     if is_custom(family):
         return family_of_run(family, dict(custom or {}), domain)
-    context = TransformsContext(row_shape, domain.channels(row_shape), seed)
+    context = TransformsContext(row_shape, domain.channels(row_shape), seed, columns)
     made: Family = transforms_of(domain).build(context, **options)
     return made
 
@@ -123,7 +126,7 @@ def trained_channel(context: ViewContext) -> AugmentationChannel:
     """The frozen channel of a CRL-TAC run; its weights are saved with the model that uses it."""
     known = context.facts["channel"]
     domain, row_shape = domain_of(known["domain"]), tuple(known["row_shape"])
-    family = make_family(domain, row_shape, known["seed"], known["options"])
+    family = make_family(domain, row_shape, known["seed"], known["options"], columns=known.get("columns"))
     made = make_channel(domain, row_shape, family, learned=known["learned"])
     if context.fresh:
         run, prefix = _run(context.name), "method.channel."
@@ -153,4 +156,4 @@ def _specification(run: RunFolder) -> dict[str, Any]:
     if missing := [name for name, value in known.items() if value is None]:
         written = "family_options" if missing[0] == "options" else missing[0]
         raise InputError(f"{run.config} is incomplete: it has no {written!r}; restore it or train again")
-    return known
+    return known | {"columns": fitted.get("stats", {}).get("columns")}

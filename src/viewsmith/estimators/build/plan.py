@@ -89,6 +89,8 @@ class Resolved:
     learning_rate, noise_strength : float
     strength_scores : dict
         Label-free scores by strength, if the strength was chosen automatically.
+    table : dict or None
+        Plain values of the encoder of a table (`TableEncoder.as_dict`); None for plain numbers.
     named : bool
         Whether the features have names from a DataFrame; `feature_names` are these names or those of a file.
     packages : dict
@@ -113,9 +115,10 @@ class Resolved:
     learning_rate: float
     noise_strength: float = 1.0
     strength_scores: dict[str, float] = field(default_factory=dict)
+    table: dict[str, Any] | None = None
     named: bool = False
     feature_names: list[str] = field(default_factory=list)
-    packages: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by name."""

@@ -62,7 +62,9 @@ def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -
         samples = np.asarray(x[:COMPARED], dtype=np.float32)
         caption = f"{len(samples)} rows and one generated view of each"
         views = model.views(samples, 1)[:, 0]
-        found.violins.append(FeatureViolins("Generated features", samples, views, dataset.feature_names, caption))
+        found.violins.append(
+            FeatureViolins("Generated features", samples, views, model.resolved_.feature_names or None, caption)
+        )
     return found
 
 

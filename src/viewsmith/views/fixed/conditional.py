@@ -13,6 +13,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, some_rows
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
+from viewsmith.views.fixed.table_columns import TableColumns, table_columns
 
 
 class ConditionalCorruption(ViewMaker):
@@ -35,12 +36,16 @@ class ConditionalCorruption(ViewMaker):
         Probability that a feature is replaced, 0 to 1; 0.6 to 0.8 works for most data.
     hidden, steps, batch : int
         Width of the hidden layer; steps and rows per step of the training.
+    columns : TableColumns, optional
+        Features of a table that are masked and drawn together; drawn categories are the most probable value.
 
     Attributes
     ----------
     network : MLP
     residual : Tensor, shape (d,)
         Standard deviation of the residual of each feature.
+    low, high : Tensor, shape (d,)
+        Smallest and largest value of each feature of a table; other rows have none.
     numbers : HostNumbers
         ``learned``: whether the network is trained.
 
@@ -51,11 +56,24 @@ class ConditionalCorruption(ViewMaker):
     """
 
     residual: Tensor
+    low: Tensor
+    high: Tensor
 
     def __init__(
-        self, n_features: int, rate: float = 0.6, *, hidden: int = 512, steps: int = 250, batch: int = 256
+        self,
+        n_features: int,
+        rate: float = 0.6,
+        *,
+        hidden: int = 512,
+        steps: int = 250,
+        batch: int = 256,
+        columns: TableColumns | None = None,
     ) -> None:
         super().__init__()
+        self.columns = columns
+        if columns is not None:
+            self.register_buffer("low", torch.zeros(n_features))
+            self.register_buffer("high", torch.ones(n_features))
         if not 0 <= rate <= 1:
             raise InputError(f"the corruption rate is {rate}, expected a number from 0 to 1")
         self.n_features, self.rate = n_features, rate
@@ -93,7 +111,7 @@ class ConditionalCorruption(ViewMaker):
         with torch.enable_grad(), torch.autocast(pool.device.type, enabled=False):
             for _ in range(self.steps):
                 x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
-                masked = rand(tuple(x.shape), x, generator) < self.rate
+                masked = self._masked(x, generator)
                 errors = (self._predict(x, masked) - x).square().where(masked, 0)
                 optimizer.zero_grad(set_to_none=True)
                 (errors.sum() / masked.sum().clamp_min(1)).backward()
@@ -101,14 +119,24 @@ class ConditionalCorruption(ViewMaker):
         optimizer.zero_grad(set_to_none=True)
         self.network.requires_grad_(False)
         self.residual.copy_(self._residual_deviation(pool, generator))
+        if self.columns is not None:
+            self.low.copy_(pool.amin(0))
+            self.high.copy_(pool.amax(0))
         self.numbers["learned"] = 1
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         if not self.numbers["learned"]:
             raise RuntimeError("ConditionalCorruption must be trained on the training rows: call prepare(rows) first")
-        masked = rand(tuple(x.shape), x, generator) < self.rate
+        masked = self._masked(x, generator)
         drawn = self._predict(x, masked) + self.residual * randn(x, generator)
+        if self.columns is not None:
+            drawn = self.columns.snapped(drawn, self.low, self.high)
         return torch.where(masked, drawn.to(x.dtype), x)
+
+    def _masked(self, x: Tensor, generator: torch.Generator | None) -> Tensor:
+        if self.columns is not None:
+            return self.columns.masked(x, self.rate, generator)
+        return rand(tuple(x.shape), x, generator) < self.rate
 
     def _predict(self, x: Tensor, masked: Tensor) -> Tensor:
         predicted: Tensor = self.network(x.masked_fill(masked, 0))
@@ -128,7 +156,7 @@ class ConditionalCorruption(ViewMaker):
         total, count = torch.zeros_like(pool[0]), torch.zeros_like(pool[0])
         for _ in range(16):
             x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
-            masked = rand(tuple(x.shape), x, generator) < self.rate
+            masked = self._masked(x, generator)
             total += (self._predict(x, masked) - x).square().where(masked, 0).sum(0)
             count += masked.sum(0)
         return (total / count.clamp_min(1)).sqrt()
@@ -141,4 +169,4 @@ class ConditionalCorruption(ViewMaker):
     domains="vectors",
 )
 def _conditional(context: ViewContext, *, corruption_rate: float = 0.6) -> ConditionalCorruption:
-    return ConditionalCorruption(context.row_shape[0], corruption_rate)
+    return ConditionalCorruption(context.row_shape[0], corruption_rate, columns=table_columns(context.stats))

@@ -12,6 +12,7 @@ from torch import Tensor
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks, some_rows
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
+from viewsmith.views.fixed.table_columns import TableColumns, table_columns
 from viewsmith.views.neighbor_graph import PrecomputedGraph
 from viewsmith.views.neighbor_search import EXACT, NeighborSearch, SearchFacts
 from viewsmith.views.neighbors import PrincipalSpace
@@ -59,19 +60,22 @@ class Corruption(ViewMaker):
     """A random fraction of the features replaced by values of other rows (SCARF: Bahri et al. 2022, Algorithm 1).
 
     Each feature is replaced with probability `rate` by a draw from its empirical marginal distribution: its value in a
-    random row of the pool (of a pool on disk: of a sample, see `some_rows`), independently for each feature.
+    random row of the pool (of a pool on disk: of a sample, see `some_rows`), independently for each feature; in a
+    table, for each column.
 
     Parameters
     ----------
     rate : float
         0 to 1.
+    columns : TableColumns, optional
+        Features of a table that are replaced together, from one row.
     """
 
     needs_pool = True
 
-    def __init__(self, rate: float = 0.6) -> None:
+    def __init__(self, rate: float = 0.6, columns: TableColumns | None = None) -> None:
         super().__init__()
-        self.rate = rate
+        self.rate, self.columns = rate, columns
 
     def prepare(self, pool: Rows) -> None:
         self.pool = some_rows(pool)
@@ -79,6 +83,9 @@ class Corruption(ViewMaker):
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         pool, shape = self._pool(), tuple(x.shape)
         assert isinstance(pool, Tensor)  # vectors
+        if self.columns is not None:
+            replaced = self.columns.masked(x, self.rate, generator)
+            return torch.where(replaced, pool.gather(0, self.columns.donors(x, len(pool), generator)), x)
         replaced = rand(shape, x, generator) < self.rate
         drawn = pool.gather(0, randint(len(pool), shape, x, generator))
         return torch.where(replaced, drawn, x)
@@ -284,7 +291,7 @@ def _noise(
     source="Bahri et al. 2022",
 )
 def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corruption:
-    return Corruption(corruption_rate)
+    return Corruption(corruption_rate, table_columns(context.stats))
 
 
 @register(

@@ -242,8 +242,8 @@ class Masks(Family):
 
     Parameters
     ----------
-    n_features : int
-        d, at least 2.
+    n_features : int or sequence of int
+        d, at least 2; for a table the number of the column, from 0 on, that each feature is of: subsets are of columns.
     count : int
         M, the number of subsets, which are drawn once.
     keep : float
@@ -258,8 +258,10 @@ class Masks(Family):
 
     masks: Tensor
 
-    def __init__(self, n_features: int, *, count: int = 64, keep: float = 0.5, seed: int = 0) -> None:
+    def __init__(self, n_features: int | Sequence[int], *, count: int = 64, keep: float = 0.5, seed: int = 0) -> None:
         super().__init__()
+        columns = torch.arange(n_features) if isinstance(n_features, int) else torch.tensor(n_features)
+        n_features = int(columns.max()) + 1 if len(columns) else 0
         if n_features < 2:
             raise InputError(
                 f"the rows have {n_features} feature, expected at least 2 (n_features={n_features}): "
@@ -269,7 +271,7 @@ class Masks(Family):
         self.names = [f"mask {number}" for number in range(count)]
         kept = min(max(1, round(keep * n_features)), n_features - 1)
         order = torch.rand(count, n_features, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
-        self.register_buffer("masks", (order < kept).to(torch.get_default_dtype()))
+        self.register_buffer("masks", (order < kept)[:, columns].to(torch.get_default_dtype()))
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         return x[:, None] * self.masks.to(x.dtype)[t]
@@ -350,11 +352,14 @@ class TransformsContext:
     channels : int
         First dimension of a scaled sample.
     seed : int
+    columns : sequence of int or None
+        Of a table: the number of the column that each feature is of.
     """
 
     row_shape: tuple[int, ...]
     channels: int
     seed: int
+    columns: Sequence[int] | None = None
 
 
 @register("transforms", "crops", help="crops on a grid", domains="images", noun="crops of images")
@@ -378,7 +383,7 @@ def _crops(
     noun="masks of vectors",
 )
 def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float = 0.5) -> Masks:
-    return Masks(context.row_shape[0], count=masks, keep=mask_fraction, seed=context.seed)
+    return Masks(context.columns or context.row_shape[0], count=masks, keep=mask_fraction, seed=context.seed)
 
 
 @register(

@@ -1,0 +1,136 @@
+"""Tables of mixed columns from files: roles and encoder of a new table, and later tables by a fitted encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
+from viewsmith.data.dataset import split_indices
+from viewsmith.data.reading import Found, Request
+from viewsmith.domains.checks import check_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE = 1000  # lines in which codes are looked for
+
+
+def given_roles(request: Request) -> dict[str, str]:
+    """Roles that the user gave, as such or by the options drop and one_hot."""
+    roles = dict.fromkeys(request.drop, "drop") | dict.fromkeys(request.one_hot, "category")
+    for name, role in (request.columns or {}).items():
+        if roles.setdefault(name, role) != role:
+            raise InputError(f"column {one_line(name, 60)} is both {roles[name]} and {role}; give it one role")
+    return roles
+
+
+def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None:
+    """A new table: roles by dtype and content, and an encoder that is fitted to the training rows.
+
+    Returns
+    -------
+    Found or None
+        None for plain numbers, apart from label and dropped columns.
+    """
+    from viewsmith.domains import frames
+    from viewsmith.domains.tables.encoder import fit_table
+    from viewsmith.domains.tables.leaks import warn_leaks
+    from viewsmith.domains.tables.roles import choose_roles, is_plain
+
+    columns = list(frame.columns)
+    given = given_roles(request)
+    for name in given:
+        if name not in columns:
+            hint = suggest_names(name, columns, "its columns are")
+            raise InputError(f"{what} has no column {one_line(name, 60)!r}, given in columns; {hint}")
+    if request.label in given:
+        raise InputError(f"column {one_line(request.label, 60)} is the label and has a role; give it one use")
+    features = frame.drop(columns=[] if request.label is None else [request.label])
+    if features.shape[1] == 0:
+        raise InputError(f"{what} has no feature, only the label: {name_list(columns)}")
+    y = None if request.label is None else frames.labels(frame[request.label], what)
+    roles = choose_roles(features, given, what)
+    if y is not None and request.label is not None:
+        warn_leaks(features[[name for name, role in roles.items() if role != "drop"]], y, request.label, what)
+    kept = {name: role for name, role in roles.items() if role != "drop"}
+    if is_plain(features, kept, gaps=request.impute == "median"):
+        return None
+    fitted = features if y is None else features.iloc[_train_rows(y, what)]
+    table = fit_table(fitted, roles, indicators=request.impute == "none", what=what)
+    described: dict[str, Any] = {
+        "columns": [column.name for column in table.columns],
+        "one_hot": {},
+        "drop": [],
+        "label": request.label,
+        "encoded": True,
+    }
+    return Found(table.encode(features, what), y, names=table.features, table=described)
+
+
+def encode_later(frame: pd.DataFrame, request: Request, what: str) -> Found:
+    """A table for a model that was fitted on one: its columns by name, and labels if there are some."""
+    from viewsmith.domains import frames
+
+    table, schema = request.table, request.schema or {}
+    assert table is not None
+    label = request.label if request.label is not None else schema.get("label")
+    if request.label is not None and request.label not in frame.columns:
+        hint = suggest_names(request.label, list(frame.columns), "its columns are")
+        raise InputError(f"{what} has no column {one_line(request.label, 60)!r}, given as label; {hint}")
+    label = label if label in frame.columns else None
+    features = frame.drop(columns=[name for name in {label, schema.get("label")} if name in frame.columns])
+    x = table.encode(features, what)
+    table.warn_unseen(features, what)
+    y = None if label is None else frames.labels(frame[label], what)
+    described = {key: schema.get(key) for key in ("columns", "one_hot", "drop")} | {"label": label}
+    return Found(x, y, names=table.features, table=described)
+
+
+def text_columns(path: Path, separator: str, request: Request) -> Iterable[str]:
+    """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
+    import pandas as pd
+
+    from viewsmith.domains.tables.columns import Category, Text
+
+    if request.table is not None:
+        of = request.table.columns
+        return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
+    found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
+    if request.schema is not None or request.strict:
+        return found
+    first = pd.read_csv(path, sep=separator, dtype=str, nrows=SAMPLE)
+    return found | {name for name in first.columns if first[name].str.fullmatch(r"0\d+").any()}
+
+
+def refuse_encoding(path: Path) -> None:
+    """Raise InputError if lines of a file are not UTF-8; the message names the first one."""
+    bad: list[int] = []
+    example, lines = b"", 0
+    with path.open("rb") as file:
+        for lines, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                example = example or line[max(0, error.start - 10) : error.start + 10]
+                bad.append(lines)
+    if not bad:
+        return
+    shown = one_line(example.decode("latin-1"), 30)
+    others = "" if len(bad) == 1 else f", as {pluralize(len(bad), 'line')} of {lines:,}"
+    raise InputError(
+        f"{path}: line {bad[0]:,} is not UTF-8{others} (near {shown!r}, if it is Latin-1); expected a table in UTF-8: "
+        "convert the file, or only these lines if encodings are mixed"
+    )
+
+
+def _train_rows(y: np.ndarray, what: str) -> Any:
+    """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
+    try:
+        return split_indices(check_labels(y, len(y), what))[0]
+    except InputError:
+        return slice(None)

@@ -1,0 +1,39 @@
+"""Rows that a table encoder made, which keep their encoder when they are sliced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class TableArray(np.ndarray):
+    """Encoded rows of a table, float32 (n, d), an array like any other.
+
+    Rows taken from it keep both attributes, so that ``fit`` knows which features are of one column; a copy by
+    ``np.asarray`` and its like has the numbers alone.
+
+    Attributes
+    ----------
+    table : TableEncoder or None
+        The encoder that made them; None for what numpy computes of them.
+    known : mapping
+        Distinct values of the table's text and date columns by name, for reading views back as values of the table.
+    """
+
+    table: Any  # imported here, the encoder would import this file
+    known: Mapping[str, Any]
+
+    def __new__(cls, rows: np.ndarray, table: Any, known: Mapping[str, Any] | None = None) -> TableArray:
+        made = np.ascontiguousarray(rows, dtype=np.float32).view(cls)
+        made.table, made.known = table, known or {}
+        return made
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.table, self.known = getattr(source, "table", None), getattr(source, "known", {})
+
+
+def table_of(rows: Any) -> Any:
+    """The encoder that made rows; None for other rows."""
+    return rows.table if isinstance(rows, TableArray) else None

@@ -1,0 +1,347 @@
+"""Kinds of columns: how each becomes features, float32 (n, k), and how features become values again.
+
+A column is fitted by `fit` to a column of the training rows; what it learns are plain values, and for text the
+principal axes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import name_list, one_line, pluralize
+from viewsmith.domains import frames
+from viewsmith.domains.tables import dates, texts
+from viewsmith.domains.tables.roles import Rare, list_cells
+from viewsmith.networks.inputs.scaling import PrincipalAxes
+
+OTHER = "other"
+DECIMALS = 6  # at most; numbers with more are read back with seven significant digits
+
+
+@dataclass(frozen=True)
+class Number:
+    """Numbers, and where the training rows have gaps an indicator of them; a gap is filled with the median.
+
+    Attributes
+    ----------
+    name : str
+    median : float
+    gaps : bool
+        Whether there is an indicator.
+    decimals : int or None
+        Decimals of the values of the training rows; None for more than `DECIMALS`.
+    lenient : bool
+        Whether cells that are not numbers are gaps, because the user gave the role to such a column.
+    """
+
+    role: ClassVar[str] = "numeric"
+    name: str
+    median: float
+    gaps: bool = False
+    decimals: int | None = None
+    lenient: bool = False
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str, indicator: bool = True) -> Number:
+        name, numbers = str(column.name), _numbers(column)
+        lost = column[numbers.isna() & column.notna()]
+        if len(lost):
+            warnings.warn(
+                f"{what}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{'is' if len(lost) == 1 else 'are'} not numbers, taken as missing: {list_cells(column, lost)}",
+                UserWarning,
+                stacklevel=2,
+            )
+        values = numbers.dropna().to_numpy(np.float64)
+        if len(values) == 0:
+            raise InputError(f"{what}: column {one_line(name, 60)} has no number; leave it out (--columns {name}=drop)")
+        finite = values[np.isfinite(values)]
+        exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
+        gaps = indicator and len(values) < len(column)
+        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)))
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name, f"{self.name} missing"] if self.gaps else [self.name]
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        numbers = _numbers(column)
+        lost = column[numbers.isna() & column.notna()]
+        if len(lost) and not self.lenient:
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{'is' if len(lost) == 1 else 'are'} not numbers: {list_cells(column, lost)}; the model was fitted on "
+                "numbers there"
+            )
+        missing = numbers.isna().to_numpy()
+        if missing.any() and not self.gaps:
+            _warn_gaps(self.name, missing, "the median", what)
+        values = numbers.fillna(self.median).to_numpy(np.float64)
+        return np.column_stack([values, missing]) if self.gaps else values[:, None]
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        values = block[:, 0].astype(np.float64)
+        if self.decimals is not None:
+            values = np.round(values, self.decimals)
+        else:
+            values = np.array([float(f"{value:.7g}") for value in values])
+        return np.where(block[:, 1] > 0.5, np.nan, values) if self.gaps else values
+
+
+@dataclass(frozen=True)
+class Category:
+    """An indicator for each value, one for rare and unseen values together, and one for gaps if there are some.
+
+    Attributes
+    ----------
+    name : str
+    values : tuple of str
+        As text, sorted, without the rare ones.
+    rare : tuple of str
+        Values of the training rows that are too rare for a feature.
+    gaps : bool
+    dtype : {"text", "bool", "number"}
+        What the values were.
+    """
+
+    role: ClassVar[str] = "category"
+    name: str
+    values: tuple[str, ...]
+    rare: tuple[str, ...] = ()
+    gaps: bool = False
+    dtype: Literal["text", "bool", "number"] = "text"
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str) -> Category:
+        frames.categories(column, what)  # raises for values that cannot be compared
+        given = _as_text(column)
+        counts = given.dropna().value_counts()
+        frequent = counts[counts >= Rare(len(column)).least]
+        # Nothing is frequent where every value is rare: then the most frequent ones stay.
+        values = frequent.index if len(frequent) else counts.index[:1]
+        dtype: Literal["text", "bool", "number"] = "text"
+        if pd.api.types.is_bool_dtype(column.dropna().infer_objects()):
+            dtype = "bool"
+        elif frames.is_numeric(column):
+            dtype = "number"
+        rare = sorted(set(counts.index) - set(values))
+        return cls(str(column.name), tuple(sorted(values)), tuple(rare), bool(column.isna().any()), dtype)
+
+    @property
+    def features(self) -> list[str]:
+        extra = [] if OTHER in self.values else [OTHER]
+        return [f"{self.name}={value}" for value in [*self.values, *extra]] + [f"{self.name} missing"] * self.gaps
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        position = {value: i for i, value in enumerate(self.values)}
+        other = position.setdefault(OTHER, len(position))
+        codes, found = pd.factorize(_as_text(column))
+        target = np.array(
+            [position.get(str(value), other) for value in found] + [len(position) if self.gaps else other]
+        )
+        if not self.gaps:
+            _warn_gaps(self.name, codes < 0, "the value other", what)
+        known = [str(value) in position or str(value) in self.rare for value in found]
+        if len(found) and not any(known):
+            shown = name_list([repr(value) for value in self.values], 3)
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has none of the values that the model was fitted on "
+                f"({shown}), but {name_list([repr(str(value)) for value in found], 3)}; give the same kind of values"
+            )
+        block = np.zeros((len(column), len(self.features)), dtype=np.float32)
+        block[np.arange(len(column)), target[codes]] = 1.0  # a gap has the code -1, the last entry
+        return block
+
+    def unseen(self, column: pd.Series) -> list[str]:
+        """Values of a column that the training rows did not have."""
+        return sorted(set(_as_text(column).dropna()) - {*self.values, *self.rare})
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        names: list[Any] = [*self.values, *([] if OTHER in self.values else [OTHER]), *([None] if self.gaps else [])]
+        if self.dtype == "bool":
+            names = [{"True": True, "False": False}.get(str(name), name) for name in names]
+        return np.array(names, dtype=object)[block.argmax(axis=1)]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of many values: coordinates of its hashed character n-grams on principal axes, see `texts`.
+
+    Attributes
+    ----------
+    name : str
+    components : int
+        Number of axes.
+    gaps : bool
+    axes : PrincipalAxes
+    """
+
+    role: ClassVar[str] = "text"
+    name: str
+    components: int
+    gaps: bool = False
+    axes: PrincipalAxes = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.axes is None:
+            object.__setattr__(self, "axes", PrincipalAxes(texts.HASHES, self.components))
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str) -> Text:
+        given = _as_text(column).dropna().tolist()
+        if not given:
+            raise InputError(f"{what}: column {one_line(column.name, 60)} has no text; leave it out (drop)")
+        axes = texts.fit_axes(given)
+        return cls(str(column.name), axes.axes.shape[1], len(given) < len(column), axes)
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name} axis {i}" for i in range(self.components)] + [f"{self.name} missing"] * self.gaps
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        if frames.is_numeric(column) and column.notna().any() and column.dtype != object:
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
+                "text"
+            )
+        codes, found = pd.factorize(_as_text(column))
+        if not self.gaps:
+            _warn_gaps(self.name, codes < 0, "an average", what)
+        places = np.zeros((len(found) + 1, self.components), dtype=np.float32)  # the last is that of gaps
+        if len(found):
+            places[:-1] = texts.on_axes([str(value) for value in found], self.axes)
+        block = places[codes]
+        return np.column_stack([block, codes < 0]) if self.gaps else block
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        values = np.empty(len(block), dtype=object)
+        if known is not None and len(known):
+            places = torch.from_numpy(texts.on_axes([str(value) for value in known], self.axes))
+            rows = torch.from_numpy(np.ascontiguousarray(block[:, : self.components], dtype=np.float32))
+            near = [torch.cdist(part, places).argmin(dim=1) for part in rows.split(4096)]
+            values[:] = np.array(known, dtype=object)[torch.cat(near).numpy()]
+        if self.gaps:
+            values[block[:, -1] > 0.5] = None
+        return values
+
+
+@dataclass(frozen=True)
+class Date:
+    """Year, month, weekday, hour and the days since the first date, without those that do not vary, see `dates`.
+
+    Attributes
+    ----------
+    name : str
+    format : str
+        Of text; "" for a column of dates.
+    origin, median : str
+        ISO dates.
+    parts : tuple of str
+    gaps : bool
+    """
+
+    role: ClassVar[str] = "date"
+    name: str
+    format: str
+    origin: str
+    median: str
+    parts: tuple[str, ...]
+    gaps: bool = False
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str) -> Date:
+        form = "" if dates.is_date_dtype(column) else dates.date_format(column.dropna())
+        given = pd.Series(dtype="datetime64[ns]") if form is None else dates.parse(column, form).dropna()
+        if form is None or len(given) == 0:
+            raise InputError(
+                f"{what}: column {one_line(column.name, 60)} has no dates, or not all of one format; write them as "
+                "year-month-day, or give another role (--columns)"
+            )
+        origin, median = given.min(), given.sort_values().iloc[(len(given) - 1) // 2]
+        values = dates.date_parts(given, origin)
+        varied = values.min(axis=0) < values.max(axis=0)
+        parts = tuple(part for part, varies in zip(dates.PARTS, varied, strict=True) if varies or part == "elapsed")
+        return cls(str(column.name), form, origin.isoformat(), median.isoformat(), parts, len(given) < len(column))
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name} {part}" for part in self.parts] + [f"{self.name} missing"] * self.gaps
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        if not dates.is_date_dtype(column) and frames.is_numeric(column) and column.notna().any():
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
+                "dates"
+            )
+        parsed = dates.parse(column, self.format or "ISO8601")
+        if len(lost := column[parsed.isna() & column.notna()]):
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{'is' if len(lost) == 1 else 'are'} not dates as in the training rows: {list_cells(column, lost)}"
+            )
+        missing = parsed.isna().to_numpy()
+        if missing.any() and not self.gaps:
+            _warn_gaps(self.name, missing, "the median", what)
+        values = dates.date_parts(parsed.fillna(pd.Timestamp(self.median)), pd.Timestamp(self.origin))
+        kept = values[:, [dates.PARTS.index(part) for part in self.parts]]
+        return np.column_stack([kept, missing]) if self.gaps else kept
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        elapsed = block[:, self.parts.index("elapsed")].astype(np.float64)
+        values = np.empty(len(block), dtype=object)
+        if known is not None and len(known):
+            series = pd.Series(known)
+            parsed = dates.parse(series, self.format or "ISO8601")
+            of_known = ((parsed - pd.Timestamp(self.origin)).dt.total_seconds() / dates.DAY).to_numpy()
+            order = np.argsort(of_known)
+            right = np.searchsorted(of_known[order], elapsed).clip(1, max(1, len(order) - 1))
+            left = right - 1
+            right = right.clip(max=len(order) - 1)
+            nearer = np.abs(of_known[order[right]] - elapsed) < np.abs(of_known[order[left]] - elapsed)
+            values[:] = series.to_numpy(dtype=object)[order[np.where(nearer, right, left)]]
+        else:
+            moments = pd.Timestamp(self.origin) + pd.to_timedelta(elapsed * dates.DAY, unit="s")
+            values[:] = pd.Series(moments).dt.round("s").dt.strftime("%Y-%m-%d %H:%M:%S").to_numpy(dtype=object)
+        if self.gaps:
+            values[block[:, -1] > 0.5] = None
+        return values
+
+
+Column = Number | Category | Text | Date
+KINDS: dict[str, Any] = {kind.role: kind for kind in (Number, Category, Text, Date)}
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    """Numbers of a column as float64, gaps and cells that are not numbers as NaN."""
+    if frames.is_numeric(column):
+        return pd.Series(frames.values(column.to_frame())[:, 0], index=column.index)
+    if dates.is_date_dtype(column):
+        return pd.Series(np.nan, index=column.index)
+    texts_ = column.astype(object).where(column.notna(), None)
+    return pd.to_numeric(texts_.map(lambda v: str(v) if v is not None else v), errors="coerce").astype(np.float64)
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    """A column as text with gaps as None; whole numbers without a decimal point."""
+    codes, found = pd.factorize(column)
+    names = np.array([*(frames.category_text(value) for value in found), None], dtype=object)
+    return pd.Series(names[codes], index=column.index, name=column.name, dtype=object)
+
+
+def _warn_gaps(name: str, missing: np.ndarray | Sequence[bool], instead: str, what: str) -> None:
+    count = int(np.sum(missing))
+    if count:
+        warnings.warn(
+            f"{what}: column {one_line(name, 60)} has {pluralize(count, 'missing value')}, and the training rows had "
+            f"none: {instead} stands for {'it' if count == 1 else 'them'}",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,67 @@
+"""Dates as features: year, month, weekday, hour, and the time that has passed since the first date."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+
+from viewsmith.core.messages import one_line
+
+PARTS = ("year", "month", "weekday", "hour", "elapsed")
+DAY = 86_400.0
+# Text is tried as these in turn; the second and the third can both fit.
+FORMATS = (
+    "ISO8601",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M",
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d-%b-%Y",
+)
+_LOOKS_LIKE_DATE = r"\s*\d{1,4}[-/.](?:\d{1,2}|[A-Za-z]{3})[-/.]\d{1,4}(?:[T ,].*)?"
+
+
+def is_date_dtype(column: pd.Series) -> bool:
+    """Whether a column has dates, with or without a time zone."""
+    return pd.api.types.is_datetime64_any_dtype(column.dtype)
+
+
+def date_format(values: pd.Series) -> str | None:
+    """The format in which all values, text without gaps, are dates; None if there is none.
+
+    Text that fits month/day and day/month alike is read as month/day, with a warning.
+    """
+    text = values.astype(str)
+    if len(text) == 0 or not text.head(20).str.fullmatch(_LOOKS_LIKE_DATE).all():
+        return None
+    fitting = [each for each in FORMATS if not parse(text, each).isna().any()]
+    if len(fitting) > 1 and fitting[0] != "ISO8601" and (parse(text, fitting[0]) != parse(text, fitting[1])).any():
+        warnings.warn(
+            f"column {one_line(values.name, 60)} has dates like {text.iloc[0]!r}, read as month/day: write "
+            "year-month-day if it is day/month",
+            UserWarning,
+            stacklevel=2,
+        )
+    return fitting[0] if fitting else None
+
+
+def parse(column: pd.Series, form: str) -> pd.Series:
+    """Dates of a column of dates, or of text in a format, in UTC without time zone; NaT where there is none."""
+    if is_date_dtype(column):
+        dates = column
+    else:
+        dates = pd.to_datetime(column.astype("string"), format=form, errors="coerce", utc=True)
+    if getattr(dates.dtype, "tz", None) is not None:
+        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
+    return dates.astype("datetime64[ns]")
+
+
+def date_parts(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
+    """`PARTS` of dates without gaps, float64 (n, 5); the time that has passed is in days."""
+    of = dates.dt
+    elapsed = (dates - origin).dt.total_seconds() / DAY
+    return np.column_stack([of.year, of.month, of.weekday, of.hour, elapsed]).astype(np.float64)

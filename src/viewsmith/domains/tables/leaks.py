@@ -1,0 +1,50 @@
+"""Columns that say the label."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+
+from viewsmith.core.messages import name_list, one_line
+
+PURE = 0.999  # of the rows whose value occurs again have the most frequent label of the value
+REPEATED = 0.5  # of the rows must have a value that occurs again
+
+
+def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
+    """Columns whose value determines the label, though most values occur in several rows.
+
+    Parameters
+    ----------
+    frame : DataFrame, n rows
+    y : ndarray, shape (n,)
+    """
+    labels = pd.factorize(y)[0]
+    base = np.bincount(labels).max() / len(labels)
+    found = []
+    for name in frame.columns:
+        codes = pd.factorize(frame[name])[0]
+        table = pd.crosstab(codes, labels).to_numpy() if len(np.unique(codes)) <= len(codes) // 2 else np.zeros((0, 1))
+        table = table[table.sum(axis=1) > 1]
+        rows = table.sum()
+        if rows < REPEATED * len(labels) or base > 1 - 5 * (1 - PURE):
+            continue
+        if table.max(axis=1).sum() >= PURE * rows and len(table) > 1:
+            found.append(str(name))
+    return found
+
+
+def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> None:
+    """Warn of columns that say the label (`leaking_columns`)."""
+    if found := leaking_columns(frame, y):
+        one = len(found) == 1
+        option = ",".join(f"{one_line(name, 60)}=drop" for name in found[:5])
+        warnings.warn(
+            f"{what}: {'column' if one else 'columns'} {name_list(found)} {'says' if one else 'say'} the label "
+            f"{one_line(label, 60)} (the rows of a value have one label): leave {'it' if one else 'them'} out with "
+            f"--columns {option!r} unless new rows have {'it' if one else 'them'}, too",
+            UserWarning,
+            stacklevel=2,
+        )

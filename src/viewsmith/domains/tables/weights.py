@@ -1,0 +1,66 @@
+"""How much each column of a table weighs in distances: every column counts as one, however many features it has.
+
+With numbers standardized, rows x and x' are at a squared distance that is a sum over columns, as in Gower's coefficient
+(Gower 1971): (x - x')^2 in standard deviations for a number, 1 for two different categories, and for text and dates as
+much, on average, as for a number. Neighbors are searched in these units, and noise of strength s is s of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from viewsmith.domains.tables.columns import Category, Number
+from viewsmith.domains.tables.encoder import TableEncoder
+from viewsmith.networks.inputs.scaling import Scaler, Scaling
+
+
+@torch.no_grad()
+def fit_scaler(layer: Scaler, raw: Tensor, scaling: Scaling, table: TableEncoder) -> str:
+    """Fit the input layer to encoded rows, (n, d), and weigh their columns; returns the scaling that is used.
+
+    `scaling` is that of numbers (`Scaler`): "auto" looks at them alone. Without scaling nothing is weighed.
+
+    - category: two rows differ in two indicators or in none; divided by sqrt(2) each, the distance is 1 or 0
+    - text: all axes are divided by the root of the sum of their variances
+    - date: its k features are standardized and divided by sqrt(k)
+    - an indicator of gaps is not divided: the distance is 1 or 0
+    """
+    numbers = [a for column, (a, _) in zip(table.columns, table.spans, strict=True) if isinstance(column, Number)]
+    of_numbers = Scaler(len(numbers))
+    used = of_numbers.fit(raw[:, numbers], scaling) if numbers else ("standard" if scaling == "auto" else scaling)
+    layer.fit(raw, "none" if used == "none" else "standard")
+    if used == "none":
+        return used
+    deviation = layer.scale.clone()
+    for column, (first, end) in zip(table.columns, table.spans, strict=True):
+        if isinstance(column, Category):
+            layer.scale[first:end] = 2**0.5
+            continue
+        if column.gaps:
+            end -= 1
+            layer.scale[end] = 1.0
+        if column.role == "text":
+            varies = layer.varies[first:end]
+            total = (deviation[first:end] * varies).square().sum().sqrt()
+            layer.scale[first:end] = torch.where(total > 0, total, 1.0)
+        elif column.role == "date":
+            layer.scale[first:end] = deviation[first:end] * max(1, int(layer.varies[first:end].sum())) ** 0.5
+    for name in ("center", "scale", "varies"):
+        getattr(layer, name)[numbers] = getattr(of_numbers, name)
+    return str(used)
+
+
+def facts_for_views(table: TableEncoder) -> dict[str, Any]:
+    """What view makers must know of a table, as plain values.
+
+    Returns
+    -------
+    dict
+        ``columns``: the number of the column that each feature is of; ``categories``: first and end of the features of
+        each category.
+    """
+    spans = [[a, b] for column, (a, b) in zip(table.columns, table.spans, strict=True) if isinstance(column, Category)]
+    return {"columns": table.column_of, "categories": spans}

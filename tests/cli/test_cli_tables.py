@@ -1,0 +1,130 @@
+"""Tables of mixed columns as a user gives them to the commands."""
+
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tools import call, good
+
+N = 60
+ROWS = np.arange(N)
+
+
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": ROWS,
+            "age": np.where(ROWS % 7 == 0, np.nan, rng.normal(40, 10, N).round()),
+            "town": np.array(["Oslo", "Rome", "Bari"])[rng.integers(0, 3, N)],
+            "joined": (pd.Timestamp("2021-03-01") + pd.to_timedelta(ROWS * 9, unit="D")).strftime("%Y-%m-%d"),
+            "kind": np.array(["x", "y"])[(ROWS // 3) % 2],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    people().to_csv(folder / "people.csv", index=False)
+    fitted = good("fit", folder / "people.csv", "--label", "kind", "--out", folder / "run", "--epochs", 2)
+    (folder / "said").write_text(fitted.err)
+    return folder
+
+
+def test_fit_says_the_roles_and_keeps_them(folder):
+    line = "4 columns: numeric age; category town; date joined; left out id (identifier)"
+    assert line in (folder / "said").read_text().splitlines()
+    config = tomllib.loads((folder / "run" / "config.toml").read_text())
+    assert config["fitted"]["table"]["roles"] == {
+        "id": "identifier",
+        "age": "numeric",
+        "town": "category",
+        "joined": "date",
+    }
+    town = config["fitted"]["table"]["columns"][1]
+    assert town["values"] == ["Bari", "Oslo", "Rome"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_views_are_a_table(folder, tmp_path, suffix):
+    out = tmp_path / f"views{suffix}"
+    good("views", folder / "run", folder / "people.csv", "--n", 2, "--out", out)
+    if suffix == ".parquet":
+        views = pd.read_parquet(out)
+    else:
+        views = pd.read_csv(out, sep="," if suffix == ".csv" else "\t")
+    assert list(views) == ["row", "view", "age", "town", "joined"] and len(views) == 2 * 48
+    known = people()[["age", "town", "joined"]].astype(object).to_numpy().tolist()
+    texts = {str([None if pd.isna(v) else v for v in row]) for row in known}
+    for row in views[["age", "town", "joined"]].astype(object).to_numpy().tolist():
+        assert str([None if pd.isna(v) else v for v in row]) in texts
+
+
+def test_views_of_the_test_rows_and_as_arrays(folder, tmp_path):
+    good("views", folder / "run", folder / "people.csv", "--n", 1, "--split", "test", "--out", tmp_path / "v.csv")
+    assert len(pd.read_csv(tmp_path / "v.csv")) == 12
+    good("views", folder / "run", folder / "people.csv", "--n", 1, "--out", tmp_path / "v.npz")
+    with np.load(tmp_path / "v.npz") as arrays:
+        assert arrays["views"].ndim == 3
+    assert call("views", folder / "run", folder / "people.csv", "--out", tmp_path / "v.txt").refused(".npz", "'.csv'")
+
+
+def test_views_of_plain_numbers_are_a_table_too(runs, data, tmp_path):
+    good("views", runs / "table", data / "t.csv", "--n", 2, "--out", tmp_path / "v.csv")
+    assert list(pd.read_csv(tmp_path / "v.csv")) == ["row", "view", "a", "b", "c", "d"]
+
+
+def test_embed_takes_columns_by_name(folder, tmp_path):
+    good("embed", folder / "run", folder / "people.csv", "--out", tmp_path / "a.npz")
+    people()[["kind", "joined", "town", "age"]].assign(more=1).to_csv(tmp_path / "later.csv", index=False)
+    result = good("embed", folder / "run", tmp_path / "later.csv", "--out", tmp_path / "b.npz")
+    assert "1 column that the model does not know, ignored: more" in result.err
+    with np.load(tmp_path / "a.npz") as a, np.load(tmp_path / "b.npz") as b:
+        np.testing.assert_array_equal(a["H"], b["H"])
+
+
+def test_embed_refuses_other_tables(folder, tmp_path):
+    people().drop(columns="town").to_csv(tmp_path / "a.csv", index=False)
+    people().assign(age="old").to_csv(tmp_path / "b.csv", index=False)
+    for name, part in (("a", "lacks 1 column"), ("b", "column age has 60 cells that are not numbers")):
+        given = ("embed", folder / "run", tmp_path / f"{name}.csv", "--out", tmp_path / "h.npz")
+        assert call(*given).refused(f"{name}.csv", part)
+    assert not (tmp_path / "h.npz").exists()
+
+
+def test_evaluate_and_report(folder):
+    assert "representation" in good("evaluate", folder / "run", folder / "people.csv").out
+    good("report", folder / "run")
+    assert "numeric age; category town" in (folder / "run" / "report.html").read_text()
+
+
+def test_roles_by_option(folder, tmp_path):
+    options = ("--columns", "id=drop,joined=category,kind=drop", "--epochs", 1, "--out", tmp_path / "run")
+    assert "category town, joined; left out id, kind" in good("fit", folder / "people.csv", *options).err
+    for text, part in (("id", "expected NAME=ROLE"), ("id=key", "columns is"), ("ix=drop", "no column 'ix'")):
+        given = ("fit", folder / "people.csv", "--columns", text, "--out", tmp_path / "other")
+        assert call(*given).refused(part)
+    assert not (tmp_path / "other").exists()
+
+
+def test_strict_is_as_before(folder, tmp_path):
+    given = ("fit", folder / "people.csv", "--strict", "--label", "kind", "--out", tmp_path / "run")
+    assert call(*given).refused("2 columns that are not numbers: town", "--drop", "--one-hot")
+    assert call(*given, "--drop", "town,joined").refused("9 missing values (NaN) in 1 column: age")
+
+
+def test_a_leak_is_told(folder, tmp_path):
+    people().assign(same=np.where(people()["kind"] == "x", "p", "q")).to_csv(tmp_path / "t.csv", index=False)
+    said = good("fit", tmp_path / "t.csv", "--label", "kind", "--epochs", 1, "--out", tmp_path / "run").err
+    assert "warning: " in said and "column same says the label kind" in said
+
+
+def test_numbers_but_for_a_cell(tmp_path):
+    frame = pd.DataFrame({"dose": [str(i / 4) for i in ROWS], "town": np.array(["a", "b"])[ROWS % 2]})
+    frame.loc[11, "dose"] = "2.5mg"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    given = ("fit", tmp_path / "t.csv", "--epochs", 1, "--out", tmp_path / "run")
+    assert call(*given).refused("column dose is numbers but for 1 cell: '2.5mg' in row 12", "--columns dose=numeric")
+    assert "taken as missing: '2.5mg' in row 12" in good(*given, "--columns", "dose=numeric").err

@@ -1,0 +1,148 @@
+"""Tables of mixed columns from files: roles, the split, later files, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+from viewsmith.domains.tables.array import table_of
+
+N = 60
+ROWS = np.arange(N)
+
+
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": ROWS,
+            "age": np.where(ROWS % 7 == 0, np.nan, rng.normal(40, 10, N).round()),
+            "town": np.array(["Oslo", "Rome", "Bari"])[ROWS % 3],
+            "zip": [f"0{i}" for i in ROWS % 4 + 150],
+            "kind": np.array(["x", "y"])[(ROWS // 3) % 2],
+        }
+    )
+
+
+@pytest.fixture(params=[".csv", ".tsv", ".parquet"])
+def save(tmp_path, request):
+    """Write a frame under a name, in each of the formats."""
+
+    def write(table, name="table"):
+        path = tmp_path / (name + request.param)
+        if request.param == ".parquet":
+            table.to_parquet(path, index=False)
+        else:
+            table.to_csv(path, index=False, sep="," if request.param == ".csv" else "\t")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def csv(tmp_path):
+    def write(text):
+        path = tmp_path / "table.csv"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def test_works_without_options(save):
+    data = load_dataset(save(people()), label="kind")
+    table = table_of(data.x)
+    assert table.roles == {"id": "identifier", "age": "numeric", "town": "category", "zip": "category"}
+    assert data.feature_names == table.features and "zip=0150" in table.features
+    assert data.domain == "vectors" and data.split == "stratified" and data.y.tolist() == people()["kind"].tolist()
+    assert table_of(data.x_train) is table and data.x_train.shape == (48, data.n_features)
+    assert not np.isnan(data.x).any()
+
+
+def test_the_encoder_is_fitted_to_the_train_rows(save):
+    frame = people()
+    data = load_dataset(save(frame), label="kind")
+    median = table_of(data.x).columns[0].median
+    assert median == frame["age"].iloc[data.train_index].median()
+    changed = frame.copy()
+    changed.loc[data.test_index, ["age", "town"]] = [1000.0, "Lund"]
+    assert table_of(load_dataset(save(changed), label="kind").x).as_dict() == table_of(data.x).as_dict()
+
+
+def test_plain_numbers_stay_plain(save):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32), columns=list("abc"))
+    data = load_dataset(save(frame.assign(note="text")), columns={"note": "drop"})
+    assert table_of(data.x) is None and type(data.x) is np.ndarray and data.feature_names == list("abc")
+    np.testing.assert_allclose(data.x, frame, rtol=1e-6)
+
+
+def test_given_roles(save):
+    path = save(people())
+    data = load_dataset(path, columns={"town": "drop", "zip": "drop", "kind": "drop", "age": "category"})
+    assert {c.name: c.role for c in table_of(data.x).columns} == {"age": "category"}
+    assert "'twon'" in refusal(load_dataset, path, columns={"twon": "drop"})
+    assert "expected 'numeric'" in refusal(load_dataset, path, columns={"town": "word"})
+    assert "both drop and text" in refusal(load_dataset, path, drop=["town"], columns={"town": "text"})
+    assert "is the label and has a role" in refusal(load_dataset, path, label="kind", columns={"kind": "drop"})
+
+
+def test_strict_refuses_what_is_not_a_number(save):
+    path = save(people())
+    assert "2 columns that are not numbers: town" in refusal(load_dataset, path, drop=["zip"], strict=True)
+    message = refusal(load_dataset, path, drop=["town", "zip", "kind"], strict=True)
+    assert "9 missing values (NaN) in 1 column: age" in message
+
+
+def test_median_without_an_indicator(save):
+    data = load_dataset(save(people()), label="kind", impute="median")
+    assert data.feature_names[0] == "age" and "age missing" not in data.feature_names
+    assert not np.isnan(data.x).any()
+
+
+def test_a_later_file(save, recwarn):
+    data = load_dataset(save(people()), label="kind")
+    table = table_of(data.x)
+    later = people()[["zip", "kind", "age", "town", "id"]]
+    again = load_dataset(save(later, "later"), schema=data.schema, table=table)
+    np.testing.assert_array_equal(again.x, data.x)
+    np.testing.assert_array_equal(again.test_index, data.test_index)
+    assert not recwarn.list
+    unlabeled = load_dataset(save(later.drop(columns="kind")[:1], "one"), schema=data.schema, table=table)
+    assert unlabeled.x.shape == (1, data.n_features) and unlabeled.y is None
+    with pytest.warns(UserWarning, match="town has 1 value that the model does not know, taken as other: Lund"):
+        new = later[:3].assign(town=["Lund", "Oslo", "Rome"])
+        load_dataset(save(new, "new"), schema=data.schema | {"label": None}, table=table)
+    assert "give it, too" in refusal(load_dataset, save(later), schema=data.schema)
+    assert "lacks 1 column" in refusal(load_dataset, save(later.drop(columns="age")), schema=data.schema, table=table)
+    assert "no column 'sort'" in refusal(load_dataset, save(later), schema=data.schema, table=table, label="sort")
+
+
+def test_a_label_that_leaks(save):
+    frame = people().assign(same=np.where(people()["kind"] == "x", "yes", "no"))
+    with pytest.warns(UserWarning, match="column same says the label kind"):
+        load_dataset(save(frame), label="kind")
+
+
+def test_codes_with_leading_zeros_are_text(csv):
+    data = load_dataset(csv("code,x\n" + "".join(f"{i % 3:03d},{i / 2}\n" for i in range(N))))
+    assert data.feature_names == ["code=000", "code=001", "code=002", "code=other", "x"]
+
+
+def test_mixed_encodings(csv):
+    lines = [f"caf\u00e9 {i % 5},{i / 2}\n" for i in range(N)]
+    good = b"name,x\n" + "".join(lines).encode()
+    assert load_dataset(csv(good)).x.shape[0] == N
+    mixed = b"name,x\n" + b"".join(line.encode("latin-1" if i in (7, 9) else "utf-8") for i, line in enumerate(lines))
+    message = refusal(load_dataset, csv(mixed))
+    assert "table.csv: line 9 is not UTF-8, as 2 lines of 61 (near 'caf\u00e9 2" in message
+    assert "convert the file, or only these lines if encodings are mixed" in message
+
+
+def test_equal_names(csv):
+    assert "equal names: a" in refusal(load_dataset, csv("a,b,a\n1,x,3\n"))
+
+
+def test_roles_are_for_tables(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 2)))
+    assert "not a table" in refusal(load_dataset, tmp_path / "a.npy", columns={"a": "drop"})

@@ -1,0 +1,434 @@
+"""Columns of tables: their roles, what each becomes, and that it is read back; weights of columns."""
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from properties import examples
+from refusals import refusal
+from viewsmith.domains.tables.array import TableArray, table_of
+from viewsmith.domains.tables.encoder import TableEncoder, fit_table, known_values
+from viewsmith.domains.tables.frame import as_frame
+from viewsmith.domains.tables.leaks import leaking_columns, warn_leaks
+from viewsmith.domains.tables.protocols import speaks_table
+from viewsmith.domains.tables.roles import choose_roles, describe_roles, infer_role
+from viewsmith.domains.tables.weights import facts_for_views, fit_scaler
+from viewsmith.networks.inputs.scaling import Scaler
+
+N = 60
+ROWS = np.arange(N)
+
+
+def people() -> pd.DataFrame:
+    """A table with every role."""
+    rng = np.random.default_rng(0)
+    streets = [f"{name} street" for name in ("oak", "elm", "ash", "fir", "yew")]
+    return pd.DataFrame(
+        {
+            "id": ROWS + 100,
+            "age": np.where(ROWS % 7 == 0, np.nan, ROWS % 30 + 0.5),
+            "town": np.where(ROWS % 10 == 0, None, np.array(["Oslo", "Rome", "Bari"])[ROWS % 3]),
+            "member": ROWS % 2 == 0,
+            "address": [f"{i} {streets[i % 5]}" for i in (ROWS % 45)],
+            "joined": pd.Timestamp("2020-01-30") + pd.to_timedelta(ROWS * 37 + (ROWS % 3) / 24, unit="D"),
+            "source": "web",
+            "height": rng.normal(170, 10, N).round(1),
+        }
+    )
+
+
+ROLES = {
+    "id": "identifier",
+    "age": "numeric",
+    "town": "category",
+    "member": "category",
+    "address": "text",
+    "joined": "date",
+    "source": "constant",
+    "height": "numeric",
+}
+
+
+def encoder(frame: pd.DataFrame, **roles: str) -> TableEncoder:
+    return fit_table(frame, choose_roles(frame, roles))
+
+
+# --- roles
+
+
+def test_every_role_is_found_and_said():
+    assert choose_roles(people()) == ROLES
+    line = describe_roles(choose_roles(people(), {"height": "drop"}))
+    assert line == (
+        "8 columns: numeric age; category town, member; text address; date joined; "
+        "left out id (identifier), source (constant), height"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "role"),
+    [
+        (ROWS % 3, "numeric"),  # few whole numbers are numbers
+        (np.random.default_rng(0).permutation(N), "identifier"),
+        (ROWS + 0.5, "numeric"),
+        (ROWS * 3, "numeric"),  # does not count
+        (np.delete(np.arange(N + 10), range(0, 50, 5)), "identifier"),  # rows of a split
+        ([f"p{i}" for i in ROWS], "identifier"),
+        ([f"p{i % 58}" for i in ROWS], "text"),
+        ([f"p{i % 40}" for i in ROWS], "category"),
+        (["a", *["b"] * (N - 1)], "category"),
+        (["a"] * N, "constant"),
+        ([None] * N, "constant"),
+        ([None, *["a"] * (N - 1)], "category"),  # has a value or not
+        (pd.Categorical(["a", "b"] * 30, categories=["a", "b", "c"]), "category"),
+        (pd.array([True, None] * 30, dtype="boolean"), "category"),
+        (pd.array([1, None] * 30, dtype="Int64"), "numeric"),
+        (pd.array(["a", "b"] * 30, dtype="string"), "category"),
+        (["2024-01-01", "2024-02-03"] * 30, "date"),
+        (["01/31/2024", None] * 30, "date"),
+        (["31.01.2024 10:30", "01.02.2024 11:00"] * 30, "date"),
+        (["2024-01-01", "unknown"] * 30, "category"),
+        ([1, 2.5, None] * 20, "numeric"),
+        (pd.Series([True, False, None] * 20, dtype=object), "category"),
+    ],
+)
+def test_the_role_of_a_column(values, role):
+    assert infer_role(pd.Series(values, name="x")) == role
+
+
+def test_names_of_identifiers_and_few_rows():
+    numbers = np.random.default_rng(0).choice(10**6, N, replace=False)
+    assert infer_role(pd.Series(numbers, name="PassengerId")) == "identifier"
+    assert infer_role(pd.Series(numbers, name="steps")) == "numeric"
+    assert infer_role(pd.Series(range(19), name="x")) == "numeric"
+
+
+def test_a_column_of_many_values_that_few_rows_have_is_a_category():
+    values = ["a", "b"] * 200 + [f"rare {i}" for i in range(41)]
+    assert infer_role(pd.Series(values)) == "category"
+
+
+def test_numbers_but_for_three_cells():
+    values = [str(i / 2) for i in range(N)]
+    values[4], values[17], values[30] = "n.a.?", "12,5", "~3"
+    message = refusal(infer_role, pd.Series(values, name="dose"), "t.csv")
+    assert (
+        "t.csv: column dose is numbers but for 3 cells: 'n.a.?' in row 5, '12,5' in row 18, '~3' in row 31" in message
+    )
+    assert "--columns dose=numeric" in message and "dose=category" in message
+    frame = pd.DataFrame({"dose": values})
+    with pytest.warns(UserWarning, match="dose has 3 cells that are not numbers, taken as missing: 'n.a"):
+        fitted = encoder(frame, dose="numeric")
+    assert fitted.encode(frame)[4, 1] == 1 and fitted.encode(frame)[4, 0] == np.float32(fitted.columns[0].median)
+
+
+@pytest.mark.parametrize(
+    ("frame", "roles", "part"),
+    [
+        ({"x": [1, 2]}, {"y": "drop"}, "no column 'y', given in columns; its columns are: x"),
+        ({"x": [1, 2]}, {"x": "number"}, "expected 'numeric', 'category', 'text', 'date' or 'drop'"),
+        ({"x": [[1], [2]]}, {}, "column x holds list objects"),
+        ({"x": [1j, 2j]}, {}, "column x is complex128"),
+        ({"x": ["a"] * 30}, {}, "no feature, all columns are left out: x (constant)"),
+        ({"x": ["a", "b"] * 30}, {"x": "date"}, "column x has no dates"),
+        ({"x": ["a", "b"] * 30}, {"x": "numeric"}, "column x has no number"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_columns_refused(frame, roles, part):
+    table = pd.DataFrame(frame)
+    assert part in refusal(lambda: fit_table(table, choose_roles(table, roles)))
+
+
+def test_dates_that_may_be_of_either_order_are_told():
+    with pytest.warns(UserWarning, match="read as month/day"):
+        assert infer_role(pd.Series(["01/02/2024", "03/04/2024"] * 30, name="day")) == "date"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert infer_role(pd.Series(["01/02/2024", "13/04/2024"] * 30, name="day")) == "date"
+
+
+# --- features
+
+
+def test_features_of_every_role():
+    fitted = encoder(people())
+    x = fitted.encode(people())
+    assert isinstance(x, TableArray) and x.dtype == np.float32 and np.isfinite(x).all()
+    assert x.shape == (N, len(fitted.features)) and table_of(x[3:5]) is fitted and table_of(np.asarray(x)) is None
+    names = fitted.features
+    assert names[:2] == ["age", "age missing"]
+    assert names[2:7] == ["town=Bari", "town=Oslo", "town=Rome", "town=other", "town missing"]
+    assert names[7:10] == ["member=False", "member=True", "member=other"]
+    assert "address axis 0" in names and names[-1] == "height"
+    assert [name for name in names if name.startswith("joined")] == [
+        f"joined {part}" for part in ("year", "month", "weekday", "hour", "elapsed")
+    ]
+    median = np.nanmedian(people()["age"])
+    np.testing.assert_array_equal(x[0, :2], np.float32([median, 1]))
+    np.testing.assert_array_equal(x[0, 2:7], [0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(x[1, 2:7], [0, 0, 1, 0, 0])
+    day = people()["joined"][1]
+    np.testing.assert_allclose(
+        x[1, names.index("joined year") :][:5], [day.year, day.month, day.weekday(), day.hour, 37 + 1 / 24], rtol=1e-6
+    )
+
+
+def test_rare_values_and_unseen_ones_are_other():
+    values = ["a"] * 30 + ["b"] * 28 + ["c", "d"]
+    fitted = encoder(pd.DataFrame({"x": values, "y": np.arange(60) % 7.5}))
+    assert fitted.columns[0].values == ("a", "b") and fitted.columns[0].rare == ("c", "d")
+    later = pd.DataFrame({"x": ["c", "new", "b", None], "y": [1.0, 2, 3, 4]})
+    with pytest.warns(UserWarning, match="column x has 1 missing value, and the training rows had none"):
+        x = fitted.encode(later)
+    np.testing.assert_array_equal(x[:, :3], [[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 0, 1]])
+    with pytest.warns(UserWarning, match="column x has 1 value that the model does not know, taken as other: new$"):
+        fitted.warn_unseen(later, "t")
+
+
+def test_text_of_like_spelling_is_near():
+    words = ["strawberry", "raspberry", "blueberry", "hammer", "screwdriver"]
+    column = [f"{words[i % 5]} {i % 41}" for i in range(410)]
+    fitted = encoder(pd.DataFrame({"what": column}))
+    later = pd.DataFrame({"what": ["strawberries 3", "strawbery 3", "hamer 3"]})
+    x = np.asarray(fitted.encode(later))
+    assert np.linalg.norm(x[0] - x[1]) < 0.5 * np.linalg.norm(x[0] - x[2])
+
+
+# --- later tables
+
+
+def test_columns_come_by_name_in_any_order():
+    fitted = encoder(people())
+    x = fitted.encode(people())
+    with pytest.warns(UserWarning, match="1 column that the model does not know, ignored: more"):
+        again = fitted.encode(people()[list(people())[::-1]].assign(more=1).drop(columns=["id", "source"]))
+    np.testing.assert_array_equal(again, x)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (
+            lambda t: t.drop(columns=["age", "town"]),
+            "lacks 2 columns that the model was fitted on: age, town; it has id",
+        ),
+        (lambda t: t.assign(age="old"), "column age has 60 cells that are not numbers: 'old' in row 1"),
+        (lambda t: t.assign(age=t["joined"]), "column age has 60 cells that are not numbers"),
+        (
+            lambda t: t.assign(town=ROWS * 1.5),
+            "column town has none of the values that the model was fitted on ('Bari'",
+        ),
+        (lambda t: t.assign(address=ROWS), "column address has numbers (int64), and the model was fitted on text"),
+        (lambda t: t.assign(joined=ROWS), "column joined has numbers (int64), and the model was fitted on dates"),
+        (lambda t: t.assign(joined="soon"), "column joined has 60 cells that are not dates"),
+        (lambda t: t.assign(height=np.inf), "60 infinite values (infinity) in 1 column: height"),
+    ],
+)
+def test_later_tables_refused(change, part):
+    assert part in refusal(encoder(people()).encode, change(people()), "new.csv")
+
+
+# --- back to values
+
+
+def assert_same(table: pd.DataFrame, back: pd.DataFrame) -> None:
+    for name in back:
+        for given_value, value in zip(table[name], back[name], strict=True):
+            both_missing = pd.isna(given_value) and pd.isna(value)
+            assert both_missing or given_value == value, (name, given_value, value)
+
+
+def test_values_are_read_back():
+    fitted = encoder(people())
+    x = fitted.encode(people())
+    back = fitted.decode(np.asarray(x), x.known)
+    assert list(back) == ["age", "town", "member", "address", "joined", "height"]
+    assert_same(people(), back)
+    noisy = np.asarray(x) + 0.2 * np.random.default_rng(0).normal(size=x.shape).astype(np.float32)
+    assert set(fitted.decode(noisy, x.known)["town"].dropna()) <= {"Bari", "Oslo", "Rome", "other"}
+
+
+def test_scaling_and_back_keeps_values():
+    fitted = encoder(people())
+    x = fitted.encode(people())
+    layer = Scaler(x.shape[1])
+    fit_scaler(layer, torch.from_numpy(np.asarray(x)), "auto", fitted)
+    back = layer.inverse(layer(torch.from_numpy(np.asarray(x)))).numpy()
+    assert_same(people(), fitted.decode(back, x.known))
+
+
+CELLS = {
+    "numbers": st.none() | st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6).map(lambda v: round(v, 3)),
+    "texts": st.none() | st.text("abcdeäß ,;\"'=", max_size=4),
+    "booleans": st.none() | st.booleans(),
+}
+COLUMNS = st.integers(2, 30).flatmap(
+    lambda n: st.fixed_dictionaries({kind: st.lists(cells, min_size=n, max_size=n) for kind, cells in CELLS.items()})
+)
+
+
+@examples(60)
+@given(table=COLUMNS)
+def test_any_table_is_encoded_and_read_back(table):
+    frame = pd.DataFrame({kind: pd.Series(values, dtype=object) for kind, values in table.items()})
+    roles = choose_roles(frame)
+    if all(role in ("constant", "identifier") for role in roles.values()):
+        return
+    fitted = fit_table(frame, roles)
+    x = fitted.encode(frame)
+    assert x.shape == (len(frame), len(fitted.features)) and np.isfinite(x).all()
+    back = fitted.decode(np.asarray(x), x.known)
+    for column in fitted.columns:
+        if column.role == "numeric":
+            expected = frame[column.name].astype(float).to_numpy()
+            np.testing.assert_allclose(back[column.name].to_numpy(float), expected, rtol=1e-6, atol=1e-6)
+        elif column.role == "category":
+            kept = frame[column.name].astype(str).isin(column.values).to_numpy() & frame[column.name].notna().to_numpy()
+            assert (back[column.name][kept] == frame[column.name][kept]).all()
+
+
+def test_saved_and_loaded():
+    fitted = encoder(people())
+    plain = json.loads(json.dumps(fitted.as_dict()))
+    again = TableEncoder.from_dict(plain)
+    again.arrays().load_state_dict(fitted.arrays().state_dict())
+    np.testing.assert_array_equal(again.encode(people()), fitted.encode(people()))
+    assert again.as_dict() == plain and again.features == fitted.features
+
+
+# --- weights
+
+
+def weighted(frame: pd.DataFrame, scaling: str = "standard") -> np.ndarray:
+    fitted = encoder(frame)
+    x = torch.from_numpy(np.asarray(fitted.encode(frame)))
+    layer = Scaler(x.shape[1])
+    fit_scaler(layer, x, scaling, fitted)
+    return layer(x).numpy()
+
+
+def squared(x: np.ndarray) -> np.ndarray:
+    return ((x[:, None] - x[None]) ** 2).sum(2)
+
+
+@examples(30)
+@given(
+    kinds=hnp.arrays(np.int64, 25, elements=st.integers(0, 5)),
+    numbers=hnp.arrays(np.float64, 25, elements=st.floats(-100, 100).map(lambda v: round(v, 2))),
+)
+def test_a_category_counts_like_a_standard_deviation_of_a_number(kinds, numbers):
+    if len(set(kinds)) == 1 or numbers.std() < 0.1:
+        return
+    frame = pd.DataFrame({"kind": [f"k{i}" for i in kinds], "number": numbers})
+    found = squared(weighted(frame))
+    for i in range(25):  # the slow, obvious loop
+        for j in range(25):
+            expected = ((numbers[i] - numbers[j]) / numbers.std()) ** 2 + (kinds[i] != kinds[j])
+            assert abs(found[i, j] - expected) < 1e-3 * max(1, expected)
+
+
+def test_text_and_dates_count_like_a_number_on_average():
+    frame = people()[["address", "joined"]]
+    fitted = encoder(frame)
+    x = weighted(frame)
+    for first, end in fitted.spans:
+        assert np.isclose(x[:, first:end].var(0).sum(), 1, atol=1e-3)
+
+
+def test_a_gap_counts_like_a_standard_deviation():
+    frame = pd.DataFrame({"a": [1.0, 2, 3, np.nan] * 10, "b": ["x", "y"] * 20})
+    x = weighted(frame)
+    assert np.isclose(abs(x[2, 1] - x[3, 1]), 1)
+
+
+def test_auto_looks_at_numbers_alone():
+    frame = people()  # most indicators are zero
+    assert np.allclose(weighted(frame, "auto"), weighted(frame, "standard"))
+    zeros = pd.DataFrame({"a": [0.0, 0, 0, 4] * 10, "b": [0.0, 0, 2, 0] * 10, "c": ["x", "y"] * 20})
+    x = weighted(zeros, "auto")
+    assert (x[0, :2] == 0).all()  # zeros stay zeros: one scale for all numbers
+    assert np.isclose(squared(x[:, 2:])[0, 1], 1)
+
+
+def test_plain_one_hot_without_scaling():
+    x = weighted(people()[["town", "height"]], "none")
+    assert set(np.unique(x[:, :5])) == {0, 1}
+
+
+def test_facts_for_views():
+    fitted = encoder(people()[["age", "town", "height"]])
+    assert facts_for_views(fitted) == {"columns": [0, 0, 1, 1, 1, 1, 1, 2], "categories": [[2, 7]]}
+
+
+# --- leaks
+
+
+def test_a_column_that_says_the_label():
+    frame = people().assign(label=np.array(["u", "v"])[ROWS % 2])
+    assert leaking_columns(frame.drop(columns="label"), frame["label"].to_numpy()) == ["member"]
+    with pytest.warns(UserWarning, match="column member says the label label .* --columns 'member=drop'"):
+        warn_leaks(frame.drop(columns="label"), frame["label"].to_numpy(), "label", "t.csv")
+    assert leaking_columns(frame[["town", "height", "id"]], frame["label"].to_numpy()) == []
+    assert leaking_columns(frame[["member"]], np.array(["u"] * N)) == []
+
+
+# --- tables of other libraries
+
+
+class Interchanged:
+    """What speaks the interchange protocol alone."""
+
+    def __init__(self, frame):
+        self._frame = frame
+
+    def __dataframe__(self, *args, **kwargs):
+        return self._frame.__dataframe__(*args, **kwargs)
+
+
+def test_the_interchange_protocol():
+    frame = people()[["age", "height"]].assign(town=np.array(["Oslo", "Rome"])[ROWS % 2])
+    pd.testing.assert_frame_equal(as_frame(Interchanged(frame)), frame, check_dtype=False)
+    assert speaks_table(Interchanged(frame)) and not speaks_table(Interchanged)
+
+
+def test_arrow_tables():
+    pyarrow = pytest.importorskip("pyarrow")
+    frame = people()
+    table = pyarrow.Table.from_pandas(frame)
+    assert speaks_table(table) and not speaks_table(table["age"]) and not speaks_table(pd.Series([1]))
+    assert choose_roles(as_frame(table)) == ROLES
+    np.testing.assert_array_equal(encoder(frame).encode(as_frame(table)), encoder(frame).encode(frame))
+
+
+def test_polars_tables():
+    polars = pytest.importorskip("polars")
+    frame = people()
+    table = polars.from_dict({name: frame[name].tolist() for name in frame})
+    assert speaks_table(table) and not speaks_table(table["age"])
+    assert choose_roles(as_frame(table)) == ROLES
+
+
+@pytest.mark.parametrize("x", [np.ones((2, 2)), [[1, 2]], torch.ones(2, 2), pd.Series([1, 2]), "text", None])
+def test_no_tables(x):
+    assert not speaks_table(x)
+
+
+def test_equal_names_are_refused():
+    frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    assert "equal names: a" in refusal(as_frame, frame)
+    assert "equal names: 1" in refusal(as_frame, frame.set_axis([1, "1"], axis=1))
+
+
+def test_known_values_are_those_of_text_and_dates():
+    fitted = encoder(people())
+    assert set(known_values(fitted.columns, people())) == {"address", "joined"}
+    assert replace(fitted.columns[0], gaps=False).features == ["age"]

@@ -1,0 +1,195 @@
+"""Estimators on DataFrames of mixed columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import viewsmith
+from refusals import refusal
+from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
+from viewsmith.workflows.report import report
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+N = 60
+ROWS = np.arange(N)
+TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "random_state": 0}
+SMALL = {
+    PiNDA: {"generator_hidden": (4,)},
+    CRLTAC: {"masks": 4},
+    DiffAug: {"map_hidden": (4,), "generator_epochs": 1, "sampler_steps": 2},
+    GenView: {"generator_epochs": 1, "sampler_steps": 2},
+}
+
+
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": ROWS,
+            "age": np.where(ROWS % 7 == 0, np.nan, rng.normal(40, 10, N).round()),
+            "town": np.array(["Oslo", "Rome", "Bari"])[rng.integers(0, 3, N)],
+            "street": [f"{i} {('elm', 'oak')[i % 2]}" for i in ROWS % 45],
+            "since": pd.Timestamp("2021-03-01") + pd.to_timedelta(ROWS * 9, unit="D"),
+        }
+    )
+
+
+@pytest.mark.parametrize("cls", [Contrastive, PiNDA, CRLTAC, MetAug, DiffAug, GenView])
+def test_a_frame_without_options(cls, tmp_path):
+    frame = people()
+    model = cls(**TINY | SMALL.get(cls, {})).fit(frame, run=tmp_path / "run")
+    h = model.transform(frame)
+    assert len(h) == N and np.isfinite(h).all()
+    assert model.n_features_in_ == 5 and model.feature_names_in_.tolist() == list(frame)
+    assert model.summary_["columns"].startswith("5 columns: numeric age; category town; text street; date since")
+    loaded = viewsmith.load(tmp_path / "run")
+    np.testing.assert_array_equal(loaded.transform(frame[list(frame)[::-1]]), h)
+    assert loaded.n_features_in_ == 5 and loaded.feature_names_in_.tolist() == list(frame)
+    np.testing.assert_array_equal(model.transform(frame[:1].copy()), loaded.transform(frame[:1].copy()))
+
+
+def test_views_are_rows_of_the_table():
+    frame = people()
+    model = Contrastive(**TINY).fit(frame)
+    views = model.views(frame, n_views=2)
+    assert views.index.names == ["row", "view"] and len(views) == 2 * N
+    assert list(views) == ["age", "town", "street", "since"]
+    known = {tuple(map(str, row)) for row in frame[list(views)].itertuples(index=False)}
+    assert all(tuple(map(str, row)) in known for row in views.itertuples(index=False))  # neighbors are other rows
+
+
+def test_views_of_new_rows_are_values_of_the_pool():
+    frame = people()
+    views = Contrastive(**TINY).fit(frame).views(frame[:3].drop(columns="id"), n_views=4, pool=frame)
+    assert len(set(views["street"])) > 3 and set(views["street"]) <= set(frame["street"])
+    assert set(views["since"]) <= set(frame["since"])
+
+
+def test_corrupted_views_are_values_of_the_table():
+    frame = people()
+    model = Contrastive(view_maker="corruption", **TINY).fit(frame)
+    views = model.views(frame, n_views=3)
+    for name in views:
+        assert set(views[name].dropna()) <= set(frame[name].dropna())
+    moved = (views["town"].to_numpy().reshape(N, 3) != frame["town"].to_numpy()[:, None]).mean()
+    assert 0.1 < moved < 0.6
+
+
+def test_the_same_table_gives_the_same_model():
+    one, other = (Contrastive(**TINY).fit(people()) for _ in range(2))
+    np.testing.assert_array_equal(one.transform(people()), other.transform(people()))
+    np.testing.assert_array_equal(clone(one).fit(people()).transform(people()), one.transform(people()))
+
+
+def test_plain_frames_are_arrays():
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    frame = pd.DataFrame(x, columns=list("abc"))
+    expected = Contrastive(**TINY).fit(x).transform(x)
+    model = Contrastive(**TINY).fit(frame)
+    assert model.table_ is None
+    np.testing.assert_array_equal(model.transform(frame), expected)
+    np.testing.assert_array_equal(model.transform(frame[["c", "a", "b"]]), expected)
+    with pytest.warns(UserWarning, match="1 column that the model does not know, ignored: more"):
+        np.testing.assert_array_equal(model.transform(frame.assign(more=1)), expected)
+
+
+def test_a_run_goes_on_to_the_same_model(tmp_path):
+    options = TINY | {"epochs": 6}
+    Contrastive(**options).fit(people(), run=tmp_path / "whole")
+    Contrastive(**options, minutes=1e-9).fit(people(), run=tmp_path / "parts")
+    Contrastive(**options).fit(people(), run=tmp_path / "parts", resume=True)
+    names = [(tmp_path / part / "model.safetensors").read_bytes() for part in ("whole", "parts")]
+    assert names[0] == names[1]
+    assert "trained on other rows" in refusal(
+        Contrastive(**options).fit, people().assign(town="Oslo"), run=tmp_path / "whole", resume=True
+    )
+
+
+def test_roles_are_arguments():
+    model = Contrastive(columns={"town": "drop", "id": "numeric"}, **TINY).fit(people())
+    assert model.table_.roles["town"] == "drop" and model.table_.roles["id"] == "numeric"
+    assert model.get_params()["columns"] == {"town": "drop", "id": "numeric"}
+    assert "expected" in refusal(Contrastive(columns={"town": "word"}, **TINY).fit, people())
+    assert "without named columns" in refusal(Contrastive(columns={"a": "drop"}, **TINY).fit, np.eye(12))
+
+
+def test_strict():
+    strict = Contrastive(strict=True, **TINY)
+    assert "3 columns that are not numbers: town (contains" in refusal(strict.fit, people())
+    assert "9 missing values (NaN) in 1 column: age" in refusal(strict.fit, people()[["age", "id"]])
+    assert strict.set_params(columns=dict.fromkeys(("age", "town", "street", "since"), "drop"))
+    assert strict.fit(people()).table_ is None
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        (lambda t: t.drop(columns="age"), "the DataFrame lacks 1 column that the model was fitted on: age"),
+        (lambda t: t.assign(age="old"), "column age has 60 cells that are not numbers"),
+        (lambda t: np.eye(5), "the model was fitted on a table: give a DataFrame with the columns age, town"),
+        (lambda t: t[:0], "has no rows"),
+    ],
+)
+def test_later_samples_refused(given, part):
+    assert part in refusal(Contrastive(**TINY).fit(people()).transform, given(people()))
+
+
+def test_encoded_rows_are_known_again():
+    model = Contrastive(**TINY).fit(people())
+    rows = model.checked_rows(people())
+    np.testing.assert_array_equal(model.transform(rows), model.transform(people()))
+    np.testing.assert_array_equal(model.transform(np.asarray(rows)), model.transform(people()))
+    other = Contrastive(**TINY).fit(people()[["age", "town"]])
+    assert "encoded for another model" in refusal(other.transform, rows)
+    plain = Contrastive(**TINY).fit(np.eye(12))
+    assert "fitted on numbers" in refusal(plain.transform, rows)
+
+
+def test_in_pipelines_and_column_transformers():
+    frame = people()
+    alone = Contrastive(**TINY).fit_transform(frame)
+    np.testing.assert_array_equal(make_pipeline("passthrough", Contrastive(**TINY)).fit_transform(frame), alone)
+    both = make_column_transformer(
+        (Contrastive(**TINY), ["age", "town"]), (StandardScaler(), ["id"]), verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    made = both.fit(frame).transform(frame)
+    assert list(made) == [*(f"contrastive{i}" for i in range(4)), "id"]
+
+
+def test_noise_strength_is_chosen_on_encoded_rows():
+    model = Contrastive(view_maker="noise", noise_strength="auto", **TINY).fit(pd.concat([people()] * 2))
+    assert set(model.fitted_["strength_scores"]) == {"0.25", "0.5", "1.0", "2.0"}
+
+
+def test_report_names_the_columns(tmp_path):
+    PiNDA(**TINY | SMALL[PiNDA]).fit(people(), run=tmp_path / "run")
+    text = report(tmp_path / "run", people()).read_text()
+    assert "town=Oslo" in text or "street axis" in text
+
+
+def test_polars_and_arrow_frames():
+    frame = people()
+    h = Contrastive(**TINY).fit_transform(frame)
+    pyarrow = pytest.importorskip("pyarrow")
+    np.testing.assert_array_equal(Contrastive(**TINY).fit_transform(pyarrow.Table.from_pandas(frame)), h)
+    polars = pytest.importorskip("polars")
+    table = polars.from_dict({name: frame[name].tolist() for name in frame})
+    assert Contrastive(**TINY).fit(table).transform(table).shape == (N, 4)
+
+
+def test_weights_are_loaded_without_pickle(tmp_path):
+    model = Contrastive(**TINY).fit(people())
+    model.save(tmp_path / "run")
+    assert sorted(name for name in model.weights() if name.startswith("table.")) == ["table.2.axes", "table.2.mean"]
+    path = tmp_path / "run" / "config.toml"
+    text = path.read_text()
+    assert '"Oslo"' in text and 'town = "category"' in text
+    path.write_text(text.replace('    "Oslo",\n', "", 1))
+    assert "features instead of" in refusal(viewsmith.load, tmp_path / "run")
+    assert torch.isfinite(model.table_.arrays()["2"].axes).all()
