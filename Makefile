@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
+.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview study-labels clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -138,6 +138,10 @@ study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)
 	$(call tables,metaug)
+
+study-labels: $(TEST) ## study of few labels and groups and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
+	$(call quality,study_labels)
+	$(call tables,labels_and_groups)
 
 study-genview: $(TEST) ## study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_genview)

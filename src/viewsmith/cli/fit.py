@@ -18,6 +18,7 @@ from viewsmith.cli.options import (
     Labels,
     Stream,
     Threads,
+    label_column,
     make_estimator,
     names,
     roles,
@@ -55,6 +56,14 @@ def fit(
     ] = None,
     label: Label = None,
     labels: Labels = None,
+    supervise: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Use the labels in this column, which may be missing (-1, NaN or empty)."),
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Groups of the rows: batches, subjects, plates.")
+    ] = None,
+    split_groups: Annotated[bool, typer.Option("--split-groups", help="Whole groups are test rows.")] = False,
     layer: Annotated[str | None, typer.Option(metavar="NAME", help="Layer of an h5ad file instead of X.")] = None,
     image_size: ImageSize = None,
     domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
@@ -98,13 +107,14 @@ def fit(
         "device": device,
         "precision": precision,
         "checkpoint_every": checkpoint_every,
+        "supervision": None if supervise is None else "labels",
     }
     given = {key: value for key, value in flags.items() if value is not None}
     model = make_estimator(method, preset, config, set_ or [], given)
     set_threads(threads)
     dataset = load_dataset(
         data,
-        label=label,
+        label=label_column(label, supervise),
         domain=domain if domain is not None or model.domain == "auto" else model.domain,
         drop=names(drop),
         one_hot=names(one_hot),
@@ -116,6 +126,9 @@ def fit(
         **storage(out, stream, cache),
         columns=model.columns,
         strict=model.strict,
+        groups=groups,
+        split_by_groups=split_groups,
+        few_labels=model.supervision == "labels",
     )
     model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)
@@ -125,7 +138,8 @@ def fit(
     with process_group(), removed_on_error(out), writing(out):
         y = dataset.fit_labels(transductive) if model.reads_labels() else None
         rows, graph = dataset.fit_rows(transductive), dataset.fit_neighbors(transductive)
-        model.fit(rows, y, neighbors=graph, run=out, resume=resume, context=record)
+        of_rows = {"neighbors": graph, "groups": dataset.fit_groups(transductive)}
+        model.fit(rows, y, **of_rows, run=out, resume=resume, context=record)
         write_run_report(out)
         is_first = distributed.rank() == 0
     if model.status_ != "finished" and is_first:

@@ -121,6 +121,13 @@ def storage(run: Path, stream: bool, cache: Path | None) -> dict[str, Any]:
     return {"stream": stream, "cache": cache, "cache_if_large": run.with_name(f"{run.name}.cache")}
 
 
+def label_column(label: str | None, supervise: str | None) -> str | None:
+    """The column of the labels, from --label and --supervise; raises InputError if they differ."""
+    if label is not None and supervise is not None and label != supervise:
+        raise InputError(f"--label is {label!r} and --supervise is {supervise!r}: give the same column, or one of them")
+    return label if supervise is None else supervise
+
+
 def names(text: str) -> list[str]:
     """Names in a comma-separated text."""
     return [name.strip() for name in text.split(",") if name.strip()]

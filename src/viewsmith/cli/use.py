@@ -67,12 +67,19 @@ def evaluate(
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
     from viewsmith.core.files import write_json_atomic
+    from viewsmith.estimators.build.labels import labels_used
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.training.run import RunFolder
 
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     sample = dataset.in_memory()
-    result = compare(model, sample, umap=umap, protocols=names(protocols) if protocols else None)
+    result = compare(
+        model,
+        sample,
+        umap=umap,
+        protocols=names(protocols) if protocols else None,
+        label_used=labels_used(model),
+    )
     if len(sample.x) < len(dataset.x):
         result["rows"]["sampled_from"] = len(dataset.x)
     with writing(RunFolder(run).evaluation):

@@ -51,7 +51,22 @@ def read_npz(path: Path, request: Request) -> Found:
             names_in_file = name_list(archive.files) or "no arrays"
             raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
         names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
-    return Found(found.x, found.y, found.n_train, names)
+        groups = _groups(path, archive, keys, request)
+    return Found(found.x, found.y, found.n_train, names, groups=groups)
+
+
+def _groups(path: Path, archive: Any, keys: set[str], request: Request) -> np.ndarray | None:
+    """The array of groups: NAME_train followed by NAME_test, or NAME."""
+    name = request.or_fitted("groups")
+    if name is None:
+        return None
+    split = [f"{name}_train", f"{name}_test"]
+    wanted = split if "X_train" in keys else [name]
+    if not keys >= set(wanted):
+        if request.groups is None:
+            return None
+        raise InputError(f"{path} has no {' and no '.join(wanted)}, given as groups; it has {name_list(sorted(keys))}")
+    return np.concatenate([np.asarray(_load(path, archive, key)) for key in wanted])
 
 
 def _given_split(path: Path, archive: Any, keys: set[str], request: Request) -> Found:

@@ -13,7 +13,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize
 from viewsmith.core.row_source import AnyRows, RowSource
 
-Split = Literal["given", "stratified", "none"]
+Split = Literal["given", "stratified", "groups", "none"]
 
 TEST_FRACTION = 0.2
 # Values of the sample of a data set on disk, 512 MB as float32.
@@ -35,8 +35,9 @@ class Dataset:
         Labels of the rows: integers, booleans or text.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split
         Rows of `x` in the train and the test split.
-    split : {"given", "stratified", "none"}
-        "given": by the file. "stratified": drawn here (80/20, seed 0). "none": all rows are for training.
+    split : {"given", "stratified", "groups", "none"}
+        "given": by the file. "stratified": drawn here (80/20, seed 0). "groups": whole groups are test rows (about 20 %
+        of the rows, seed 0). "none": all rows are for training.
     domain : str
         Name of the domain.
     source : str
@@ -52,6 +53,8 @@ class Dataset:
         Names of the rows of `x`, if the source has names: image files, FASTA records, cells.
     neighbors : sparse matrix, shape (n, n), or None
         Neighbor graph of the rows of `x`; None if it was not requested.
+    groups : ndarray of str, shape (n,), or None
+        Groups of the rows; None if they were not requested.
     """
 
     x: AnyRows
@@ -66,6 +69,7 @@ class Dataset:
     label_name: str | None
     row_names: list[str] | None = None
     neighbors: Any = None
+    groups: np.ndarray | None = None
 
     @property
     def x_train(self) -> Any:
@@ -111,7 +115,18 @@ class Dataset:
             test_index=test,
             row_names=names,
             neighbors=graph,
+            groups=None if self.groups is None else self.groups[index],
         )
+
+    @property
+    def groups_train(self) -> np.ndarray | None:
+        """Groups of the train rows, or None if there are none."""
+        return None if self.groups is None else take(self.groups, self.train_index)
+
+    @property
+    def groups_test(self) -> np.ndarray | None:
+        """Groups of the test rows, or None if there are none or there is no split."""
+        return None if self.groups is None or self.test_index is None else take(self.groups, self.test_index)
 
     @property
     def n_features(self) -> int:
@@ -136,6 +151,10 @@ class Dataset:
                 "all rows (--transductive): leave --transductive out"
             )
         return self.y if transductive else self.y_train
+
+    def fit_groups(self, transductive: bool) -> np.ndarray | None:
+        """Groups of `fit_rows`; None if there are none."""
+        return self.groups if transductive else self.groups_train
 
     def fit_neighbors(self, transductive: bool) -> Any:
         """Neighbor graph of `fit_rows`, a sparse matrix of shape (m, m) for m rows; None if there is no graph."""
@@ -181,6 +200,34 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     train, test = train_test_split(divisible, test_size=TEST_FRACTION, random_state=seed, stratify=codes[divisible])
     single = np.flatnonzero(counts[codes] == 1)
     return np.sort(np.concatenate([train, single])), np.sort(test)
+
+
+def split_groups(groups: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Split rows so that whole groups are test: random groups until they have 20 % of the rows; one stays for training.
+
+    Parameters
+    ----------
+    groups : ndarray, shape (n,)
+    seed : int
+        Seed of the order of the groups.
+
+    Returns
+    -------
+    train_index, test_index : ndarray of int64, increasing
+        Together 0 .. n-1.
+
+    Raises
+    ------
+    InputError
+        Fewer than two groups.
+    """
+    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        raise InputError(f"cannot split by groups: all rows have the group {names[0]}; give at least two groups")
+    order = np.random.default_rng(seed).permutation(len(names))
+    enough = int(np.searchsorted(counts[order].cumsum(), TEST_FRACTION * len(codes))) + 1
+    test = np.isin(codes, order[: min(enough, len(names) - 1)])
+    return np.flatnonzero(~test), np.flatnonzero(test)
 
 
 def take(rows: Any, index: np.ndarray) -> Any:

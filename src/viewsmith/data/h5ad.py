@@ -19,6 +19,7 @@ from viewsmith.core.memory import check_size
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
 from viewsmith.core.row_source import AnyRows, RowSource
 from viewsmith.data.reading import Found, Request, reading
+from viewsmith.data.tables import group_column
 from viewsmith.domains.checks import check_numbers
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def read_h5ad(path: Path, request: Request) -> Found:
         names = [str(name) for name in var.index]
         order = _order(names, request.schema, str(path))
         label = _label(obs, request, str(path))
+        groups = group_column(obs, request, f"{path}: obs")
         neighbors = None if request.neighbors is None else _neighbors(file, request.neighbors, str(path))
         name = f"{where} in {path}"
         if getattr(values, "format", None) == "csc":
@@ -141,11 +143,12 @@ def read_h5ad(path: Path, request: Request) -> Found:
                 check_size(4 * len(x) * x.shape[1], _size(name, *x.shape), _FEWER)
                 x = x.in_memory()
     features = names if order is None else [names[i] for i in order]
-    y = None if label is None else frames.labels(obs[label], str(path))
+    y = None if label is None else frames.labels(obs[label], str(path), request.or_fitted("few_labels"))
     table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
     cells = [str(name) for name in obs.index]
     options = {} if layer is None else {"layer": layer}
-    return Found(x, y, names=features, table=table, options=options, row_names=cells, neighbors=neighbors)
+    more: dict[str, Any] = {"row_names": cells, "neighbors": neighbors, "groups": groups}
+    return Found(x, y, names=features, table=table, options=options, **more)
 
 
 def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable[np.ndarray], key: str) -> None:

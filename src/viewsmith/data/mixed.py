@@ -10,9 +10,11 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
-from viewsmith.data.dataset import split_indices
+from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.reading import Found, Request
 from viewsmith.domains.checks import check_labels
+from viewsmith.domains.few_labels import missing_labels, partial_labels
+from viewsmith.domains.groups import group_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,14 +55,16 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
     features = frame.drop(columns=[] if request.label is None else [request.label])
     if features.shape[1] == 0:
         raise InputError(f"{what} has no feature, only the label: {name_list(columns)}")
-    y = None if request.label is None else frames.labels(frame[request.label], what)
+    y = None if request.label is None else frames.labels(frame[request.label], what, request.few_labels)
     roles = choose_roles(features, given, what)
     if y is not None and request.label is not None:
-        warn_leaks(features[[name for name, role in roles.items() if role != "drop"]], y, request.label, what)
+        known = ~missing_labels(y) if request.few_labels else np.ones(len(y), dtype=bool)
+        used = [name for name, role in roles.items() if role != "drop"]
+        warn_leaks(features.loc[known, used], y[known], request.label, what)
     kept = {name: role for name, role in roles.items() if role != "drop"}
     if is_plain(features, kept, gaps=request.impute == "median"):
         return None
-    fitted = features if y is None else features.iloc[_train_rows(y, what)]
+    fitted = features.iloc[_train_rows(y, request, what)]
     table = fit_table(fitted, roles, indicators=request.impute == "none", what=what)
     described: dict[str, Any] = {
         "columns": [column.name for column in table.columns],
@@ -86,7 +90,7 @@ def encode_later(frame: pd.DataFrame, request: Request, what: str) -> Found:
     features = frame.drop(columns=[name for name in {label, schema.get("label")} if name in frame.columns])
     x = table.encode(features, what)
     table.warn_unseen(features, what)
-    y = None if label is None else frames.labels(frame[label], what)
+    y = None if label is None else frames.labels(frame[label], what, request.or_fitted("few_labels"))
     described = {key: schema.get(key) for key in ("columns", "one_hot", "drop")} | {"label": label}
     return Found(x, y, names=table.features, table=described)
 
@@ -128,9 +132,14 @@ def refuse_encoding(path: Path) -> None:
     )
 
 
-def _train_rows(y: np.ndarray, what: str) -> Any:
+def _train_rows(y: np.ndarray | None, request: Request, what: str) -> Any:
     """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
     try:
-        return split_indices(check_labels(y, len(y), what))[0]
+        if request.test_groups is not None:
+            return split_groups(group_names(request.test_groups, len(request.test_groups), what))[0]
+        if y is None:
+            return slice(None)
+        check = partial_labels if request.few_labels else check_labels
+        return split_indices(check(y, len(y), what))[0]
     except InputError:
         return slice(None)

@@ -38,6 +38,10 @@ class Request:
     columns: dict[str, str] | None = None
     strict: bool = False
     table: TableEncoder | None = None
+    groups: str | None = None
+    few_labels: bool | None = None
+    split_by_groups: bool = False
+    test_groups: np.ndarray | None = None  # groups of the rows of a new table that is split by groups
 
     def or_fitted(self, option: str) -> Any:
         """The value of an option; if it is not given, the value that the run was fitted with."""
@@ -50,8 +54,10 @@ class Request:
 
     def check_no_table_options(self, source: str) -> None:
         """Raise InputError if an option names a column, because arrays have no named columns."""
+        # Files that hold their labels as y have no other name for them.
+        label = None if self.few_labels and self.label == "y" else self.label
         for option, value in (
-            ("label", self.label),
+            ("label", label),
             ("drop", self.drop),
             ("one_hot", self.one_hot),
             ("columns", self.columns),
@@ -84,6 +90,8 @@ class Found:
         Names of the rows, if the file has names: image files, FASTA records, cells.
     neighbors : sparse matrix, shape (n, n), or None
         Neighbor graph of the rows; None if it was not requested.
+    groups : ndarray, shape (n,), or None
+        Groups of the rows, unchanged; None if they were not requested.
     """
 
     x: np.ndarray | RowSource
@@ -94,6 +102,7 @@ class Found:
     options: dict[str, Any] = field(default_factory=dict)
     row_names: list[str] | None = None
     neighbors: Any = None
+    groups: np.ndarray | None = None
 
 
 Reader = Callable[[Path, Request], Found]

@@ -15,7 +15,7 @@ from viewsmith.core.messages import name_list, one_line, pluralize, suggest_name
 from viewsmith.core.row_source import AnyRows
 from viewsmith.data.arrays import read_npy, read_npz
 from viewsmith.data.builtin import BUILTIN, read_builtin
-from viewsmith.data.dataset import Dataset, Split, split_indices
+from viewsmith.data.dataset import Dataset, Split, split_groups, split_indices
 from viewsmith.data.fasta import read_fasta
 from viewsmith.data.folders import read_folder
 from viewsmith.data.h5ad import read_h5ad
@@ -24,6 +24,8 @@ from viewsmith.data.tables import read_csv, read_parquet, read_tsv
 from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute, check_labels
 from viewsmith.domains.detect import find_domain
+from viewsmith.domains.few_labels import partial_labels
+from viewsmith.domains.groups import group_names
 from viewsmith.domains.images import SMALLEST_SIDE
 
 if TYPE_CHECKING:
@@ -73,6 +75,9 @@ def load_dataset(
     columns: Mapping[str, str] | None = None,
     strict: bool = False,
     table: TableEncoder | None = None,
+    groups: str | None = None,
+    split_by_groups: bool = False,
+    few_labels: bool = False,
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -119,6 +124,14 @@ def load_dataset(
         decoded again if the names, sizes or dates of the files have changed.
     cache_if_large : str or Path, optional
         The same for images that take more than a GiB. Without any of the two, images are read into memory.
+    groups : str, optional
+        Column of the groups (batches, subjects) in a table or in ``obs``, which is no feature; or an array of an .npz
+        file: ``NAME``, or ``NAME_train`` and ``NAME_test``.
+    split_by_groups : bool
+        Whole groups are test rows.
+    few_labels : bool
+        Labels may be missing (-1, NaN or empty); `Dataset.y` then has -1 or "". `label` may be "y" for files that hold
+        labels without a name.
 
     Returns
     -------
@@ -141,16 +154,21 @@ def load_dataset(
         stream=stream,
         cache=None if cache is None else Path(cache),
         cache_if_large=None if cache_if_large is None else Path(cache_if_large),
+        groups=groups,
+        few_labels=few_labels or None,
+        split_by_groups=split_by_groups,
     )
     if columns is not None or strict or table is not None:
         request = dataclasses.replace(
             request, columns=None if columns is None else dict(columns), strict=strict, table=table
         )
+    if split_by_groups and groups is None:
+        raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
     name = str(source)
-    return _dataset(_read(name, request), request, domain, name)
+    return _dataset(_read(name, request), request, domain, name, split_by_groups)
 
 
-def _dataset(found: Found, request: Request, domain: str | None, name: str) -> Dataset:
+def _dataset(found: Found, request: Request, domain: str | None, name: str, by_groups: bool) -> Dataset:
     """Check what a reader found, and split it into train and test rows."""
     schema = request.schema
     kind = find_domain(found.x, domain, name)
@@ -163,11 +181,19 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
         "row_shape": kind.required_shape(x.shape[1:]),
         "feature_names": names,
         **found.options,
+        **_about_rows(request, by_groups),
     }
     if schema is not None:
         _check_schema(x, names, schema, name)
-    y = None if found.y is None else check_labels(found.y, len(x), f"y in {name}")
-    train, test, split = _split(len(x), y, found.n_train, name, fresh=schema is None)
+    check = partial_labels if request.or_fitted("few_labels") else check_labels
+    y = None if found.y is None else check(found.y, len(x), f"y in {name}")
+    if request.groups is not None and found.groups is None:
+        raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
+    groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
+    if by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
+        train, test, split = _split_by_groups(groups, found.n_train, name, fresh=schema is None)
+    else:
+        train, test, split = _split(len(x), y, found.n_train, name, fresh=schema is None)
     dataset = Dataset(
         x=x,
         y=y,
@@ -181,10 +207,30 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str) -> D
         label_name=new_schema["label"],
         row_names=found.row_names,
         neighbors=found.neighbors,
+        groups=groups,
     )
     if schema is None:
         _check_train_rows(dataset)
     return dataset
+
+
+def _about_rows(request: Request, by_groups: bool) -> dict[str, Any]:
+    """What later files of a run are read with: groups, how they split rows, and whether labels may be missing."""
+    given = {"groups": request.groups, "split_by_groups": by_groups or None, "few_labels": request.few_labels}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _split_by_groups(
+    groups: np.ndarray | None, n_train: int | None, what: str, fresh: bool
+) -> tuple[np.ndarray, np.ndarray | None, Split]:
+    assert groups is not None
+    if n_train is not None:
+        raise InputError(
+            f"{what} has its own split into train and test: leave the split by groups out (--split-groups)"
+        )
+    if not fresh and len(np.unique(groups)) < 2:
+        return np.arange(len(groups)), None, "none"
+    return *split_groups(groups), "groups"
 
 
 def _request(

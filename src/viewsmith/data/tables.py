@@ -67,7 +67,11 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: Request) -> Found:
                 _check_missing(whole, [column], what)
             table["one_hot"][column] = frames.categories(whole[column], what)
     label = table["label"]
-    y = None if label is None else frames.labels(read_columns(path, [label])[label], what)
+    y = (
+        None
+        if label is None
+        else frames.labels(read_columns(path, [label])[label], what, request.or_fitted("few_labels"))
+    )
     asked = dataclasses.replace(request, impute="median", schema=None, strict=True)
 
     def encode(frame: pd.DataFrame) -> np.ndarray:
@@ -134,6 +138,14 @@ def _check_duplicates(columns: list[str], what: str) -> None:
 def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     if len(frame) == 0:
         raise InputError(f"{what} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
+    groups = group_column(frame, request, what)
+    if groups is not None:
+        frame = frame.drop(columns=[request.or_fitted("groups")])
+        request = dataclasses.replace(request, test_groups=groups if request.split_by_groups else None)
+    return dataclasses.replace(_read_rows(frame, request, what), groups=groups)
+
+
+def _read_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     if request.table is not None:
         return encode_later(frame, request, what)
     if request.schema is not None and request.schema["columns"] is not None:
@@ -148,13 +160,23 @@ def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     return (None if request.strict else encode_new(frame, request, what)) or _new_rows(frame, request, what)
 
 
+def group_column(frame: pd.DataFrame, request: Request, what: str) -> np.ndarray | None:
+    """The column of groups, (n,), of a table or of ``obs``; None without one, for a fitted run also if it is absent."""
+    name = request.or_fitted("groups")
+    if request.groups is not None and name not in frame.columns:
+        raise InputError(_unknown_column("groups", str(name), [str(column) for column in frame.columns], what))
+    if name is not None and name in (request.label, *request.drop, *request.one_hot):
+        raise InputError(f"column {one_line(name, 60)} is both groups and another option; give it one use")
+    return frame[name].astype(object).to_numpy() if name in frame.columns else None
+
+
 def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     """Select the columns for a new run: all columns, which must be numbers, except those dropped or to be encoded."""
     from viewsmith.domains import frames
 
     columns = list(frame.columns)
     _check_options(columns, request, what)
-    taken = {request.label, *request.drop, *request.one_hot}
+    taken = {request.label, request.groups, *request.drop, *request.one_hot}
     rest = [column for column in columns if column not in taken]
     frames.check_no_text(frame, rest, what)
     encoded = [column for column in columns if column in request.one_hot]
@@ -168,7 +190,7 @@ def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
         "drop": list(request.drop),
         "label": request.label,
     }
-    y = None if request.label is None else frames.labels(frame[request.label], what)
+    y = None if request.label is None else frames.labels(frame[request.label], what, request.few_labels)
     return _encode(frame, table, y, request, what)
 
 
@@ -189,7 +211,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     if request.label is not None and request.label not in frame.columns:
         raise InputError(_unknown_column("label", request.label, list(frame.columns), what))
     table["label"] = label if label in frame.columns else None
-    known = {*columns, *encoded, *schema["drop"], schema["label"], label}
+    known = {*columns, *encoded, *schema["drop"], schema["label"], label, request.or_fitted("groups")}
     extra = [column for column in frame.columns if column not in known]
     if extra:
         warnings.warn(
@@ -200,7 +222,8 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     frames.check_no_text(frame, columns, what)
     if request.impute == "none":
         _check_missing(frame, [*columns, *encoded], what)
-    y = None if table["label"] is None else frames.labels(frame[table["label"]], what)
+    partial = request.or_fitted("few_labels")
+    y = None if table["label"] is None else frames.labels(frame[table["label"]], what, partial)
     return _encode(frame, table, y, request, what)
 
 

@@ -80,9 +80,11 @@ def categories(column: pd.Series, what: str) -> list[str]:
     return found
 
 
-def labels(column: pd.Series, what: str) -> np.ndarray:
-    """A label column as numbers or text, (n,); raises InputError if a label is missing."""
+def labels(column: pd.Series, what: str, partial: bool | None = False) -> np.ndarray:
+    """A label column as numbers or text, (n,); raises InputError if a label is missing, unless `partial`."""
     missing = int(column.isna().sum())
+    if partial:
+        return column.astype(object).to_numpy()
     if missing:
         raise InputError(
             f"{what}: label column {one_line(column.name, 60)} has {pluralize(missing, 'missing value')} (empty or NA) "

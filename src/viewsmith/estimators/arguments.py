@@ -108,6 +108,14 @@ SHARED_DOC = """\
         Largest number of edits of one sequence (dna).
     mutation_rate : float
         Fraction of the letters that mutation changes, at most 0.75.
+    supervision : {"none", "labels"}
+        labels: the labels in ``fit(X, y)`` are used, where rows have one (others: -1, NaN or empty); a supervised
+        contrastive term on the labeled rows is added to the loss. none: `y` is not used.
+    supervision_weight : float
+        Weight of that term.
+    group_mode : {"none", "align"}
+        align: with neighbor views and ``fit(X, groups=...)``, mutual nearest neighbors in other groups (batches,
+        subjects) are positives, too.
     scaling : {"auto", "standard", "global", "none"}
         Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero.
     impute : {"none", "median"}
@@ -256,6 +264,9 @@ class Arguments:
     local_crops: Count = 4
     max_edits: Count = 2
     mutation_rate: Fraction = 0.05
+    supervision: Literal["none", "labels"] = "none"
+    supervision_weight: Positive = 1.0
+    group_mode: Literal["none", "align"] = "none"
     scaling: Literal["auto", "standard", "global", "none"] = "auto"
     impute: Literal["none", "median"] = "none"
     columns: dict[str, Literal["numeric", "category", "text", "date", "drop"]] | None = None

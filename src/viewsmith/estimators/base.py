@@ -27,7 +27,7 @@ from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
 from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.arguments import Arguments, with_shared
-from viewsmith.estimators.build.labels import framework_labels, framework_reads_labels
+from viewsmith.estimators.build.labels import framework_reads_labels, read_labels
 from viewsmith.estimators.build.model import build_fresh
 from viewsmith.estimators.build.options import check_options
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
@@ -35,9 +35,10 @@ from viewsmith.estimators.build.resolve import check_domain, resolve_shared, vie
 from viewsmith.estimators.build.strength import with_strengths
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import check_batch, find_device, find_seed, refresh_batch_norm, scale, train
+from viewsmith.estimators.groups import with_groups
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import collected, fingerprint, prepared, represent_blocks, unscaled, view_blocks
-from viewsmith.estimators.saving import check_packages, configuration, copied_weights, read_encoder
+from viewsmith.estimators.saving import check_packages, configuration, copied_weights, read_encoder, with_saved_seed
 from viewsmith.training.run import RunFolder
 
 
@@ -65,8 +66,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         raise NotImplementedError
 
     def reads_labels(self) -> bool:
-        """Whether fit needs labels: with a framework that reads them (supcon), and in one ablation of DiffAug."""
-        return framework_reads_labels(self.framework)
+        """Whether fit needs labels: with supervision, with supcon, and in one ablation of DiffAug."""
+        return self.supervision == "labels" or framework_reads_labels(self.framework)
 
     def _adapt(self, options: Any, domain: Domain, row_shape: tuple[int, ...]) -> Any:
         """Adapt the arguments to the domain and the shape of a sample, before rows are scaled."""
@@ -96,6 +97,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         y: Any = None,
         *,
         neighbors: Any = None,
+        groups: Any = None,
         run: str | os.PathLike[str] | None = None,
         resume: bool = False,
         context: dict[str, Any] | None = None,
@@ -109,10 +111,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             ``impute="median"``), or a table of any columns (DataFrame). Images: uint8 (n, H, W) or (n, H, W, 1 or 3).
             DNA: strings, or ASCII letters as uint8 (n, L), with 0 after the end of shorter sequences.
         y : array-like, optional
-            Ignored, except with the framework supcon and by DiffAug with ``condition="labels"``.
+            Ignored, except with ``supervision="labels"``, the framework supcon, and DiffAug's ``condition="labels"``.
         neighbors : sparse matrix (n, n) or int array (n, k), optional
             Neighbor graph of the rows of `X` for views that use one (neighbors, neighbor-mix), instead of a search:
             every stored entry is an edge, whatever its value, and all are equally likely. It is not saved with the run.
+        groups : array-like (n,), optional
+            Group of each row (batch, subject), for ``group_mode="align"``.
         run : path, optional
             Folder in which the run is saved: configuration, metrics, checkpoints during training, weights, summary.
         resume : bool
@@ -136,16 +140,13 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         options = self._adapt(options, domain, rows.shape[1:])
         graph = read_neighbors(neighbors, len(rows))
         folder = RunFolder(run) if run is not None else None
-        if folder and context is None:
-            context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)}
-        context = context or {}
-        if folder and resume and folder.exists() and options.random_state is None:
-            seed = folder.read_config().get("parameters", {}).get("random_state")
-            options = dataclasses.replace(options, random_state=seed)
+        if context is None:
+            context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if folder else {}
+        options = with_saved_seed(options, folder if resume else None)
         device = find_device(options.device)
         check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
-        data = scale(domain, rows, options.scaling, device, seed, y, graph)
+        data = with_groups(scale(domain, rows, options.scaling, device, seed, y, graph), options, groups)
         # Resolve
         plan = self._plan(options, data, context.get("feature_names"))
         # Build
@@ -349,10 +350,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         named = hasattr(self, "feature_names_in_")
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
         names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
-        resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table)
+        labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
+        resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table, **used)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
-        labels = framework_labels(options.framework, data.labels, len(data.rows))
-        return Plan(options, resolved, inputs, fresh=True, labels=labels, neighbors=data.neighbors)
+        return Plan(options, resolved, inputs, True, labels, data.neighbors, few)
 
     @contextlib.contextmanager
     def _prepared(

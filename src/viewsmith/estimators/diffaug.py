@@ -215,7 +215,11 @@ class DiffAug(ViewsmithEstimator):
     average: Decay = 0.999
 
     def reads_labels(self) -> bool:
-        """Whether fit needs labels: if the generator is conditioned on them (an ablation)."""
+        """Whether fit needs labels: with supervision, or if the generator is conditioned on them (an ablation)."""
+        return self.supervision == "labels" or self._conditions_on_labels
+
+    @property
+    def _conditions_on_labels(self) -> bool:
         return self.condition == "labels" and any(letter != "A" for letter, _ in parse_phases(self.phases))
 
     @property
@@ -242,7 +246,7 @@ class DiffAug(ViewsmithEstimator):
         if re.search(r"\d", options.phases):
             shared, options = _with_epochs(options, shared, lengths)
         labels = None
-        if options.reads_labels():
+        if options._conditions_on_labels:
             labels = find_classes(data.labels, len(data.rows), "condition is 'labels'", "'representation'")
         found = resolve_generator(options, data.domain, shared["epochs"], FROM_DOMAIN)
         n_classes = 0 if labels is None else int(labels.max()) + 1

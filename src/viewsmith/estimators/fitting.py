@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
-from torch import Tensor, nn
+from torch import nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
@@ -22,9 +22,11 @@ from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.domains.tables.array import table_of
+from viewsmith.estimators.build.labels import described
 from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.rows import unscaled
 from viewsmith.estimators.streaming import training_rows
+from viewsmith.methods.supervision import supervised_phases
 from viewsmith.training.callbacks import (
     Callback,
     Diagnostics,
@@ -90,7 +92,10 @@ def train(
     """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one."""
     began, options = datetime.now(UTC), plan.options
     columns = {"columns": table.describe()} if (table := table_of(data.rows)) else {}
-    labels = {} if plan.labels is None else {"labels": _labels_read(options.framework, plan.labels)}
+    labels = _labels_used(plan)
+    phases = None
+    if plan.few_labels is not None:
+        phases = supervised_phases(method, data.x, plan.few_labels, data.device)
     if options.verbose and distributed.rank() == 0:
         for line in (columns | labels).values():
             print(line, file=sys.stderr)
@@ -109,6 +114,7 @@ def train(
         checkpoint=folder.checkpoint if folder else None,
         checkpoint_every=options.checkpoint_every,
         interruptible=folder is not None,
+        phases=phases,
     )
     started = time.perf_counter()
     max_rows = options.max_rows if plan.labels is None and plan.neighbors is None else None
@@ -147,6 +153,7 @@ def train(
         "processes": distributed.world_size(),
         **columns,
         **labels,
+        **({"groups": data.groups} if data.groups else {}),
         "warnings": all_warnings,
         **described,
         **environment(),
@@ -155,10 +162,15 @@ def train(
     return Outcome(status, history.rows, all_warnings, summary)
 
 
-def _labels_read(framework: Any, labels: Tensor) -> str:
-    """The message that a framework reads labels."""
+def _labels_used(plan: Plan[Any, Any]) -> dict[str, str]:
+    """A line about the labels that the training uses, for the summary; empty if it uses none."""
+    if plan.few_labels is not None:
+        return {"labels": described(plan.few_labels)}
+    if plan.labels is None:
+        return {}
+    framework, labels = plan.options.framework, plan.labels
     name = framework if isinstance(framework, str) else type(framework).__name__
-    return f"the framework {name} reads the labels of {len(labels)} rows ({int(labels.max()) + 1} classes)"
+    return {"labels": f"the framework {name} reads the labels of {len(labels)} rows ({int(labels.max()) + 1} classes)"}
 
 
 def find_seed(random_state: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from viewsmith.core.registry import Kind, get
 from viewsmith.core.version import __version__
 from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.build.resolve import text_of
+from viewsmith.training.run import RunFolder
 
 # Options of where and how long to train: a resumed run may change them.
 NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
@@ -77,3 +79,11 @@ def check_package(kind: Kind, name: str, package: str, where: object) -> None:
     else:
         missing = f"is part of the package {package!r}, which is not installed: install it first"
     raise InputError(f"the model of {where} uses the {kind} {name!r}, which {missing}")
+
+
+def with_saved_seed(options: Any, folder: RunFolder | None) -> Any:
+    """The options, with the seed of the run in the folder if there is one and the options have no seed."""
+    if options.random_state is not None or folder is None or not folder.exists():
+        return options
+    seed = folder.read_config().get("parameters", {}).get("random_state")
+    return dataclasses.replace(options, random_state=seed)

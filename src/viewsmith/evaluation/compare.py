@@ -14,9 +14,11 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries
 from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
+from viewsmith.evaluation.groups import GROUP_SCORES, group_scores
 from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.neighbors import Metric
 from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS, check_protocols, evaluate_embedding
+from viewsmith.evaluation.scored_rows import ScoredRows, scored_rows
 
 WIDTH = 120
 LABEL_FREE_ROWS = 2000
@@ -36,7 +38,12 @@ class LabeledSplit(Protocol):
 
 
 def compare(
-    model: Model, dataset: LabeledSplit, *, umap: bool = False, protocols: Sequence[str] | None = None
+    model: Model,
+    dataset: LabeledSplit,
+    *,
+    umap: bool = False,
+    protocols: Sequence[str] | None = None,
+    label_used: Callable[[Any], np.ndarray] | None = None,
 ) -> dict[str, Any]:
     """Score a model and its baselines on the same rows with the same protocol.
 
@@ -45,11 +52,15 @@ def compare(
     model : Model
         A fitted estimator.
     dataset : LabeledSplit
-        Train and test rows with their labels. Everything is fitted on train and scored on test.
+        Train and test rows with their labels. Everything is fitted on train and scored on test; rows without a label
+        and, after a training with labels, test rows whose labels were used, are not scored.
     umap : bool
         Add a row for UMAP (needs the extra ``viz``).
     protocols : sequence of str, optional
         Names from `PROTOCOLS` or `OPTIONAL`; default: all of `PROTOCOLS`.
+    label_used : callable, optional
+        For a model that was trained with some labels: maps rows to bool (n,), whether their labels were used. Labels
+        may then be missing.
 
     Returns
     -------
@@ -58,7 +69,8 @@ def compare(
         additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
         ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes), ``label_free``
         (diagnostics by table row, on the same up to 2,000 test rows), ``seconds`` (by table row: ``embed`` and
-        ``score``).
+        ``score``); with labels used in training, ``labels`` (what was used and left out); with groups, ``groups``
+        (scores by table row, see `viewsmith.evaluation.groups.group_scores`).
 
     Raises
     ------
@@ -67,33 +79,43 @@ def compare(
     """
     selected = check_protocols(protocols)
     _check_split(dataset)
-    x_train, x_test, y_train, y_test = dataset.x_train, dataset.x_test, dataset.y_train, dataset.y_test
+    chosen = scored_rows(dataset, label_used)
+    x_train, x_test = dataset.x_train, dataset.x_test[chosen.test]
+    y_train, y_test = np.asarray(dataset.y_train)[chosen.train], np.asarray(dataset.y_test)[chosen.test]
+    groups_train, groups = _groups(dataset, chosen)
 
     scores: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, dict[str, float]] = {}
     seconds: dict[str, dict[str, float]] = {}
-    raw, maps = _select_raw_features(model, x_train, y_train), getattr(model, "outputs", {})
+    of_groups: dict[str, dict[str, float]] = {}
+    raw, maps = _select_raw_features(model, x_train[chosen.train], y_train), getattr(model, "outputs", {})
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
     for name, embed in _embeddings(model, raw, x_train, x_test, umap):
         started = time.perf_counter()
         train, test = embed()
         embedded = time.perf_counter()
         metric: Metric = "euclidean" if name in maps else "cosine"
-        scores[name] = evaluate_embedding(train, y_train, test, y_test, protocols=selected, name=name, metric=metric)
+        options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
+        scores[name] = evaluate_embedding(train[chosen.train], y_train, test, y_test, **options)
         seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
         if len(sample) > 1:
             diagnostics[name] = label_free(test[sample])
+            if groups is not None:
+                of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
+    left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
     return {
         "embeddings": scores,
         "raw": raw,
         "protocols": {name: (PROTOCOLS | OPTIONAL)[name] for name in selected},
         "rows": {
-            "train": len(x_train),
+            "train": len(y_train),
             "test": len(x_test),
             "classes": len(np.union1d(np.asarray(y_train), np.asarray(y_test))),
         },
         "label_free": diagnostics,
         "seconds": seconds,
+        **({} if label_used is None else {"labels": {"test_rows_left_out": left_out}}),
+        **({} if groups is None else {"groups": of_groups}),
     }
 
 
@@ -125,14 +147,42 @@ def format_table(result: Mapping[str, Any]) -> str:
     size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {count['classes']} classes."
     if "sampled_from" in count:
         size += f" A random sample of {count['sampled_from']:,} rows on disk."
+    if result.get("groups"):
+        tables.append("\n".join(_group_lines(result["groups"])))
+    labels = [_label_note(result["labels"])] if result.get("labels") else []
     notes = [
         size,
+        *labels,
         f"raw: {result['raw']}",
         "* best of the column",
         *(f"{name}: {text}" for name, text in result["protocols"].items()),
     ]
     wrapped = [textwrap.fill(note, WIDTH, subsequent_indent="    ") for note in notes]
     return "\n\n".join([*tables, "\n".join(wrapped)])
+
+
+def _groups(dataset: LabeledSplit, chosen: ScoredRows) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Groups of the train and test rows that are scored; None without groups."""
+    train, test = getattr(dataset, "groups_train", None), getattr(dataset, "groups_test", None)
+    if train is None or test is None:
+        return None, None
+    return np.asarray(train)[chosen.train], np.asarray(test)[chosen.test]
+
+
+def _label_note(labels: Mapping[str, Any]) -> str:
+    out = labels["test_rows_left_out"]
+    return (
+        f"The model was trained with labels. Test rows left out: {out['unlabeled']} without a label, "
+        f"{out['used_in_training']} whose labels were used."
+    )
+
+
+def _group_lines(groups: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The scores of groups as a table, and what they are."""
+    columns = [_align(["", *groups], str.ljust)]
+    columns += [_column(score, [scores[score] for scores in groups.values()]) for score in GROUP_SCORES]
+    lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+    return [*lines, *(textwrap.fill(f"{name}: {text}", WIDTH) for name, text in GROUP_SCORES.items())]
 
 
 def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:

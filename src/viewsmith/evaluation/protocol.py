@@ -62,6 +62,7 @@ def evaluate_embedding(
     protocols: Sequence[str] | None = None,
     name: str = "the embedding",
     metric: Metric = "cosine",
+    groups: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Score one embedding: classifiers are fitted on its train rows and scored on its test rows.
 
@@ -77,6 +78,8 @@ def evaluate_embedding(
         Name of the embedding in messages.
     metric : {"cosine", "euclidean"}
         Metric of the nearest neighbors. Use "euclidean" for positions in a map.
+    groups : array (n,), optional
+        Groups of the train rows: few labels are drawn from the groups of a class in turn.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def evaluate_embedding(
 
     scores: dict[str, float] = {}
     if any(protocol.startswith(("linear", "svm")) for protocol in selected):
-        scores |= _linear_scores(*standardize(rows, test_rows), codes, test_codes, n_classes, selected)
+        scores |= _linear_scores(*standardize(rows, test_rows), codes, test_codes, n_classes, selected, groups)
     if "softmax_50" in selected:
         layer = train_softmax(torch.from_numpy(rows), torch.from_numpy(codes), n_classes)
         scores["softmax_50"] = _accuracy(layer(torch.from_numpy(test_rows)).argmax(1).numpy(), test_codes)
@@ -126,7 +129,7 @@ def check_protocols(protocols: Sequence[str] | None) -> list[str]:
     return selected
 
 
-def few_label_rows(codes: Codes, fraction: float, draw: int) -> Codes:
+def few_label_rows(codes: Codes, fraction: float, draw: int, groups: ArrayLike | None = None) -> Codes:
     """Rows of a fraction of the labels: of each class ``max(1, round(fraction * count))`` random rows.
 
     The rows depend only on the labels and on `draw`, so the same rows are used for every embedding.
@@ -139,6 +142,8 @@ def few_label_rows(codes: Codes, fraction: float, draw: int) -> Codes:
         Above 0, at most 1.
     draw : int
         Seed of the draw.
+    groups : array (n,), optional
+        Groups of the rows. The rows of a class are taken from its groups in turn, so that every group has as many.
 
     Returns
     -------
@@ -149,8 +154,19 @@ def few_label_rows(codes: Codes, fraction: float, draw: int) -> Codes:
     labeled = []
     for code in range(codes.max() + 1):
         members = rng.permutation(np.flatnonzero(codes == code))
+        if groups is not None:
+            members = _in_turn(members, np.asarray(groups)[members])
         labeled.append(members[: max(1, round(fraction * len(members)))])
     return np.sort(np.concatenate(labeled))
+
+
+def _in_turn(members: Codes, groups: np.ndarray) -> Codes:
+    """Rows in an order in which the groups take turns; rows of a group keep their order."""
+    turn = np.zeros(len(members), dtype=np.int64)
+    for group in np.unique(groups):
+        here = groups == group
+        turn[here] = np.arange(here.sum())
+    return members[np.argsort(turn, kind="stable")]
 
 
 def matched_accuracy(clusters: Codes, classes: Codes) -> float:
@@ -172,7 +188,13 @@ def matched_accuracy(clusters: Codes, classes: Codes) -> float:
 
 
 def _linear_scores(
-    train: Rows, test: Rows, codes: Codes, test_codes: Codes, n_classes: int, selected: Sequence[str]
+    train: Rows,
+    test: Rows,
+    codes: Codes,
+    test_codes: Codes,
+    n_classes: int,
+    selected: Sequence[str],
+    groups: ArrayLike | None,
 ) -> dict[str, float]:
     def score(loss: Loss, labeled: Codes | slice = slice(None)) -> float:
         model = fit_linear(train[labeled], codes[labeled], n_classes, loss=loss)
@@ -185,7 +207,7 @@ def _linear_scores(
         scores["svm"] = score("squared_hinge")
     for protocol, fraction in _LABEL_FRACTIONS.items():
         if protocol in selected:
-            draws = [score("logistic", few_label_rows(codes, fraction, draw)) for draw in DRAWS]
+            draws = [score("logistic", few_label_rows(codes, fraction, draw, groups)) for draw in DRAWS]
             scores[protocol] = float(np.mean(draws))
     return scores
 

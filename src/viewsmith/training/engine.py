@@ -73,10 +73,11 @@ class Trainer:
     callbacks : sequence of Callback
     minutes : float, optional
         Stop after this time, including the time before a resume.
+    phases : sequence of Phase, optional
+        The schedule to run. Default: ``method.phases()``.
     checkpoint : CheckpointFolder, optional
         Where the state is saved: every `checkpoint_every` seconds, after each phase, and when training stops. On a CPU,
-        a resumed training equals an uninterrupted one bit for bit with the same number of threads (which determines the
-        order of sums in torch's BatchNorm).
+        with the same number of threads, a resumed training equals an uninterrupted one bit for bit.
     interruptible : bool
         On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. A signal that the process
         already ignores stays ignored, such as SIGINT in background jobs of a shell.
@@ -95,13 +96,14 @@ class Trainer:
         checkpoint: CheckpointFolder | None = None,
         checkpoint_every: float = 30.0,
         interruptible: bool = False,
+        phases: Sequence[Phase] | None = None,
     ) -> None:
         self.method, self.seed, self.batch_size = method, seed, batch_size
         self.device, self.precision = torch.device(device), precision
         self.callbacks, self.minutes = list(callbacks), minutes
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
         self.interruptible = interruptible
-        self.phases = method.phases()
+        self.phases = method.phases() if phases is None else list(phases)
         self.phase_index = self.epoch = self.step = self.steps = 0
         self.seconds = 0.0
         self.loss = float("nan")

@@ -187,7 +187,7 @@ def _to_toml(value: Any) -> Any:
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """The first differences of two configurations in words, or ""; values that fit resolved are not compared."""
+    """The first differences of two configurations in words, or ""; of fitted values, only `given` counts."""
     new = _to_toml(new)
     if old.get("method") != new.get("method"):
         return f"method {old.get('method')!r} there, {new.get('method')!r} now"
@@ -203,6 +203,9 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
                 found.append(_other_graph(key in before, key in now))
             else:
                 found.append(f"{key} is {_short(before.get(key))} there, {_short(now.get(key))} now")
+    given = [config.get("fitted", {}).get("given") for config in (old, new)]
+    if None not in given and given[0] != given[1]:
+        found.append("trained with other labels or groups")
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more
 

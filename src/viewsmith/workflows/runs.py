@@ -142,7 +142,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     split: dict[str, Any] = {"kind": dataset.split, "train": len(dataset.train_index), "transductive": transductive}
     if dataset.test_index is not None:
         split["test"] = len(dataset.test_index)
-    if dataset.split == "stratified":
+    if dataset.split in ("stratified", "groups"):
         split |= {"train_index": dataset.train_index.tolist(), "test_index": np.asarray(dataset.test_index).tolist()}
     return {
         "data": {

@@ -16,6 +16,7 @@ from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
+from viewsmith.methods.supervision import FewLabels
 from viewsmith.views.neighbor_graph import PrecomputedGraph
 
 O = TypeVar("O", bound=Arguments)  # noqa: E741
@@ -44,7 +45,9 @@ class TrainingData:
     labels : array-like or None
         As given to fit; used only by methods that need them (`reads_labels`).
     neighbors : PrecomputedGraph or None
-        Neighbor graph of the rows, as given to fit.
+        Neighbor graph of the rows, as given to fit or with mutual neighbors in other groups.
+    groups : dict
+        Facts about the groups of the rows, for the summary; empty if there are none.
     """
 
     domain: Domain
@@ -57,6 +60,7 @@ class TrainingData:
     seed: int
     labels: Any = None
     neighbors: PrecomputedGraph | None = None
+    groups: dict[str, Any] = field(default_factory=dict)
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -95,6 +99,10 @@ class Resolved:
         Whether the features have names from a DataFrame; `feature_names` are these names or those of a file.
     packages : dict
         Parts registered by other packages, ``KIND NAME``, and the package of each.
+    labeled_rows : str
+        Digests of the rows whose labels were used (``supervision="labels"``), joined: they are not scored.
+    given : str
+        Digest of the labels and groups that the training used, which a resumed training needs again.
     """
 
     domain: str
@@ -119,6 +127,8 @@ class Resolved:
     named: bool = False
     feature_names: list[str] = field(default_factory=list)
     packages: dict[str, str]
+    labeled_rows: str = ""
+    given: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by name."""
@@ -170,6 +180,8 @@ class Plan(Generic[O, R]):
         Classes of the training rows, for a new model whose framework reads labels.
     neighbors : PrecomputedGraph or None
         Neighbor graph of the training rows, for a new model.
+    few_labels : FewLabels or None
+        Labels of some training rows, for a new model with ``supervision="labels"``.
     """
 
     options: O
@@ -178,3 +190,4 @@ class Plan(Generic[O, R]):
     fresh: bool = False
     labels: Tensor | None = None
     neighbors: PrecomputedGraph | None = None
+    few_labels: FewLabels | None = None

@@ -69,6 +69,8 @@ def choose_strength(
         trial = clone(estimator).set_params(
             **{name: value, **changes},
             domain=data.domain.name,
+            supervision="none",
+            group_mode="none",
             epochs=max(1, TRIAL_STEPS // steps_per_epoch),
             random_state=derive_seed(data.seed, "strength trial"),
             minutes=None,

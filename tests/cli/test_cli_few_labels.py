@@ -1,0 +1,76 @@
+"""`--supervise`, `--groups` and `--split-groups`, and what `evaluate` scores then."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tools import call, good
+
+RNG = np.random.default_rng(0)
+EPOCHS = ("--epochs", 1)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Three plates, two types; half of the rows have no type."""
+    n = 120
+    kind, plate = np.arange(n) % 2, np.repeat(["p1", "p2", "p3"], n // 3)
+    frame = pd.DataFrame(RNG.normal(size=(n, 3)) + 4 * kind[:, None], columns=list("abc"))
+    frame["type"], frame["plate"] = np.where(np.arange(n) % 4 < 2, np.where(kind, "x", "y"), ""), plate
+    path = tmp_path_factory.mktemp("few") / "t.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def evaluated(run, data):
+    good("evaluate", run, data, "--json", "--protocols", "knn,linear_10pct")
+    return json.loads((run / "evaluation.json").read_text())
+
+
+def test_fit_and_evaluate_with_a_few_labels(tmp_path, table):
+    run = tmp_path / "run"
+    good("fit", table, "--supervise", "type", "--drop", "plate", "--out", run, *EPOCHS)
+    assert "supervision by labels: 48 of 96 training rows (2 classes)" in (run / "report.html").read_text()
+    found = evaluated(run, table)
+    assert found["rows"]["train"] == 48 and found["rows"]["test"] == 12
+    assert found["labels"]["test_rows_left_out"] == {"unlabeled": 12, "used_in_training": 0}
+    assert "groups" not in found
+
+
+def test_test_rows_whose_labels_were_used_are_not_scored(tmp_path, table):
+    run, other = tmp_path / "run", tmp_path / "other.csv"
+    good("fit", table, "--supervise", "type", "--drop", "plate", "--out", run, *EPOCHS)
+    # The same rows in another order are split in another way.
+    pd.read_csv(table).sample(frac=1, random_state=1).to_csv(other, index=False)
+    left_out = evaluated(run, other)["labels"]["test_rows_left_out"]
+    assert left_out["used_in_training"] > 0
+
+
+def test_whole_groups_are_test_rows(tmp_path, table):
+    run = tmp_path / "run"
+    options = ("--groups", "plate", "--split-groups", "--supervise", "type", "--set", "group_mode=align")
+    good("fit", table, *options, "--out", run, *EPOCHS)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["groups"]["mode"] == "align" and summary["split"]["kind"] == "groups"
+    assert len(summary["split"]["test_index"]) == 40
+    found = evaluated(run, table)
+    assert set(found["groups"]) == set(found["embeddings"])
+    assert set(found["groups"]["representation"]) == {"group_mixing", "biology_kept"}
+    assert "group_mixing" in good("evaluate", run, table, "--protocols", "knn").out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--supervise", "sort"), "no column 'sort'"),
+        (("--supervise", "type", "--label", "plate"), "give the same column"),
+        (("--groups", "plait"), "no column 'plait'"),
+        (("--split-groups",), "no groups were given"),
+        (("--set", "supervision=labels"), "no labels were given"),
+    ],
+)
+def test_bad_input(tmp_path, table, options, message):
+    drop = [name for name in ("type", "plate") if name not in options]
+    assert call("fit", table, "--drop", ",".join(drop), *options, "--out", tmp_path / "run").refused(message)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,152 @@
+"""supervision="labels" and groups= of the estimators."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import viewsmith
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
+from viewsmith.core.errors import InputError
+from viewsmith.estimators.build.labels import labels_used
+
+X, Y = (part[:120] for part in load_digits(return_X_y=True))
+FEW = np.where(np.arange(120) < 30, Y, -1)
+SMALL = {"epochs": 1, "batch_size": 64, "random_state": 0, "hidden": (16,), "n_components": 8}
+RNG = np.random.default_rng(0)
+GROUPS = np.arange(120) % 3
+
+
+def weights(model):
+    return {name: value.numpy() for name, value in model.weights().items()}
+
+
+def same(one, other):
+    return all((weights(one)[name] == value).all() for name, value in weights(other).items())
+
+
+def test_labels_are_not_used_without_supervision():
+    plain, given = Contrastive(**SMALL).fit(X), Contrastive(**SMALL).fit(X, Y)
+    assert same(plain, given) and "labels" not in given.summary_ and labels_used(given) is None
+    used = Contrastive(**SMALL, supervision="labels").fit(X, FEW)
+    assert not same(plain, used)
+    assert used.summary_["labels"] == "supervision by labels: 30 of 120 training rows (10 classes)"
+
+
+@pytest.mark.parametrize("method", [PiNDA, DiffAug, GenView, MetAug])
+def test_every_method_with_a_framework(method):
+    model = method(**SMALL, supervision="labels").fit(X, FEW)
+    assert any(np.isfinite(row.get("supervised", np.nan)) for row in model.metrics_)
+
+
+@pytest.mark.parametrize("framework", ["moco", "byol", "swav", "barlow-twins"])
+def test_other_frameworks(framework):
+    model = Contrastive(**SMALL, framework=framework, supervision="labels").fit(X, FEW)
+    assert np.isfinite(model.metrics_[-1]["supervised"])
+
+
+def test_images():
+    images = (load_digits().images[:40] * 15).astype(np.uint8)
+    model = Contrastive(epochs=1, batch_size=20, random_state=0, supervision="labels").fit(images, FEW[:40])
+    assert np.isfinite(model.metrics_[-1]["supervised"])
+
+
+def test_a_saved_model_knows_the_rows_whose_labels_it_used(tmp_path):
+    model = Contrastive(**SMALL, supervision="labels", supervision_weight=0.5).fit(X, FEW)
+    model.save(tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run")
+    for each in (model, loaded):
+        used = labels_used(each)
+        assert used(X).tolist() == (FEW >= 0).tolist() and not used(X + 1).any()
+    assert loaded.supervision_weight == 0.5
+
+
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, monkeypatch):
+    from viewsmith.training import engine
+
+    options = SMALL | {"epochs": 4, "supervision": "labels", "checkpoint_every": 0.0}
+    whole = Contrastive(**options).fit(X, FEW)
+    stopped = engine.Trainer._stopped
+
+    def after_two_steps(trainer):
+        return "interrupted" if trainer.steps == 2 else stopped(trainer)
+
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match="ended early"):
+        patch.setattr(engine.Trainer, "_stopped", after_two_steps)
+        Contrastive(**options).fit(X, FEW, run=tmp_path / "run")
+    assert same(whole, Contrastive(**options).fit(X, FEW, run=tmp_path / "run", resume=True))
+
+
+def test_a_resumed_training_needs_the_same_labels_and_groups(tmp_path):
+    options = SMALL | {"supervision": "labels", "group_mode": "align"}
+    given = {"run": tmp_path / "run", "groups": GROUPS}
+    model = Contrastive(**options).fit(X, FEW, **given)
+    assert same(model, Contrastive(**options).fit(X, FEW, resume=True, **given))
+    others = [(np.where(FEW == 3, 4, FEW), GROUPS), (FEW, np.roll(GROUPS, 1) % 2), (np.roll(FEW, 1), GROUPS)]
+    for labels, groups in others:
+        with pytest.raises(InputError, match="another configuration"):
+            Contrastive(**options).fit(X, labels, resume=True, run=tmp_path / "run", groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("options", "y", "message"),
+    [
+        ({}, None, "no labels were given"),
+        ({}, np.full(120, -1), "all 120 labels are missing"),
+        ({}, np.where(FEW == 3, 3, -1), "have the label 3"),
+        ({"framework": "supcon"}, FEW, "leave one of them out"),
+    ],
+)
+def test_labels_that_cannot_be_used(options, y, message):
+    with pytest.raises(InputError, match=message):
+        Contrastive(**SMALL, supervision="labels", **options).fit(X, y)
+
+
+def test_a_feature_that_repeats_the_labels():
+    with pytest.raises(InputError, match=r"feature 64 .* repeats the labels"):
+        Contrastive(**SMALL, supervision="labels").fit(np.column_stack([X, Y]), Y)
+
+
+def test_a_method_without_framework(tmp_path):
+    images = RNG.integers(0, 256, (20, 16, 16), dtype=np.uint8)
+    with pytest.raises(InputError, match="'info-max' is no framework of pairs"):
+        CRLTAC(epochs=1, batch_size=10, supervision="labels").fit(images, np.arange(20) % 2, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_strength_is_chosen_without_labels(monkeypatch):
+    monkeypatch.setattr("viewsmith.estimators.build.strength.TRIAL_STEPS", 2)
+    options = SMALL | {"view_maker": "noise", "noise_strength": "auto", "supervision": "labels"}
+    assert Contrastive(**options).fit(X, FEW).resolved_.strength_scores
+
+
+# ---- groups ---------------------------------------------------------------------------------------------------------
+
+
+def test_groups_change_nothing_unless_aligned():
+    plain, given = Contrastive(**SMALL).fit(X), Contrastive(**SMALL).fit(X, groups=GROUPS)
+    assert same(plain, given) and given.summary_["groups"] == {"groups": 3, "mode": "none"}
+
+
+def test_aligned_groups():
+    model = Contrastive(**SMALL, group_mode="align").fit(X, groups=GROUPS)
+    assert not same(model, Contrastive(**SMALL).fit(X))
+    found = model.summary_["groups"]
+    assert found["groups"] == 3 and found["mode"] == "align" and 0 < found["rows_with_mutual_neighbors"] <= 120
+    assert found["mutual_edges"] % 2 == 0
+    assert model.views(X[:5], 2).shape == (5, 2, 64)
+
+
+@pytest.mark.parametrize(
+    ("options", "groups", "message"),
+    [
+        ({}, None, "no groups were given"),
+        ({"view_maker": "noise"}, GROUPS, "use no neighbors"),
+        ({"neighbor_space": "encoder"}, GROUPS, "leave one of them out"),
+        ({}, np.zeros(120), "has one group"),
+        ({}, np.r_[np.zeros(119), 1], "of one row"),
+        ({}, GROUPS[:5], "expected one group per row"),
+    ],
+)
+def test_groups_that_cannot_be_aligned(options, groups, message):
+    with pytest.raises(InputError, match=message):
+        Contrastive(**SMALL, group_mode="align", **options).fit(X, groups=groups)
