@@ -285,7 +285,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         trained, initial = folder.read_weights()
         estimator.scaler_ = estimator.domain_.input_layer(resolved.row_shape)
-        estimator.method_ = estimator._build(Plan(options, resolved))
+        estimator.method_ = estimator._build(Plan(options, resolved, layer=estimator.scaler_))
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
@@ -352,7 +352,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
         labels = framework_labels(options.framework, data.labels, len(data.rows))
-        return Plan(options, resolved, inputs, fresh=True, labels=labels, neighbors=data.neighbors)
+        return Plan(options, resolved, inputs, True, labels, data.neighbors, data.layer)
 
     @contextlib.contextmanager
     def _prepared(

@@ -170,6 +170,8 @@ class Plan(Generic[O, R]):
         Classes of the training rows, for a new model whose framework reads labels.
     neighbors : PrecomputedGraph or None
         Neighbor graph of the training rows, for a new model.
+    layer : nn.Module or None
+        The input layer; for a new model fitted to the training rows.
     """
 
     options: O
@@ -178,3 +180,4 @@ class Plan(Generic[O, R]):
     fresh: bool = False
     labels: Tensor | None = None
     neighbors: PrecomputedGraph | None = None
+    layer: nn.Module | None = None
