@@ -1,0 +1,37 @@
+"""Views made for cells, masked genes and thinned counts, against the neighbor recipe on single-cell sets.
+
+Budgets, encoder and options of rows without neighbors are those of `study`, from which the rows of baselines are.
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_cells [minutes] [set or row ...] [--quick]
+"""
+
+from __future__ import annotations
+
+from benchmarks.common.data import sets
+from benchmarks.quality.study import BUDGET, COSINE, DIRECT, PROTOCOLS
+from benchmarks.quality.suite import PCA, RAW, UNTRAINED, Stage, Study, Trained, main
+from viewsmith.estimators import Contrastive
+
+STUDY = Study(
+    "study_cells",
+    sets("sc_10x_pbmc", "sc_citeseq_cbmc"),
+    {
+        "contrastive": Trained(Contrastive),
+        "mask": Trained(Contrastive, {"view_maker": "mask"} | COSINE, budget=DIRECT),
+        "thinning": Trained(Contrastive, {"view_maker": "thinning"} | COSINE, budget=DIRECT),
+        "pca": PCA,
+        "raw": RAW,
+        "untrained": UNTRAINED,
+    },
+    stages=(
+        Stage(("contrastive", "mask", "thinning"), ("sc_10x_pbmc",)),
+        Stage(("contrastive", "mask", "thinning"), ("sc_citeseq_cbmc",)),
+        Stage(("pca", "raw", "untrained")),
+    ),
+    budget=BUDGET,
+    protocols=PROTOCOLS,
+    reference=Trained(Contrastive),
+)
+
+if __name__ == "__main__":
+    main(STUDY, __doc__)
