@@ -1,17 +1,18 @@
 """Views made for cells, masked genes and thinned counts, against the neighbor recipe on single-cell sets.
 
-Budgets, encoder and options of rows without neighbors are those of `study`, from which the rows of baselines are.
+Budgets, encoder and options of rows without neighbors are those of `study`, which has the baselines on the same sets.
 
-    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_cells [minutes] [set or row ...] [--quick]
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_cells [minutes] [name ...] [--quick]
 """
 
 from __future__ import annotations
 
 from benchmarks.common.data import sets
 from benchmarks.quality.study import BUDGET, COSINE, DIRECT, PROTOCOLS
-from benchmarks.quality.suite import PCA, RAW, UNTRAINED, Stage, Study, Trained, main
+from benchmarks.quality.suite import Stage, Study, Trained, main
 from viewsmith.estimators import Contrastive
 
+ROWS = ("contrastive", "mask", "thinning")
 STUDY = Study(
     "study_cells",
     sets("sc_10x_pbmc", "sc_citeseq_cbmc"),
@@ -19,18 +20,10 @@ STUDY = Study(
         "contrastive": Trained(Contrastive),
         "mask": Trained(Contrastive, {"view_maker": "mask"} | COSINE, budget=DIRECT),
         "thinning": Trained(Contrastive, {"view_maker": "thinning"} | COSINE, budget=DIRECT),
-        "pca": PCA,
-        "raw": RAW,
-        "untrained": UNTRAINED,
     },
-    stages=(
-        Stage(("contrastive", "mask", "thinning"), ("sc_10x_pbmc",)),
-        Stage(("contrastive", "mask", "thinning"), ("sc_citeseq_cbmc",)),
-        Stage(("pca", "raw", "untrained")),
-    ),
+    stages=(Stage(ROWS, ("sc_10x_pbmc",)), Stage(ROWS)),
     budget=BUDGET,
     protocols=PROTOCOLS,
-    reference=Trained(Contrastive),
 )
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.core.row_source import RowSource, is_large
 from viewsmith.domains.checks import Impute
+from viewsmith.domains.counts import Normalization
 
 if TYPE_CHECKING:
     from viewsmith.domains.tables.encoder import TableEncoder
@@ -38,6 +39,8 @@ class Request:
     columns: dict[str, str] | None = None
     strict: bool = False
     table: TableEncoder | None = None
+    use_rep: str | None = None
+    normalization: Normalization = "auto"
 
     def or_fitted(self, option: str) -> Any:
         """The value of an option; if it is not given, the value that the run was fitted with."""
@@ -84,6 +87,8 @@ class Found:
         Names of the rows, if the file has names: image files, FASTA records, cells.
     neighbors : sparse matrix, shape (n, n), or None
         Neighbor graph of the rows; None if it was not requested.
+    cells : bool
+        Whether rows are single cells, whose raw counts are recognized.
     """
 
     x: np.ndarray | RowSource
@@ -94,6 +99,7 @@ class Found:
     options: dict[str, Any] = field(default_factory=dict)
     row_names: list[str] | None = None
     neighbors: Any = None
+    cells: bool = False
 
 
 Reader = Callable[[Path, Request], Found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import pydantic
@@ -45,6 +45,8 @@ class TrainingData:
         As given to fit; used only by methods that need them (`reads_labels`).
     neighbors : PrecomputedGraph or None
         Neighbor graph of the rows, as given to fit.
+    normalization : {"log", "none"}
+        Whether the rows are counts that were log-normalized.
     """
 
     domain: Domain
@@ -57,6 +59,7 @@ class TrainingData:
     seed: int
     labels: Any = None
     neighbors: PrecomputedGraph | None = None
+    normalization: str = "none"
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -92,7 +95,10 @@ class Resolved:
     table : dict or None
         Plain values of the encoder of a table (`TableEncoder.as_dict`); None for plain numbers.
     named : bool
-        Whether the features have names from a DataFrame; `feature_names` are these names or those of a file.
+        Whether the features have names from a DataFrame; `feature_names` are these names, or those of a file or an
+        AnnData.
+    normalization : {"log", "none"}
+        Whether the rows are counts that were log-normalized when they were read.
     packages : dict
         Parts registered by other packages, ``KIND NAME``, and the package of each.
     """
@@ -118,6 +124,7 @@ class Resolved:
     table: dict[str, Any] | None = None
     named: bool = False
     feature_names: list[str] = field(default_factory=list)
+    normalization: Literal["log", "none"] = "none"
     packages: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def counted_as(rows: np.ndarray) -> Counted:
 
     Parameters
     ----------
-    rows : ndarray of float32, shape (n, d)
+    rows : ndarray of float32 or RowSource, shape (n, d)
         In the units of the data.
 
     Raises
@@ -117,15 +117,20 @@ def counted_as(rows: np.ndarray) -> Counted:
         Neither; the message gives a row.
     """
     step = max(1, _BLOCK // rows.shape[1])
-    parts = [torch.from_numpy(rows[begin : begin + step]) for begin in range(0, len(rows), step)]
-    if all(bool(((part >= 0) & (part == part.round())).all()) for part in parts):
+    starts = range(0, len(rows), step)
+
+    def part_at(start: int) -> Tensor:
+        return torch.from_numpy(rows[start : start + step])
+
+    if all(bool(((part >= 0) & (part == part.round())).all()) for part in map(part_at, starts)):
         return "counts"
-    for number, part in enumerate(parts):
+    for start in starts:
+        part = part_at(start)
         values = part.expm1()
         unit = count_unit(values.clamp_min(0))
         wrong = ~((part >= 0).all(1) & _whole(values, unit, (values / unit).round()))
         if wrong.any():
-            raise InputError(_refusal(f"row {number * step + int(wrong.nonzero()[0])} (counted from 0)"))
+            raise InputError(_refusal(f"row {start + int(wrong.nonzero()[0])} (counted from 0)"))
     return "log1p"
 
 
