@@ -135,3 +135,13 @@ def test_missing_keys_name_those_there_are(save):
     assert "leave one of them out" in refusal(load_dataset, path, use_rep="X_pca", layer="counts")
     np.savez(path.parent / "a.npz", X=COUNTS)
     assert "not an .h5ad file" in refusal(load_dataset, path.parent / "a.npz", use_rep="X_pca")
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_counts_that_stay_on_disk_are_normalized_where_they_are_read(save, form):
+    path = save(FORMS[form](COUNTS.astype(np.float32)))
+    with pytest.warns(UserWarning, match="raw counts, log-normalized"):
+        whole, streamed = load_dataset(path), load_dataset(path, stream=True)
+    assert not isinstance(streamed.x, np.ndarray) and streamed.schema["normalization"] == "log"
+    np.testing.assert_array_equal(np.asarray(streamed.x), whole.x)
+    np.testing.assert_array_equal(streamed.x[[7, 2, 7]], whole.x[[7, 2, 7]])

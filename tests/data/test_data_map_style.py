@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
@@ -203,5 +204,6 @@ def test_refusals_say_what_to_give(given, says):
 
 def test_arrays_tables_and_lists_are_none():
     pandas = pytest.importorskip("pandas")
-    for given in (ROWS, ROWS.tolist(), torch.from_numpy(ROWS), pandas.DataFrame(ROWS), ["ACGT"], {"a": ROWS}, {}, None):
+    others = [pandas.DataFrame(ROWS), scipy.sparse.dok_matrix(ROWS), ["ACGT"], {"a": ROWS}, {}, None]
+    for given in (ROWS, ROWS.tolist(), torch.from_numpy(ROWS), *others):
         assert not is_map_style(given)

@@ -75,7 +75,8 @@ def collect(X: Any) -> np.ndarray | list[str]:
 
 def _is_hugging_face(X: Any) -> bool:
     if isinstance(X, dict):
-        return bool(X) and all(_is_hugging_face(split) for split in X.values())
+        # A sparse matrix of scipy may be a dictionary, too.
+        return not hasattr(X, "tocsr") and bool(X) and all(_is_hugging_face(split) for split in X.values())
     return hasattr(X, "features") and hasattr(X, "column_names") and not hasattr(X, "columns")
 
 
