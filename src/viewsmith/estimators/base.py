@@ -106,9 +106,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         Parameters
         ----------
         X : array-like, n samples
-            At least two. Vectors: array, tensor, sparse matrix (n, d), a table of any columns (DataFrame), or an
-            AnnData. Images: uint8 (n, H, W) or (n, H, W, 1 or 3). DNA: strings, or ASCII letters as uint8 (n, L), 0
-            after the end. Or a map-style dataset of them.
+            At least two. Vectors: array, tensor, sparse matrix, DataFrame or AnnData. Images: uint8 (n, H, W) or (n, H,
+            W, 1 or 3). DNA: strings, or ASCII letters, uint8 (n, L), 0 after the end. Or a map-style dataset of them.
         y : array-like, optional
             Ignored, except with the framework supcon and by DiffAug with ``condition="labels"``.
         neighbors : sparse matrix (n, n) or int array (n, k), optional
