@@ -29,3 +29,9 @@ def heads(framework, **wanted):
 def labels(framework, x):
     """Labels of two classes for a framework that reads labels; None for other frameworks."""
     return np.arange(len(x)) % 2 if framework == "supcon" else None
+
+
+def taken_by(views, domain, x):
+    """Rows that view makers, joined by + (None: the default), take: `x`, or counts in its shape."""
+    needs = [find("view maker", name, domain).trait("needs") for name in (views or DEFAULT_VIEWS[domain]).split("+")]
+    return np.floor(np.abs(3 * x)).astype(x.dtype) if "counts" in needs else x

@@ -8,7 +8,7 @@ from viewsmith.core.version import __version__
 
 _LAYERS = (
     *("core", "losses", "networks", "domains", "views", "frameworks", "methods", "data", "training", "evaluation"),
-    *("reports", "estimators", "workflows"),
+    *("reports", "estimators", "workflows", "tl"),
 )
 
 if TYPE_CHECKING:

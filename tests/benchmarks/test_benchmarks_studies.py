@@ -13,6 +13,7 @@ from benchmarks.quality import (
     diffaug_strength,
     metaug_objective,
     study,
+    study_cells,
     study_crl_tac,
     study_diffaug,
     study_domains,
@@ -34,11 +35,13 @@ STUDIES = [
         diffaug_sampler,
         diffaug_strength,
         metaug_objective,
+        study_cells,
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
 SIZES = {
     "study": 343,
+    "study_cells": 18,
     "study_domains": 104,
     "study_diffaug": 624,
     "study_metaug": 199,

@@ -23,7 +23,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob
 OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
     "device precision config set resume label labels layer image-size domain drop one-hot columns strict impute "
-    "transductive threads checkpoint-every debug",
+    "transductive threads use-rep normalization checkpoint-every debug",
     "embed": "out output label labels threads debug",
     "evaluate": "json umap protocols label labels threads debug",
     "views": "n out split seed label labels image-size threads debug",

@@ -7,7 +7,7 @@ import torch
 import viewsmith
 from cases import covering, slow
 from refusals import refusal
-from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads, labels
+from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads, labels, taken_by
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.registry import find
 from viewsmith.estimators import estimators
@@ -61,7 +61,7 @@ ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VI
 
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), covering(ALLOWED, (0, 1), (2,), (1, 3)))
 def test_every_allowed_combination_trains_two_steps(name, domain, framework, view):
-    x = DATA[domain]()
+    x = taken_by(view, domain, DATA[domain]())
     model = estimators()[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1)
     model.fit(x, labels(framework, x))
     phases = {row["phase"] for row in model.metrics_}

@@ -8,6 +8,7 @@ import torch
 from gpu_cases import DATA, cases, options_of
 from synchronization import NoSynchronization, Synchronized
 
+from registered import taken_by
 from viewsmith.estimators import estimators
 from viewsmith.networks.encoders.sequence import SequenceCNN
 from viewsmith.training.engine import Trainer
@@ -32,7 +33,7 @@ def watched(monkeypatch, no_host):
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), cases())
 def test_no_step_waits_for_the_device(name, domain, framework, view, watched):
     model = estimators()[name](**options_of(name, framework, view))
-    model.fit(DATA[domain](), np.arange(16) % 2 if model.reads_labels() else None)
+    model.fit(taken_by(view, domain, DATA[domain]()), np.arange(16) % 2 if model.reads_labels() else None)
     assert model.summary_["steps"] > len(
         {row["epoch"] for row in model.metrics_}
     )  # steps beyond the first were watched

@@ -8,6 +8,7 @@ import torch
 from gpu_cases import DATA, cases, options_of
 
 import viewsmith
+from registered import taken_by
 from viewsmith.estimators import estimators
 from viewsmith.training.engine import Trainer
 
@@ -54,7 +55,7 @@ def distance(one, other):
 @pytest.mark.parametrize("precision", ["32", "bf16"])
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), cases())
 def test_it_trains_saves_loads_resumes_and_embeds(name, domain, framework, view, precision, device, watched, tmp_path):
-    x = DATA[domain]()
+    x = taken_by(view, domain, DATA[domain]())
     whole = fit(name, framework, view, precision, device, x, tmp_path / "whole")
     assert np.isfinite(whole.metrics_[-1]["loss"]) and whole.summary_["device"].startswith(device)
     h = whole.transform(x)

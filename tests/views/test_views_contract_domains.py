@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from registered import VIEWS
+from registered import VIEWS, taken_by
 from viewsmith.core.registry import find
 from viewsmith.domains import domain_of
 from viewsmith.frameworks import SimCLR
@@ -33,9 +33,9 @@ def registered_maker(domain, name):
     return entry.build(context, **{name: value for name, value in OPTIONS.items() if name in entry.options})
 
 
-# For vectors, most makers are tested in test_views_contract.py.
+# For vectors, test_views_contract.py has more.
 KEYS = [(d, n) for d in ("images", "dna") for n in VIEWS[d] if not find("view maker", n, d).trait("changes_shape")]
-KEYS += [("vectors", "adversarial")]
+KEYS += [("vectors", n) for n in VIEWS["vectors"] if n != "conditional"]
 MAKERS = {
     **{key: lambda key=key: registered_maker(*key) for key in KEYS},
     ("images", "pi-noise"): lambda: PiNoise(LowResolutionMap(3), strength=0.5),
@@ -51,10 +51,11 @@ ONE_HOT = {*VIEWS["dna"]} - {"noise", "mixup", "adversarial"}
 every_maker = pytest.mark.parametrize(("domain", "name"), MAKERS, ids=lambda part: part)
 
 
-def samples(domain, n, seed, dtype=torch.float32):
+def samples(domain, name, n, seed, dtype=torch.float32):
     rng = np.random.default_rng(seed)
     if domain == "vectors":
-        return torch.from_numpy(rng.normal(size=(n, 6))).to(dtype)
+        x = rng.normal(size=(n, 6))
+        return torch.from_numpy(x if name == "pi-noise" else taken_by(name, domain, x)).to(dtype)
     if domain == "images":
         return torch.from_numpy(rng.uniform(size=(n, 3, 12, 12))).to(dtype)
     letters = np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (n, 60))].copy()
@@ -64,13 +65,13 @@ def samples(domain, n, seed, dtype=torch.float32):
 
 def prepared(domain, name, dtype=torch.float32):
     torch.manual_seed(0)
-    pool = samples(domain, 20, 1, dtype)
+    pool = samples(domain, name, 20, 1, dtype)
     maker = MAKERS[domain, name]().to(dtype)
     maker.prepare(pool)
     assert maker.needs_loss == (name == "adversarial")
     if maker.needs_loss:
         maker = WithLoss(SimCLR(ENCODERS[domain](), MLP(8, [4])).to(dtype).eval())
-    return maker, samples(domain, 5, 2, dtype)
+    return maker, samples(domain, name, 5, 2, dtype)
 
 
 class WithLoss(AdversarialViews):

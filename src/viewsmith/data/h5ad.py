@@ -115,7 +115,7 @@ def _kind(path: Path) -> str:
 
 
 def read_h5ad(path: Path, request: Request) -> Found:
-    """``X`` or a layer as float32 (n, d), features named by ``var_names``, labels of ``obs``, a graph of ``obsp``."""
+    """``X``, a layer or a representation as float32 (n, d), ``var_names``, labels of ``obs``, a graph of ``obsp``."""
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
     kind = _kind(path)
     _check_anndata(f"reading {kind}")
@@ -123,13 +123,14 @@ def read_h5ad(path: Path, request: Request) -> Found:
 
     from viewsmith.domains import frames
 
-    layer = request.or_fitted("layer")
+    layer, use_rep = request.or_fitted("layer"), request.or_fitted("use_rep")
     with reading(str(path), kind), opened(path) as file:
-        values, where = _values(file, layer, str(path))
+        values, where = _values(file, layer, use_rep, str(path))
         obs, var = read_elem(file["obs"]), read_elem(file["var"])
-        _check_frames(obs, var, values.shape, f"{where} in {path}")
-        names = [str(name) for name in var.index]
-        order = _order(names, request.schema, str(path))
+        of_genes = use_rep in (None, "X")
+        _check_frames(obs, var, values.shape if of_genes else (values.shape[0], len(var)), f"{where} in {path}")
+        names = [str(name) for name in var.index] if of_genes else None
+        order = None if names is None else column_order(names, request.schema, str(path))
         label = _label(obs, request, str(path))
         groups = group_column(obs, request, f"{path}: obs")
         neighbors = None if request.neighbors is None else _neighbors(file, request.neighbors, str(path))
@@ -137,17 +138,17 @@ def read_h5ad(path: Path, request: Request) -> Found:
         if getattr(values, "format", None) == "csc":
             x: AnyRows = _by_columns(values, order, name)
         else:
-            key = "X" if layer is None else f"layers/{layer}"
+            key = (f"layers/{layer}" if layer is not None else "X") if of_genes else f"obsm/{use_rep}"
             x = MatrixRows(path, key, values.shape, order, name)
             if not request.streams(x.shape):
                 check_size(4 * len(x) * x.shape[1], _size(name, *x.shape), _FEWER)
                 x = x.in_memory()
-    features = names if order is None else [names[i] for i in order]
+    features = names if names is None or order is None else [names[i] for i in order]
     y = None if label is None else frames.labels(obs[label], str(path), request.or_fitted("few_labels"))
     table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
     cells = [str(name) for name in obs.index]
-    options = {} if layer is None else {"layer": layer}
-    more: dict[str, Any] = {"row_names": cells, "neighbors": neighbors, "groups": groups}
+    options = {name: value for name, value in (("layer", layer), ("use_rep", use_rep)) if value is not None}
+    more: dict[str, Any] = {"row_names": cells, "neighbors": neighbors, "groups": groups, "cells": of_genes}
     return Found(x, y, names=features, table=table, options=options, **more)
 
 
@@ -191,7 +192,7 @@ def _check_anndata(purpose: str) -> None:
         raise MissingExtra("anndata", "omics", purpose)
 
 
-def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
+def _values(file: Any, layer: str | None, use_rep: str | None, what: str) -> tuple[Any, str]:
     """The matrix in the file, which is read when sliced, and its name in messages."""
     from anndata.io import sparse_dataset
 
@@ -199,7 +200,17 @@ def _values(file: Any, layer: str | None, what: str) -> tuple[Any, str]:
     if missing:
         raise InputError(f"{what} has no {' and no '.join(missing)}; expected {_KIND} written by anndata")
     layers = list(file["layers"]) if "layers" in file else []
-    if layer is None:
+    if layer is not None and use_rep is not None:
+        raise InputError(
+            f"layer is {one_line(layer, 60)!r} and use_rep {one_line(use_rep, 60)!r}: leave one of them out"
+        )
+    if use_rep not in (None, "X"):
+        keys = list(file["obsm"]) if "obsm" in file else []
+        if use_rep not in keys:
+            known = suggest_names(str(use_rep), keys, "its keys are") if keys else "it has none; leave use_rep out"
+            raise InputError(f"{what} has no obsm {one_line(use_rep, 60)!r}, given as use_rep; {known}")
+        values, where = file["obsm"][use_rep], f"obsm {one_line(use_rep, 60)}"
+    elif layer is None:
         if "X" not in file:
             hint = f"; give one of its layers with layer (--layer): {name_list(layers)}" if layers else " and no layers"
             raise InputError(f"{what} has no X{hint}")
@@ -239,7 +250,7 @@ def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], what: str) -> None
         raise InputError(f"{what} has {pluralize(shape[0], 'row')} and {pluralize(shape[1], 'feature')}; it is empty")
 
 
-def _order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.ndarray | None:
+def column_order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.ndarray | None:
     """Indices of the columns that a run was fitted on, in its order; None for all columns in the order of the file."""
     twice = duplicates(names)
     if twice:

@@ -14,6 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.core.row_source import RowSource, is_large
 from viewsmith.domains.checks import Impute
+from viewsmith.domains.counts import Normalization
 
 if TYPE_CHECKING:
     from viewsmith.domains.tables.encoder import TableEncoder
@@ -42,6 +43,8 @@ class Request:
     few_labels: bool | None = None
     split_by_groups: bool = False
     test_groups: np.ndarray | None = None  # groups of the rows of a new table that is split by groups
+    use_rep: str | None = None
+    normalization: Normalization = "auto"
 
     def or_fitted(self, option: str) -> Any:
         """The value of an option; if it is not given, the value that the run was fitted with."""
@@ -92,6 +95,8 @@ class Found:
         Neighbor graph of the rows; None if it was not requested.
     groups : ndarray, shape (n,), or None
         Groups of the rows, unchanged; None if they were not requested.
+    cells : bool
+        Whether rows are single cells, whose raw counts are recognized.
     """
 
     x: np.ndarray | RowSource
@@ -103,6 +108,7 @@ class Found:
     row_names: list[str] | None = None
     neighbors: Any = None
     groups: np.ndarray | None = None
+    cells: bool = False
 
 
 Reader = Callable[[Path, Request], Found]

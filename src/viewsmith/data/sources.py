@@ -23,10 +23,12 @@ from viewsmith.data.reading import Found, Reader, Request
 from viewsmith.data.tables import read_csv, read_parquet, read_tsv
 from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute, check_labels
+from viewsmith.domains.counts import NORMALIZED, Normalization, check_counts, log_normalized, looks_like_counts
 from viewsmith.domains.detect import find_domain
 from viewsmith.domains.few_labels import partial_labels
 from viewsmith.domains.groups import group_names
 from viewsmith.domains.images import SMALLEST_SIDE
+from viewsmith.domains.vectors import VECTORS
 
 if TYPE_CHECKING:
     from viewsmith.domains.tables.encoder import TableEncoder
@@ -51,6 +53,7 @@ _SOURCE_OPTIONS = (
     ("labels", read_fasta, "a FASTA file"),
     ("layer", read_h5ad, "an .h5ad file"),
     ("neighbors", read_h5ad, "an .h5ad file"),
+    ("use_rep", read_h5ad, "an .h5ad file"),
     ("image_size", read_folder, "a folder of images"),
     ("cache", read_folder, "a folder of images"),
 )
@@ -78,6 +81,8 @@ def load_dataset(
     groups: str | None = None,
     split_by_groups: bool = False,
     few_labels: bool = False,
+    use_rep: str | None = None,
+    normalization: Normalization = "auto",
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -115,7 +120,11 @@ def load_dataset(
         Refuse a table with columns that are not numbers and neither dropped nor one-hot encoded, and missing values.
     table : TableEncoder, optional
         Encoder of the table that a model was fitted on, ``model.table_`` or ``data.x.table``: a table is read by it.
-
+    use_rep : str, optional
+        Key of ``obsm`` of an .h5ad file to use instead of its ``X``.
+    normalization : {"auto", "log", "none"}
+        "log": rows are counts, which are log-normalized (`viewsmith.domains.log_normalize`). "auto": "log" for an .h5ad
+        file with raw counts, which is said, else "none". With `schema`: what was done with the fitted data.
     stream : bool
         Leave vectors on disk, and read them as they are needed, whatever their size. Rows that take more than a GiB as
         float32 are always read so (`viewsmith.core.row_source.STREAM_ABOVE`).
@@ -157,6 +166,8 @@ def load_dataset(
         groups=groups,
         few_labels=few_labels or None,
         split_by_groups=split_by_groups,
+        use_rep=use_rep,
+        normalization=normalization,
     )
     if columns is not None or strict or table is not None:
         request = dataclasses.replace(
@@ -174,6 +185,9 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
     kind = find_domain(found.x, domain, name)
     names = found.names if kind.named_features else None
     x = kind.from_file(found.x, names, request.impute, name)
+    normalization = _normalization(x, found, request, kind.name, name)
+    if normalization == "log":
+        x = log_normalized(x)
     new_schema = {
         **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
         "domain": kind.name,
@@ -182,6 +196,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
         "feature_names": names,
         **found.options,
         **_about_rows(request, by_groups),
+        **({"normalization": "log"} if normalization == "log" else {}),
     }
     if schema is not None:
         _check_schema(x, names, schema, name)
@@ -259,6 +274,22 @@ def _request(
                 f"{option}={one_line(given, 60)}, but the run was fitted with {one_line(fitted, 60)}; leave it out"
             )
     return Request(label, impute=schema["impute"], schema=schema), schema["domain"]
+
+
+def _normalization(x: AnyRows, found: Found, request: Request, domain: str, what: str) -> Normalization:
+    """Whether rows are counts to be log-normalized; says so where they are recognized."""
+    wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
+    if wanted not in get_args(Normalization):
+        raise InputError(f"unknown normalization {wanted!r}, expected one of {name_list(get_args(Normalization))}")
+    if wanted == "auto" and found.cells and looks_like_counts(x):
+        warnings.warn(f"{what}: {NORMALIZED}", UserWarning, stacklevel=4)
+        return "log"
+    if wanted == "log":
+        if domain != VECTORS.name:
+            raise InputError(f"{what}: normalization='log' is for counts, but the data are {domain}; leave it out")
+        check_counts(x, what)
+        return "log"
+    return "none"
 
 
 def _check_image_size(image_size: int | None) -> int | None:

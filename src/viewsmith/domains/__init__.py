@@ -2,6 +2,7 @@
 
 from viewsmith.domains.base import Domain, domain_of
 from viewsmith.domains.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
+from viewsmith.domains.counts import log_normalize
 from viewsmith.domains.detect import detect, find_domain
 from viewsmith.domains.dna import DNA, dna_rows, kmer_frequencies
 from viewsmith.domains.images import Images, image_rows
@@ -21,6 +22,7 @@ __all__ = [
     "find_domain",
     "image_rows",
     "kmer_frequencies",
+    "log_normalize",
     "to_rows",
     "warn_columns",
 ]

@@ -16,6 +16,7 @@ import viewsmith.views  # noqa: F401, they register what the documentation names
 from viewsmith.core.method import Role
 from viewsmith.core.registry import Entry, get, registered
 from viewsmith.domains import domain_of
+from viewsmith.domains.counts import Normalization
 
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -125,6 +126,12 @@ SHARED_DOC = """\
         Roles of columns of a table by name, in place of those that are inferred: numeric, category, text, date or drop.
     strict : bool
         Refuse tables with columns that are not numbers, and missing values.
+    layer, use_rep : str or None
+        Matrix of an AnnData to use in place of its ``X``: a key of ``layers``, or of ``obsm`` ("X_pca").
+    normalization : {"auto", "log", "none"}
+        Raw counts in an AnnData: log scales each cell to 10,000 counts and takes log(1 + x); "auto" does so where
+        ``X`` or the layer has raw counts (whole numbers, more than half of them zero), and says so. Arrays are never
+        normalized.
     epochs : int or "auto"
         "auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU).
     batch_size : int
@@ -271,6 +278,9 @@ class Arguments:
     impute: Literal["none", "median"] = "none"
     columns: dict[str, Literal["numeric", "category", "text", "date", "drop"]] | None = None
     strict: bool = False
+    layer: str | None = None
+    use_rep: str | None = None
+    normalization: Normalization = "auto"
     epochs: Count | Auto = "auto"
     batch_size: BatchSize = 256
     optimizer: Literal["adamw", "adam", "sgd", "lars"] = "adamw"

@@ -36,8 +36,9 @@ from viewsmith.estimators.build.strength import with_strengths
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import check_batch, find_device, find_seed, refresh_batch_norm, scale, train
 from viewsmith.estimators.groups import with_groups
+from viewsmith.estimators.inputs import given_to_fit, given_to_model
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
-from viewsmith.estimators.rows import collected, fingerprint, prepared, represent_blocks, unscaled, view_blocks
+from viewsmith.estimators.rows import collected, extent, fingerprint, prepared, represent_blocks, unscaled, view_blocks
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights, read_encoder, with_saved_seed
 from viewsmith.training.run import RunFolder
 
@@ -107,9 +108,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         Parameters
         ----------
         X : array-like, n samples
-            At least two. Vectors: array, tensor or sparse matrix (n, d) of finite values (missing values need
-            ``impute="median"``), or a table of any columns (DataFrame). Images: uint8 (n, H, W) or (n, H, W, 1 or 3).
-            DNA: strings, or ASCII letters as uint8 (n, L), with 0 after the end of shorter sequences.
+            At least two. Vectors: array, tensor, sparse matrix, DataFrame or AnnData. Images: uint8 (n, H, W) or (n, H,
+            W, 1 or 3). DNA: strings, or ASCII letters, uint8 (n, L), 0 after the end. Or a map-style dataset of them.
         y : array-like, optional
             Ignored, except with ``supervision="labels"``, the framework supcon, and DiffAug's ``condition="labels"``.
         neighbors : sparse matrix (n, n) or int array (n, k), optional
@@ -133,6 +133,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         # Read
         options = check_options(type(self), self.get_params(deep=False))
+        X, names, normalization = given_to_fit(X, options, context)
         domain = detect(X, options.domain)
         check_domain(self.name, domain)
         rows = self._read(X, domain, None)
@@ -146,9 +147,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         device = find_device(options.device)
         check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
-        data = with_groups(scale(domain, rows, options.scaling, device, seed, y, graph), options, groups)
+        data = with_groups(scale(domain, rows, options.scaling, device, seed, y, graph, normalization), options, groups)
         # Resolve
-        plan = self._plan(options, data, context.get("feature_names"))
+        plan = self._plan(options, data, names)
         # Build
         self.options_, self.resolved_ = options, plan.resolved
         self.scaler_: Any = data.layer
@@ -286,7 +287,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         trained, initial = folder.read_weights()
         estimator.scaler_ = estimator.domain_.input_layer(resolved.row_shape)
-        estimator.method_ = estimator._build(Plan(options, resolved))
+        estimator.method_ = estimator._build(Plan(options, resolved, layer=estimator.scaler_))
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
@@ -319,7 +320,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def checked_rows(self, X: Any) -> Any:
         """Check that samples have the form of the training samples; returns their rows, an array or a `RowSource`."""
-        return self._read(X, self.domain_, self.resolved_.row_shape)
+        return self._read(given_to_model(X, self.options_, self.resolved_), self.domain_, self.resolved_.row_shape)
 
     def samples(self, X: Any) -> Rows:
         """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
@@ -353,7 +354,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
         resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table, **used)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
-        return Plan(options, resolved, inputs, True, labels, data.neighbors, few)
+        return Plan(options, resolved, inputs, True, labels, data.neighbors, few, data.layer)
 
     @contextlib.contextmanager
     def _prepared(
@@ -375,7 +376,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             return made
 
         for views in view_blocks(view, x, n_views, seed):
-            yield self.domain_.in_input_format(views, np.shape(X))
+            yield self.domain_.in_input_format(views, extent(X, self.resolved_))
 
     def _represented(self, X: Any, output: str) -> tuple[Iterator[np.ndarray], int]:
         """Representations of samples, or another output, block by block, and the number of rows."""

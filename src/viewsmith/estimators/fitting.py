@@ -69,6 +69,7 @@ def scale(
     seed: int,
     labels: Any,
     neighbors: PrecomputedGraph | None = None,
+    normalization: str = "none",
 ) -> TrainingData:
     """Fit the input layer to the rows and scale them."""
     layer, raw, table = domain.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
@@ -76,7 +77,10 @@ def scale(
         used, stats = domain.fit_input(layer, raw, scaling)
     else:
         used, stats = domain.fit_table(layer, raw, scaling, table)
-    return TrainingData(domain, rows, layer, domain.scaled(raw, layer), used, stats, device, seed, labels, neighbors)
+    x = domain.scaled(raw, layer)
+    return TrainingData(
+        domain, rows, layer, x, used, stats, device, seed, labels, neighbors, normalization=normalization
+    )
 
 
 def train(

@@ -32,7 +32,7 @@ from viewsmith.estimators.build.model import domain_in, make_model, make_optimiz
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.generated import cache_gallery
-from viewsmith.estimators.rows import fingerprint
+from viewsmith.estimators.rows import extent, fingerprint
 from viewsmith.methods.genview import GenViewMethod
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.training.generation import check_noise
@@ -224,7 +224,7 @@ class GenView(ViewsmithEstimator):
         for number in range(n_views):
             streams = [stream(seed, "view", name, number, device=x.device) for name in names]
             views.append(self.scaler_.inverse(generated.generate_each(x, streams, strength)).cpu())
-        given = self.domain_.in_input_format(torch.stack(views, dim=1).numpy(), np.shape(X))
+        given = self.domain_.in_input_format(torch.stack(views, dim=1).numpy(), extent(X, self.resolved_))
         return given, np.repeat(strength_to_level(strength).numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import packages_of, part_options, resolve_generator
 from viewsmith.estimators.figures import Figures, gallery_samples
 from viewsmith.estimators.figures.noise import noise_gallery, noise_profile
+from viewsmith.estimators.rows import extent
 from viewsmith.methods.pinda import PiNDAMethod
 from viewsmith.networks.base import NoiseContext
 from viewsmith.views.learned.pi_noise import PiNoise
@@ -184,7 +185,7 @@ class PiNDA(ViewsmithEstimator):
                 for name, part in parts.items():
                     made.setdefault(name, []).append(part.cpu().numpy())
         joined = {name: np.concatenate(part) for name, part in made.items()}
-        joined["view"] = self.domain_.in_input_format(joined["view"][:, None], np.shape(X))[:, 0]
+        joined["view"] = self.domain_.in_input_format(joined["view"][:, None], extent(X, self.resolved_))[:, 0]
         return joined
 
     def described_views(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
 from viewsmith.core.row_source import RowSource, row_blocks
 from viewsmith.core.samples import Rows, batches, block_size, blocks
+from viewsmith.data.map_style import is_map_style
+from viewsmith.estimators.build.plan import Resolved
 
 #: From scaled rows, the slice of all rows that they are, and a random stream to views of these rows.
 Draw = Callable[[Tensor, slice, torch.Generator], Tensor]
@@ -90,3 +93,8 @@ def collected(parts: Iterable[np.ndarray], n_rows: int) -> np.ndarray:
         done += len(part)
     assert made is not None
     return made
+
+
+def extent(X: Any, resolved: Resolved) -> tuple[int, ...]:
+    """Shape of the user's samples, (n, ...); of a dataset, that of the rows it was read as."""
+    return (len(X), *resolved.row_shape) if is_map_style(X) else np.shape(X)

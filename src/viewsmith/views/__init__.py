@@ -6,7 +6,9 @@ from viewsmith.views.fixed.adversarial import AdversarialViews
 from viewsmith.views.fixed.conditional import ConditionalCorruption
 from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
 from viewsmith.views.fixed.images import ImageViews, image_recipe
+from viewsmith.views.fixed.masking import Masking
 from viewsmith.views.fixed.representation import RepresentationNoise
+from viewsmith.views.fixed.thinning import Thinning
 from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel
 from viewsmith.views.learned.custom_transforms import Functions
@@ -31,6 +33,7 @@ __all__ = [
     "GaussianNoise",
     "Identity",
     "ImageViews",
+    "Masking",
     "Masks",
     "MetaFeatures",
     "Mixup",
@@ -40,6 +43,7 @@ __all__ = [
     "Pair",
     "PiNoise",
     "RepresentationNoise",
+    "Thinning",
     "ViewContext",
     "ViewMaker",
     "ViewPair",

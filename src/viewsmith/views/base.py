@@ -115,8 +115,9 @@ class ViewContext:
     keyword-only arguments are its options, or on a function of a context with such arguments. Its traits:
     ``changes_shape`` (views have another shape than samples, so it must be the last), ``local_views`` (it makes
     additional, smaller views, which not every framework supports), ``other_samples`` (a view may be another sample),
-    ``neighbors`` (it searches nearest rows) and ``smaller`` (a function from a context and the options to the name of
-    its smaller views and their size in pixels).
+    ``neighbors`` (it searches nearest rows), ``needs`` (the values it needs, "counts"), ``facts`` (a function of
+    options and training data, whose result is in `facts`) and ``smaller`` (a function from a context and the options to
+    the name of its smaller views and their size in pixels).
 
     Attributes
     ----------
@@ -139,6 +140,9 @@ class ViewContext:
         Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
     graph : PrecomputedGraph, optional
         A precomputed neighbor graph of the training rows, used instead of a search.
+    layer : nn.Module, optional
+        The input layer, fitted to the training rows if the model is new. Otherwise it is not fitted yet: a view maker
+        that keeps a copy of it, or of its values, gets them with the weights.
     """
 
     domain: Domain
@@ -151,6 +155,7 @@ class ViewContext:
     facts: Mapping[str, Any] = field(default_factory=dict)
     fresh: bool = True
     graph: PrecomputedGraph | None = None
+    layer: nn.Module | None = None
 
 
 def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -156,6 +156,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
         },
         "split": split,
         "feature_names": dataset.feature_names,
+        "normalization": dataset.schema.get("normalization", "none"),
     }
 
 
@@ -170,10 +171,10 @@ def load_for(
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
-    """`Dataset.schema` of the training data; after a fit in Python, with the names of a DataFrame only."""
+    """`Dataset.schema` of the training data; after a fit in Python, with the names of a DataFrame or an AnnData."""
     resolved = model.resolved_
-    named = resolved.feature_names if resolved.named else None
-    schema = {
+    named = resolved.feature_names or None
+    schema: dict[str, Any] = {
         "columns": named,
         "one_hot": {},
         "drop": [],
@@ -183,9 +184,11 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
         "row_shape": model.domain_.required_shape(resolved.row_shape),
         "feature_names": named,
     }
+    further = {name: getattr(model.options_, name) for name in ("layer", "use_rep")}
+    further |= {} if resolved.normalization == "none" else {"normalization": resolved.normalization}
     # For rows given in Python, a run saves only a fingerprint.
     if "source" not in model.context_.get("data", {}):
-        return schema
+        return schema | {name: value for name, value in further.items() if value is not None}
     try:
         kept: dict[str, Any] = json.loads(model.context_["data"]["schema"])
         if kept.keys() >= schema.keys():

@@ -225,6 +225,7 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
             facts=resolved.view_facts,
             fresh=plan.fresh,
             graph=plan.neighbors,
+            layer=plan.layer,
         )
         selected = {option: given[option] for option in entry.options if option in given}
         makers.append(entry.build(context, **selected) if _takes_context(entry) else entry.build(**selected))

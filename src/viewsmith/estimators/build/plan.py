@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import pydantic
@@ -48,6 +48,8 @@ class TrainingData:
         Neighbor graph of the rows, as given to fit or with mutual neighbors in other groups.
     groups : dict
         Facts about the groups of the rows, for the summary; empty if there are none.
+    normalization : {"log", "none"}
+        Whether the rows are counts that were log-normalized.
     """
 
     domain: Domain
@@ -61,6 +63,7 @@ class TrainingData:
     labels: Any = None
     neighbors: PrecomputedGraph | None = None
     groups: dict[str, Any] = field(default_factory=dict)
+    normalization: str = "none"
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -96,7 +99,10 @@ class Resolved:
     table : dict or None
         Plain values of the encoder of a table (`TableEncoder.as_dict`); None for plain numbers.
     named : bool
-        Whether the features have names from a DataFrame; `feature_names` are these names or those of a file.
+        Whether the features have names from a DataFrame; `feature_names` are these names, or those of a file or an
+        AnnData.
+    normalization : {"log", "none"}
+        Whether the rows are counts that were log-normalized when they were read.
     packages : dict
         Parts registered by other packages, ``KIND NAME``, and the package of each.
     labeled_rows : str
@@ -126,6 +132,7 @@ class Resolved:
     table: dict[str, Any] | None = None
     named: bool = False
     feature_names: list[str] = field(default_factory=list)
+    normalization: Literal["log", "none"] = "none"
     packages: dict[str, str]
     labeled_rows: str = ""
     given: str = ""
@@ -182,6 +189,8 @@ class Plan(Generic[O, R]):
         Neighbor graph of the training rows, for a new model.
     few_labels : FewLabels or None
         Labels of some training rows, for a new model with ``supervision="labels"``.
+    layer : nn.Module or None
+        The input layer; for a new model fitted to the training rows.
     """
 
     options: O
@@ -191,3 +200,4 @@ class Plan(Generic[O, R]):
     labels: Tensor | None = None
     neighbors: PrecomputedGraph | None = None
     few_labels: FewLabels | None = None
+    layer: nn.Module | None = None

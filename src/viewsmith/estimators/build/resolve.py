@@ -75,6 +75,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "row_shape": data.row_shape,
         "seed": data.seed,
         "scaling": data.scaling,
+        "normalization": data.normalization,
         "stats": data.stats,
         "framework": framework,
         "framework_options": framework_options,

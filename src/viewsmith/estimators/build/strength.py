@@ -19,6 +19,7 @@ from viewsmith.estimators.build.resolve import view_entries
 GRID = (0.25, 0.5, 1.0, 2.0)
 TRIAL_STEPS = 300
 TRIAL_ROWS = 5000
+AS_READ = {"layer": None, "use_rep": None, "normalization": "none"}  # the rows of trials are arrays
 
 
 class Trial(Protocol):
@@ -71,6 +72,7 @@ def choose_strength(
             domain=data.domain.name,
             supervision="none",
             group_mode="none",
+            **AS_READ,
             epochs=max(1, TRIAL_STEPS // steps_per_epoch),
             random_state=derive_seed(data.seed, "strength trial"),
             minutes=None,

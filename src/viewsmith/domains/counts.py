@@ -1,0 +1,119 @@
+"""Raw counts of single cells: how they are recognized, and their log-normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.row_source import RowSource
+
+Normalization = Literal["auto", "log", "none"]
+
+#: Counts of each cell after normalization, as in Seurat and in scanpy's tutorials.
+TOTAL = 10_000.0
+# What is said where counts are recognized.
+NORMALIZED = (
+    f"raw counts, log-normalized: each row to {TOTAL:,.0f} counts, then log(1 + x); normalization='none' "
+    "(--normalization none) leaves them as they are"
+)
+# Values checked at a time, so that temporary arrays are small.
+_BLOCK = 100_000
+
+
+def looks_like_counts(x: Any) -> bool:
+    """Whether a matrix holds raw counts: whole numbers, none negative, some above 1, and more than half of them zero.
+
+    Parameters
+    ----------
+    x : ndarray, scipy sparse matrix or RowSource, shape (n, d)
+    """
+    largest, nonzero = 0.0, 0
+    for part in _parts(x):
+        if not _whole(part):
+            return False
+        largest, nonzero = max(largest, float(part.max(initial=0))), nonzero + int(np.count_nonzero(part))
+    return largest > 1 and 2 * nonzero < x.shape[0] * x.shape[1]
+
+
+def check_counts(x: Any, what: str) -> None:
+    """Raise InputError unless all values of a matrix or RowSource are whole numbers and none is negative."""
+    for part in _parts(x):
+        if not _whole(part):
+            wrong = part[~((part >= 0) & (part == np.round(part)))].flat[0]
+            raise InputError(
+                f"{what} has the value {wrong:.6g}, expected raw counts, which are to be log-normalized: give counts "
+                "(layer, --layer)"
+            )
+
+
+def log_normalize(x: Any, *, out: np.ndarray | None = None) -> Any:
+    """Log-normalized counts, log(1 + 10,000 c / (sum of the row)), as float32; rows of zeros stay zero.
+
+    Parameters
+    ----------
+    x : ndarray or scipy sparse matrix, shape (n, d)
+        Raw counts. The sum is over the given columns.
+    out : ndarray of float32, shape (n, d), optional
+        Where the result for an array is written; it may be `x`.
+
+    Returns
+    -------
+    ndarray or scipy sparse matrix in CSR format, shape (n, d)
+        Sparse if `x` is.
+    """
+    total = np.asarray(x.sum(axis=1, dtype=np.float64)).reshape(-1)
+    factor = (TOTAL / np.where(total > 0, total, 1.0)).astype(np.float32)
+    if hasattr(x, "tocsr"):
+        made = x.tocsr().astype(np.float32)
+        made.data = np.log1p(made.data * np.repeat(factor, np.diff(made.indptr)))
+        return made
+    scaled = np.multiply(x, factor[:, None], dtype=np.float32, out=out)
+    return np.log1p(scaled, out=scaled)
+
+
+class _LogNormalizedRows(RowSource):
+    """Rows of counts that are log-normalized where they are read."""
+
+    def __init__(self, source: RowSource) -> None:
+        super().__init__(source.shape, source.name)
+        self.source = source
+        self.by_index, self.complete = source.by_index, source.complete
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return self._normalized(self.source[start:stop])
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        return self._normalized(self.source[index])
+
+    def _normalized(self, rows: np.ndarray) -> np.ndarray:
+        made: np.ndarray = log_normalize(rows)
+        return made
+
+
+def log_normalized(x: np.ndarray | RowSource) -> np.ndarray | RowSource:
+    """`log_normalize` of rows that were read from a file: in place, or where they are read."""
+    if isinstance(x, RowSource):
+        return _LogNormalizedRows(x)
+    made: np.ndarray = log_normalize(x, out=x if x.flags.writeable else None)
+    return made
+
+
+def _parts(x: Any) -> Iterator[np.ndarray]:
+    """Values of rows in blocks, of a sparse matrix those that it stores."""
+    if isinstance(x, RowSource):
+        yield from x.blocks()
+        return
+    if hasattr(x, "tocsr"):
+        x = (x if x.format in ("csr", "csc", "coo", "bsr") else x.tocsr()).data
+    values = np.asarray(x)
+    step = max(1, _BLOCK // max(1, values[:1].size))
+    for begin in range(0, len(values), step):
+        yield values[begin : begin + step]
+
+
+def _whole(part: np.ndarray) -> bool:
+    # Comparisons with NaN are false, and infinity is refused elsewhere.
+    return bool(((part >= 0) & (part == np.round(part))).all())

@@ -1,0 +1,108 @@
+"""What users give as samples, as an array or a matrix that a domain reads: AnnData objects, map-style datasets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import one_line
+from viewsmith.data.cells import WHAT, is_anndata, matrix_of
+from viewsmith.data.map_style import collect, is_map_style
+from viewsmith.domains.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts
+from viewsmith.estimators.arguments import Arguments
+from viewsmith.estimators.build.plan import Resolved
+
+
+class Given(NamedTuple):
+    """Samples to fit on, names of their features if they have any, and whether counts were log-normalized."""
+
+    X: Any
+    names: list[str] | None
+    normalization: Literal["log", "none"]
+
+
+def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) -> Given:
+    """Samples to fit on.
+
+    Parameters
+    ----------
+    X : array-like, AnnData or map-style dataset
+    options : Arguments
+    context : mapping, optional
+        The record of rows that `viewsmith.data.load_dataset` has read, with the options of AnnData objects.
+
+    Raises
+    ------
+    InputError
+        Options of AnnData objects for another object, a missing layer or representation, values that are not counts.
+    """
+    if is_anndata(X):
+        return _cells_to_fit(X, options)
+    if context is not None and "source" in context.get("data", {}):
+        return Given(X, context.get("feature_names"), context.get("normalization", "none"))
+    for name, value, default in (
+        ("layer", options.layer, None),
+        ("use_rep", options.use_rep, None),
+        ("normalization", options.normalization, "auto"),
+    ):
+        if value not in (default, "none"):
+            raise InputError(
+                f"{name} is {one_line(value, 60)!r}, which is for an AnnData, but X is of type {type(X).__name__}: "
+                f"leave {name} out"
+                + (" and give viewsmith.domains.log_normalize(X)" if name == "normalization" else "")
+            )
+    names = None if context is None else context.get("feature_names")
+    return Given(collect(X) if is_map_style(X) else X, names, "none")
+
+
+def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
+    """Samples for a fitted model, read as those of its fit.
+
+    Raises
+    ------
+    InputError
+        A missing layer, representation or feature; counts in an array for a model of log-normalized counts.
+    """
+    log = resolved.normalization == "log"
+    if is_anndata(X):
+        matrix, _ = matrix_of(X, options.layer, options.use_rep, resolved.feature_names or None)
+        if log:
+            check_counts(matrix, _place(options))
+        return _floats(log_normalize(matrix) if log else matrix)
+    if is_map_style(X):
+        X = collect(X)
+    if log and _is_matrix(X) and looks_like_counts(X):
+        raise InputError(
+            "the data are raw counts, and the model was fitted on counts that were log-normalized: give the AnnData, "
+            "or viewsmith.domains.log_normalize(X)"
+        )
+    return X
+
+
+def _cells_to_fit(cells: Any, options: Arguments) -> Given:
+    matrix, names = matrix_of(cells, options.layer, options.use_rep)
+    if options.normalization == "log":
+        check_counts(matrix, _place(options))
+    elif options.normalization == "auto" and names is not None and looks_like_counts(matrix):
+        warnings.warn(f"{_place(options)} has {NORMALIZED}", UserWarning, stacklevel=5)
+    else:
+        return Given(_floats(matrix), names, "none")
+    return Given(log_normalize(matrix), names, "log")
+
+
+def _place(options: Arguments) -> str:
+    """The matrix of an AnnData in messages."""
+    return f"X of {WHAT}" if options.layer is None else f"layer {one_line(options.layer, 60)!r} of {WHAT}"
+
+
+def _floats(matrix: Any) -> Any:
+    # Counts of 8 bits in an array would be taken for letters or pixels.
+    return matrix.astype(np.float32) if matrix.dtype == np.uint8 else matrix
+
+
+def _is_matrix(X: Any) -> bool:
+    return getattr(X, "ndim", 0) == 2 and (isinstance(X, np.ndarray) or hasattr(X, "tocsr")) and X.dtype.kind in "biuf"
