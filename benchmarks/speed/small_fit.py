@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from benchmarks.speed.timing import clock, in_turn, parser, read, record
+from benchmarks.speed.timing import clock, parser, read, record, time_interleaved
 from viewsmith import Contrastive
 from viewsmith.estimators.build.resolve import default_epochs
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         if peer:
             works["umap"] = partial(umap, x)
-        seconds = in_turn(works, given.rounds, clock(wall=False), warm=0)
+        seconds = time_interleaved(works, given.rounds, clock(wall=False), warm=0)
         cpu = {name: [round(value, 2) for value in taken] for name, taken in seconds.items()}
         record("small_fit", {"shape": list(x.shape), "cpu_seconds": cpu, "target": target}, given)
 
