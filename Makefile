@@ -79,7 +79,7 @@ clean:             ## remove the environment, the runs and built files
 
 # Speed scripts without required options, on one thread.
 SPEED := engine_overhead pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step pinda_image_step \
-	soft_contrastive diffusion_sampling meta_features neighbor_graph
+	soft_contrastive diffusion_sampling meta_features neighbor_graph small_fit
 speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
 tables = $(PY) -m benchmarks.tables.$(1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from benchmarks.common.runner import progress
+from benchmarks.quality import short_training
 from benchmarks.quality.study import SETS, STUDY, WIDE
-from benchmarks.tables.formatting import TIES, collect, comparison, write
+from benchmarks.tables.formatting import TIES, Lines, Table, collect, comparison, gains, section, titles, write
 
 BASELINES = ("pca", "umap", "scarf", "noise", "untrained")
 SAME_INPUT = ("pca, same input", "umap, same input")
@@ -19,6 +21,26 @@ same encoder, batch size and number of steps; rows with noise have the same sear
 standard deviation over seeds 0, 1, 2 (raw and PCA are deterministic). In the study nothing was chosen with test
 labels; [contrastive.md](contrastive.md#limits) names the sets on which defaults of the neighbor recipe were
 chosen."""
+
+
+# Metrics of the short training, in the order of its table.
+SHORT = titles("linear_1pct", "knn", "linear", "nmi", "kmeans_accuracy")
+
+
+def short(table: Table) -> Lines:
+    """What the short training, the default, loses and gains against the study's 2,000 steps."""
+    done = collect(short_training.STUDY.path)
+    both = done | {(name, "2,000 steps"): table[name, "contrastive"] for name in short_training.NAMES}
+    found = [name for name in short_training.NAMES if (name, "short") in done]
+    compared = {name: ("short", "2,000 steps", [name]) for name in found}
+    text = (
+        'Mean difference of the default, `epochs="auto"`, from the row contrastive above, which trains 2,000 steps: '
+        "paired\nby set and seed, ± half of the 95 % interval, number of pairs. From "
+        f"`benchmarks/results/{short_training.STUDY.path.name}`\n"
+        f"({progress(short_training.STUDY.cells(), short_training.STUDY.path)})."
+    )
+    lines = gains(both, {"all": ("short", "2,000 steps", found)} | compared, SHORT, "set")
+    return section("The default's short training", lines, text=text)
 
 
 def main() -> None:
@@ -43,7 +65,7 @@ def main() -> None:
         ),
         of_pairs=table | same,
     )
-    write("results.md", [INTRODUCTION, *lines])
+    write("results.md", [INTRODUCTION, *lines, *short(table)])
 
 
 if __name__ == "__main__":

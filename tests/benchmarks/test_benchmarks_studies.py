@@ -12,6 +12,7 @@ from benchmarks.quality import (
     diffaug_sampler,
     diffaug_strength,
     metaug_objective,
+    short_training,
     study,
     study_cells,
     study_crl_tac,
@@ -36,6 +37,7 @@ STUDIES = [
         diffaug_strength,
         metaug_objective,
         study_cells,
+        short_training,
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
@@ -50,6 +52,7 @@ SIZES = {
     "diffaug_sampler": 20,
     "diffaug_strength": 27,
     "metaug_objective": 30,
+    "short_training": 88,
     "crl_tac_mnist": 24,
 }
 

@@ -9,6 +9,8 @@ from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
 from viewsmith.core import Optimizer
 from viewsmith.core.messages import join_names
+from viewsmith.domains.vectors import Vectors
+from viewsmith.estimators import contrastive
 from viewsmith.estimators.arguments import with_role
 from viewsmith.estimators.build.recipe import freeze_first_layers
 from viewsmith.frameworks import SimCLR
@@ -138,3 +140,63 @@ def test_the_first_layer_is_the_first_with_weights():
     )
     freeze_first_layers(embedded, 2)
     assert [p.requires_grad for p in embedded.parameters()] == [False, True, True, False, False, True, True]
+
+
+NEIGHBOR_RECIPE = {"hidden": (6,), "n_components": 5, "batch_size": 64, "random_state": 0}
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    monkeypatch.setattr(contrastive, "SHORTEST", (4, 0.006))
+    monkeypatch.setattr(contrastive, "SHORT", (6, 0.0045))
+    monkeypatch.setattr(Vectors, "steps", 8)
+    monkeypatch.setattr(Vectors, "steps_on_gpu", 8)
+
+
+def training_of(model):
+    return model.summary_["steps"], optimizer_of(model).learning_rate, optimizer_of(model).head_rate
+
+
+def test_the_neighbor_recipe_on_few_rows_trains_briefly(wine, few_steps, tmp_path):
+    model = Contrastive(**NEIGHBOR_RECIPE).fit(wine, run=tmp_path / "run")
+    assert training_of(model) == (4, 0.006, pytest.approx(0.3))
+    assert training_of(load(tmp_path / "run")) == training_of(model)
+    assert training_of(Contrastive(**NEIGHBOR_RECIPE, learning_rate=0.01).fit(wine)) == (4, 0.01, pytest.approx(0.3))
+    given = Contrastive(**NEIGHBOR_RECIPE, head_learning_rate=0.003).fit(wine)
+    assert training_of(given) == (4, 0.006, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"view_maker": "neighbors+noise"},
+        {"framework": "byol"},
+        {"kernel": "cosine"},
+        {"norm": "none"},
+        {"projector_dims": (2,)},
+        {"optimizer": "sgd"},
+        {"schedule": "constant"},
+        {"encoder": nn.Linear(13, 5), "n_components": "auto"},
+        {"epochs": 4},
+    ],
+)
+def test_every_other_training_is_the_long_one(options, wine, few_steps):
+    assert training_of(Contrastive(**NEIGHBOR_RECIPE | options).fit(wine)) == (8, 0.003, 1.0)
+
+
+def test_more_rows_need_more_steps(wine, few_steps, monkeypatch):
+    monkeypatch.setattr(contrastive, "FEW_ROWS", len(wine) - 1)
+    assert training_of(Contrastive(**NEIGHBOR_RECIPE).fit(wine)) == (6, 0.0045, pytest.approx(0.3))
+
+
+def test_many_rows_train_long(wine, few_steps, monkeypatch):
+    monkeypatch.setattr(contrastive, "SHORT_ROWS", len(wine) - 1)
+    assert training_of(Contrastive(**NEIGHBOR_RECIPE).fit(wine)) == (8, 0.003, 1.0)
+
+
+def test_a_rate_for_a_head_of_another_framework_is_refused(wine):
+    said = refusal(Contrastive(**TINY, framework="byol", head_learning_rate=0.001).fit, wine)
+    assert said == (
+        "head_learning_rate is 0.001, but the framework 'byol' has no head of its own rate: take 'simclr', or leave it "
+        "out"
+    )

@@ -1,4 +1,4 @@
-"""InfoNCE and NT-Xent in both forms against slow double loops, in value and gradient."""
+"""InfoNCE and NT-Xent in all forms against slow double loops, in value and gradient."""
 
 import itertools
 import math
@@ -12,6 +12,7 @@ from cases import covering
 from viewsmith.core.errors import InputError
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent, squared_distances, unit
 from viewsmith.losses.numerics import chunked
+from viewsmith.losses.numerics.cauchy import matches
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 2e-4, "atol": 1e-5}}
 DTYPES = (torch.float64, torch.float32)
@@ -21,9 +22,9 @@ NEGATIVES = ("all", "cross")
 IDS = (torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 2, 2, 7, 1]))
 
 
-@pytest.fixture(params=["plain", "chunked"], autouse=True)
+@pytest.fixture(params=["plain", "chunked", "auto"], autouse=True)
 def form(request, monkeypatch):
-    """Run every test of nt_xent in both forms. Tiles have three rows, so that small batches need several tiles."""
+    """Run every test of nt_xent in all forms. Tiles have three rows, so that small batches need several tiles."""
     monkeypatch.setattr(sys.modules[__name__], "nt_xent", partial(nt_xent, form=request.param))
     monkeypatch.setattr(chunked, "TILE_CPU", 3)
     return request.param
@@ -327,3 +328,19 @@ def test_moco_by_hand():
     e = torch.eye(3, dtype=torch.float64)
     found = moco_info_nce(e[:1], 2 * e[:1], torch.stack([e[1], e[2], -3 * e[0]]), temperature=1.0)
     assert float(found) == pytest.approx(math.log(1 + 2 / math.e + 1 / math.e**2), rel=1e-12)
+
+
+@pytest.mark.parametrize("ids", [[3, 1, 1, 9], [5, 5, 5, 5], []])
+def test_matches_are_all_equal_pairs(ids):
+    candidates = [1, 5, 3, 1, 7, 5]
+    rows, columns = matches(torch.tensor(ids, dtype=torch.int64), torch.tensor(candidates))
+    found = list(zip(rows.tolist(), columns.tolist(), strict=True))
+    expected = {(i, j) for i, one in enumerate(ids) for j, other in enumerate(candidates) if one == other}
+    assert len(found) == len(expected) and set(found) == expected
+
+
+def test_the_form_of_the_neighbor_recipe_refuses_a_second_derivative():
+    z0, z1 = projections(torch.float64)
+    losses = nt_xent(z0, z1, kernel="cauchy", temperature=1, negatives="cross", form="auto")
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        torch.autograd.grad(losses.sum(), z0, create_graph=True)

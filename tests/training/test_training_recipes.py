@@ -135,6 +135,7 @@ def test_weight_decay_by_hand():
 
 
 FRAMEWORKS = {
+    "simclr": lambda: SimCLR(MLP(D, [6], norm="batch"), MLP(6, [3])),
     "simsiam": lambda: SimSiam(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
     "byol": lambda: BYOL(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
     "moco-v3": lambda: MoCoV3(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
@@ -179,6 +180,15 @@ def test_the_rate_of_a_predictor_is_constant(name):
     assert constant == [0.1] * 12 and falling == sorted(falling, reverse=True) and falling[-1] < 0.01
     encoder = watched(name, "encoder", constant_predictor_rate=True).rates
     assert encoder == falling
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lars"])
+def test_the_rate_of_a_head_is_a_multiple_of_the_encoders(optimizer):
+    head, encoder, plain = (
+        watched("simclr", part, name=optimizer, head_rate=rate).rates
+        for part, rate in (("head", 0.3), ("encoder", 0.3), ("head", 1.0))
+    )
+    assert encoder == plain and head == [0.3 * rate for rate in encoder] and encoder[0] > encoder[-1] > 0
 
 
 @pytest.mark.parametrize("name", PROTOTYPES)

@@ -45,7 +45,7 @@ class Batch:
 
 #: Parts of a framework that an optimizer can treat separately: the learning rate of a predictor can be constant, a last
 #: layer (the prototypes) can be frozen at the start. A module names these parts in ``training_roles``.
-Role = Literal["predictor", "last layer"]
+Role = Literal["predictor", "last layer", "head"]
 
 #: Function of an update. From a batch it computes the pair losses, (B,), and scalar tensors to log, by name.
 Step = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
@@ -87,6 +87,8 @@ class Optimizer:
         The learning rate of the predictor is `learning_rate` at every step (SimSiam: Chen and He 2021, section 4.2).
     freeze_last_layer : float
         Fraction of the curve, from its start, during which the last layer is frozen (DINO, SwAV).
+    head_rate : float
+        The learning rate of the projection head, as a multiple of the other parameters'.
     """
 
     name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
@@ -103,6 +105,7 @@ class Optimizer:
     trust_coefficient: float = 1e-3
     constant_predictor_rate: bool = False
     freeze_last_layer: float = 0.0
+    head_rate: float = 1.0
 
     @property
     def roles(self) -> list[Role]:
@@ -110,6 +113,7 @@ class Optimizer:
         settings: dict[Role, bool | float] = {
             "predictor": self.constant_predictor_rate,
             "last layer": self.freeze_last_layer,
+            "head": self.head_rate != 1,
         }
         return [role for role, setting in settings.items() if setting]
 

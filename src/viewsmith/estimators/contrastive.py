@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from torch import nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import join_names
 from viewsmith.core.method import Method
 from viewsmith.core.registry import register
 from viewsmith.estimators import presets
+from viewsmith.estimators.arguments import Auto, Positive, with_role
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.model import make_model, make_optimizer
-from viewsmith.estimators.build.plan import Plan, Resolved
+from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
+from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.methods.contrastive import ContrastiveMethod
+
+# The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
+# others), and the head's rate as a multiple of that. A head that learns slowly leaves it to the representation to form
+# clusters (benchmarks/quality/short_training.py).
+SHORT_ROWS, FEW_ROWS = 10_000, 1000
+SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
+HEAD_RATE = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveResolved(Resolved):
+    """Settings of Contrastive with "auto" resolved.
+
+    Attributes
+    ----------
+    head_learning_rate : float or None
+        None: that of the encoder.
+    """
+
+    head_learning_rate: float | None = None
 
 
 @register(
@@ -29,6 +56,16 @@ class Contrastive(ViewsmithEstimator):
 
     Parameters
     ----------
+    epochs : int or "auto"
+        "auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
+        1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500;
+        more on a GPU).
+    learning_rate : float or "auto"
+        "auto": 0.0045 in those 1,000 steps and 0.006 in those 500, otherwise 0.003; with lars 0.3 for every 256 rows
+        of a batch.
+    head_learning_rate : float or "auto"
+        Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
+        encoder, otherwise the same.
     [shared]
 
     Attributes
@@ -44,9 +81,42 @@ class Contrastive(ViewsmithEstimator):
     (1797, 256)
     """
 
+    head_learning_rate: Positive | Auto = "auto"
+
     name = "contrastive"
     presets = presets.CONTRASTIVE
+    resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
 
-    def _build(self, plan: Plan[Contrastive, Resolved]) -> Method:
+    def _resolve(self, options: Contrastive, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
+        head = None if options.head_learning_rate == "auto" else options.head_learning_rate
+        if head is not None and shared["framework"] not in with_role("head"):
+            raise InputError(
+                f"head_learning_rate is {head}, but the framework {shared['framework']!r} has no head of its own "
+                f"rate: take {join_names(with_role('head'))}, or leave it out"
+            )
+        if options.epochs == "auto" and len(data.x) <= SHORT_ROWS and _is_default(options, shared):
+            steps, rate = SHORTEST if len(data.x) <= FEW_ROWS else SHORT
+            rate = rate if options.learning_rate == "auto" else shared["learning_rate"]
+            shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
+            head = HEAD_RATE * rate if head is None else head
+        return ContrastiveResolved(**shared, head_learning_rate=head), None
+
+    def _build(self, plan: Plan[Contrastive, ContrastiveResolved]) -> Method:
+        resolved = plan.resolved
         framework, views = make_model(plan)
-        return ContrastiveMethod(framework, views, epochs=plan.resolved.epochs, optimizer=make_optimizer(plan))
+        head = resolved.head_learning_rate
+        optimizer = make_optimizer(plan, head_rate=1.0 if head is None else head / resolved.learning_rate)
+        return ContrastiveMethod(framework, views, epochs=resolved.epochs, optimizer=optimizer)
+
+
+def _is_default(options: Contrastive, shared: dict[str, Any]) -> bool:
+    """Whether a training is the neighbor recipe on vectors: its short form was measured with no other."""
+    used = (shared["domain"], shared["view_maker"], shared["framework"], shared["encoder"])
+    trained = (options.norm, options.optimizer, options.schedule, shared["framework_options"].get("kernel"))
+    custom = any(isinstance(part, nn.Module) for part in (options.view_maker, options.framework, options.encoder))
+    return (
+        not custom
+        and options.projector_dims == "auto"  # a projection of one's own is for use, and its head should learn fully
+        and used == ("vectors", "neighbors", "simclr", "mlp")
+        and trained == ("batch", "adamw", "cosine", "cauchy")
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
+from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import check_no_local_views, full_precision
@@ -35,6 +37,8 @@ class SimCLR(Framework):
     temperature, kernel, negatives
         As in `viewsmith.losses.nt_xent`.
     """
+
+    training_roles: ClassVar[Mapping[Role, str]] = {"head": "head"}
 
     def __init__(
         self,

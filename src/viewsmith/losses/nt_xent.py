@@ -10,7 +10,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
+from viewsmith.losses.numerics.cauchy import cauchy_cross
 from viewsmith.losses.numerics.chunked import EXPONENTIAL, Excluded, Similarity, cauchy, similarity_sums
 
 Kernel = Literal["cosine", "cauchy"]
@@ -166,7 +168,8 @@ def nt_xent(
         See `gathered`.
     form : {"auto", "plain", "chunked"}
         "plain": `info_nce` on the full similarity matrix; can be differentiated any number of times. "chunked":
-        computed tile by tile, in memory linear in the batch; can be differentiated once. "auto": the faster of the two.
+        computed tile by tile, in memory linear in the batch; can be differentiated once. "auto": the fastest, which
+        for ``negatives="cross"`` under the Cauchy kernel with temperature 1 is one of its own, differentiable once.
 
     Returns
     -------
@@ -182,7 +185,12 @@ def nt_xent(
     other_ids = gathered_ids if gathered_ids is not None else ids
     symmetric = gathered is None and negatives == "all" and (ids is None or ids[0] is ids[1])
     pairs = len(z0) * len(others[0]) * (1 if negatives == "cross" else 4)
-    if form == "plain" or (form == "auto" and pairs < CHUNKED_FROM):
+    small = form == "auto" and pairs < CHUNKED_FROM
+    # On a GPU the search for excluded pairs would wait for the device.
+    recipe = kernel == "cauchy" and temperature == 1 and negatives == "cross" and gathered is None
+    if small and recipe and on_host(z0):
+        return cauchy_cross(z0, z1, ids)
+    if form == "plain" or small:
         return _plain(z0, z1, others, temperature, kernel, negatives, ids, other_ids, offset)
     given, precision = z0.dtype, _precision(z0.dtype, kernel, temperature)
     with torch.autocast(z0.device.type, enabled=False):

@@ -43,24 +43,26 @@ def make_groups(
 ) -> list[dict[str, Any]]:
     """Parameter groups of a specification; one group unless the specification treats some parameters differently.
 
-    Each group has the entries ``excluded`` (no weight decay, no trust ratio), ``constant_rate``, and ``frozen_until``,
-    the position on the curve from which its parameters are trained.
+    Each group has the entries ``excluded`` (no weight decay, no trust ratio), ``constant_rate``, ``frozen_until``, the
+    position on the curve from which its parameters are trained, and ``rate``, a factor of its learning rate.
     """
     predictor = {id(p) for p in roles.get("predictor", ())} if spec.constant_predictor_rate else set()
     last = {id(p) for p in roles.get("last layer", ())} if spec.freeze_last_layer else set()
-    groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
+    head = {id(p) for p in roles.get("head", ())} if spec.head_rate != 1 else set()
+    groups: dict[tuple[bool, bool, bool, bool], list[nn.Parameter]] = {}
     for p in parameters:
-        key = id(p) in predictor, id(p) in last, spec.exclude_norm_and_bias and p.ndim < 2
+        key = id(p) in predictor, id(p) in last, spec.exclude_norm_and_bias and p.ndim < 2, id(p) in head
         groups.setdefault(key, []).append(p)
     return [
         {
-            "params": groups[constant, is_last, excluded],
+            "params": groups[constant, is_last, excluded, of_head],
             "weight_decay": 0.0 if excluded else spec.weight_decay,
             "excluded": excluded,
             "constant_rate": constant,
             "frozen_until": spec.freeze_last_layer if is_last else 0.0,
+            "rate": spec.head_rate if of_head else 1.0,
         }
-        for constant, is_last, excluded in sorted(groups)
+        for constant, is_last, excluded, of_head in sorted(groups)
     ]
 
 
@@ -81,7 +83,7 @@ def set_rates(optimizer: torch.optim.Optimizer, spec: Optimizer, progress: float
     """Set the learning rate and the weight decay of every group to those at a position on the curve."""
     rate, decay = learning_rate(spec, progress), weight_decay(spec, progress)
     for group in optimizer.param_groups:
-        group["lr"] = spec.learning_rate if group["constant_rate"] else rate
+        group["lr"] = group["rate"] * (spec.learning_rate if group["constant_rate"] else rate)
         group["weight_decay"] = 0.0 if group["excluded"] else decay
 
 

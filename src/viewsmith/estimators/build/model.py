@@ -175,7 +175,7 @@ def make_head(plan: AnyPlan, dims: tuple[int, ...], **options: Any) -> nn.Module
     return with_noise(plan, MLP(plan.resolved.n_components, dims, **options))
 
 
-def make_optimizer(plan: AnyPlan) -> Optimizer:
+def make_optimizer(plan: AnyPlan, head_rate: float = 1.0) -> Optimizer:
     """The encoder's optimizer and schedules."""
     options = plan.options
     lars = options.optimizer == "lars"
@@ -191,6 +191,7 @@ def make_optimizer(plan: AnyPlan) -> Optimizer:
         trust_coefficient=1e-3 if options.trust_coefficient == "auto" else options.trust_coefficient,
         constant_predictor_rate=options.constant_predictor_rate,
         freeze_last_layer=options.freeze_last_layer,
+        head_rate=head_rate,
     )
 
 

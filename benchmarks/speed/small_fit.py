@@ -1,0 +1,62 @@
+"""CPU time of `fit` on few rows: the default of `Contrastive`, 2,000 steps of it, and UMAP when it is compiled.
+
+569 x 30 (breast_cancer), and 4,496 and 10,000 rows of 64 features in ten Gaussian clusters. Process time, all three in
+turn; UMAP has 32 components and a seed, so that it uses one thread. Targets: 2 s for 569 rows, 3 s for the others.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.speed.small_fit [--rounds 3] [--quick]
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+
+from benchmarks.speed.timing import clock, parser, read, record, time_interleaved
+from viewsmith import Contrastive
+from viewsmith.estimators.build.resolve import default_epochs
+
+TARGETS = {569: 2.0, 4496: 3.0, 10_000: 3.0}
+
+
+def clusters(rows: int) -> np.ndarray:
+    """Rows of 64 features in ten Gaussian clusters."""
+    draw = np.random.default_rng(0)
+    return (draw.normal(size=(10, 64))[draw.integers(0, 10, rows)] * 2 + draw.normal(size=(rows, 64))).astype("f4")
+
+
+def umap(x: np.ndarray) -> object:
+    from umap import UMAP
+
+    return UMAP(n_components=32, random_state=0).fit(x)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = read(parser(__doc__, rounds=3), arguments)
+    warnings.simplefilter("ignore")
+    peer = importlib.util.find_spec("umap") is not None and not given.quick
+    few = load_breast_cancer().data
+    Contrastive(epochs=1, random_state=0).fit(few)  # first use of a module loads and sets up what later fits find
+    if peer:
+        umap(few)
+    for rows, target in TARGETS.items():
+        x = few if rows == len(few) else clusters(60 if given.quick else rows)
+        steps = 20 if given.quick else 2000
+        long = default_epochs(len(x), 256, steps)
+        works: dict[str, Callable[[], object]] = {
+            "short": partial(Contrastive(epochs=1 if given.quick else "auto", random_state=0).fit, x),
+            "2,000 steps": partial(Contrastive(epochs=long, random_state=0).fit, x),
+        }
+        if peer:
+            works["umap"] = partial(umap, x)
+        seconds = time_interleaved(works, given.rounds, clock(wall=False), warm=0)
+        cpu = {name: [round(value, 2) for value in taken] for name, taken in seconds.items()}
+        record("small_fit", {"shape": list(x.shape), "cpu_seconds": cpu, "target": target}, given)
+
+
+if __name__ == "__main__":
+    main()
