@@ -15,6 +15,7 @@ from cli_tools import good
 from cases import slow
 from viewsmith.cli import app
 from viewsmith.core.registry import entries
+from viewsmith.estimators import contrastive
 from viewsmith.estimators import figures as pictures
 from viewsmith.estimators.build import strength
 
@@ -23,15 +24,15 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob
 OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
     "device precision config set resume label labels layer image-size domain drop one-hot columns strict impute "
-    "transductive threads use-rep normalization checkpoint-every debug",
-    "embed": "out output label labels threads debug",
-    "evaluate": "json umap protocols label labels threads debug",
-    "views": "n out split seed label labels image-size threads debug",
+    "transductive threads use-rep normalization checkpoint-every stream cache supervise groups split-groups debug",
+    "embed": "out output label labels stream cache threads debug",
+    "evaluate": "json umap protocols label labels stream cache threads debug",
+    "views": "n out split seed label labels image-size stream cache threads debug",
     "locate": "out n label labels threads debug",
     "crop": "out n label labels threads debug",
     "merge": "out debug",
     "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
-    "batch-size epochs device label labels image-size domain transductive threads debug",
+    "candidates batch-size epochs device label labels image-size domain transductive threads debug",
     "export": "out format debug",
     "report": "data label labels threads debug",
     "methods": "json debug",
@@ -103,6 +104,8 @@ def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for entry in entries("domain"):
         monkeypatch.setattr(type(entry.build()), "steps", 1)
+    for name in ("SHORTEST", "SHORT"):
+        monkeypatch.setattr(contrastive, name, (1, 3e-3))
     monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
     # t-SNE takes longer than everything else.
     monkeypatch.setattr(pictures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
@@ -110,6 +113,7 @@ def workplace(tmp_path, monkeypatch):
     kinds = np.where(np.arange(60) % 2, "b", "t")
     table = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
     table.to_csv("new.csv", index=False)
+    np.save("measurements.npy", table.to_numpy(np.float32))
     table.assign(type=kinds).to_csv("cells.csv", index=False)
     for folder in ("photos", "new_photos"):
         for i in range(24):
@@ -122,7 +126,7 @@ def workplace(tmp_path, monkeypatch):
         file.write(fasta)
     Path("enhancers.tsv").write_text("".join(f"{n}\t{k}\n" for n, k in zip(names, kinds, strict=True)))
     counts = rng.poisson(1, (60, 30)).astype(np.float32)
-    obs = pd.DataFrame({"cell_type": kinds}, index=names)
+    obs = pd.DataFrame({"cell_type": kinds, "donor": [f"d{i // 12}" for i in range(60)]}, index=names)
     cells = anndata.AnnData(X=np.log1p(counts), obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(30)]))
     cells.layers["counts"] = counts
     cells.obsp["connectivities"] = scipy.sparse.eye_array(60, k=1, format="csr") + scipy.sparse.eye_array(60, k=-1)
@@ -171,6 +175,8 @@ def test_the_documents_with_code_are_known():
         "genview.md",
         "index.md",
         "images.md",
+        "labels_and_groups.md",
+        "large_data.md",
         "metaug.md",
     }
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}
