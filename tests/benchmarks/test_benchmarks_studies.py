@@ -9,6 +9,7 @@ from benchmarks.common import data
 from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     crl_tac_mnist,
+    diffaug_preset,
     diffaug_sampler,
     diffaug_strength,
     metaug_objective,
@@ -33,6 +34,7 @@ STUDIES = [
         study_metaug,
         study_genview,
         study_crl_tac,
+        diffaug_preset,
         diffaug_sampler,
         diffaug_strength,
         metaug_objective,
@@ -49,6 +51,7 @@ SIZES = {
     "study_metaug": 199,
     "study_genview": 144,
     "study_crl_tac": 48,
+    "diffaug_preset": 8,
     "diffaug_sampler": 20,
     "diffaug_strength": 27,
     "metaug_objective": 30,
