@@ -33,13 +33,18 @@ def short(table: Table) -> Lines:
     both = done | {(name, "2,000 steps"): table[name, "contrastive"] for name in short_training.NAMES}
     found = [name for name in short_training.NAMES if (name, "short") in done]
     compared = {name: ("short", "2,000 steps", [name]) for name in found}
+    together = {
+        "all": ("short", "2,000 steps", found),
+        "all, with 500 steps": ("500 steps", "2,000 steps", short_training.NAMES),
+        "560 rows of four sets": ("short", "2,000 steps", tuple(short_training.SMALL)),
+    }
     text = (
         'Mean difference of the default, `epochs="auto"`, from the row contrastive above, which trains 2,000 steps: '
         "paired\nby set and seed, ± half of the 95 % interval, number of pairs. From "
         f"`benchmarks/results/{short_training.STUDY.path.name}`\n"
         f"({progress(short_training.STUDY.cells(), short_training.STUDY.path)})."
     )
-    lines = gains(both, {"all": ("short", "2,000 steps", found)} | compared, SHORT, "set")
+    lines = gains(both, together | compared, SHORT, "set")
     return section("The default's short training", lines, text=text)
 
 
