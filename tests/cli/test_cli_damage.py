@@ -33,7 +33,7 @@ def damage(run, name, change):
         ("config.toml", lambda content: content.replace(b'"contrastive"', b'["a"]'), ("damaged",)),
         ("config.toml", lambda content: re.sub(rb"row_shape = \[\s*4", b"row_shape = [5", content), ("does not fit",)),
         ("config.toml", lambda content: content.replace(b"row_shape", b"x"), ("row_shape",)),
-        ("config.toml", lambda content: content.replace(b"columns", b"colors"), ("data.schema",)),
+        ("config.toml", lambda content: content.replace(b'\\"columns', b'\\"colors'), ("data.schema",)),
         ("config.toml", lambda content: content.replace(b"epochs = 2", b"epochs = -2"), ("epochs is -2",)),
         ("summary.json", lambda content: content[:50], ("summary.json is damaged",)),
         ("summary.json", lambda content: b"[1]", ("is damaged",)),

@@ -145,7 +145,7 @@ def test_single_cells_with_labels_a_layer_and_h5ad_output(tmp_path, cells):
     import pandas as pd
 
     run, out = tmp_path / "run", tmp_path / "out.h5ad"
-    assert call("fit", cells, "--layer", "none", "--out", run, *SMALL).refused("none", "log")
+    assert call("fit", cells, "--layer", "logs", "--out", run, *SMALL).refused("logs", "log")
     assert call("fit", cells, "--label", "species", "--out", run, *SMALL).refused("species", "kind")
     good("fit", cells, "--layer", "log", "--label", "kind", "--out", run, *SMALL)
     good("evaluate", run, cells, "--label", "kind", "--protocols", "knn")

@@ -121,7 +121,7 @@ def test_a_table_with_gaps(tmp_path, data):
 OPTIONS = [
     (("--method", "simclr"), "unknown method 'simclr'", "contrastive, crl-tac"),
     (("--framework", "byl"), "framework is 'byl'", "'byol', 'dino'"),
-    (("--views", "nois"), "unknown view maker 'nois'", "identity, mixup"),
+    (("--views", "nois"), "unknown view maker 'nois'", "identity, mask, mixup"),
     (("--views", "noise+"), "unknown view maker ''"),
     (("--preset", "nature"), "unknown preset 'nature'", "expected paper"),
     (("--epochs", "-3"), "epochs is '-3'", "greater than or equal to 1 or 'auto'"),
@@ -352,7 +352,7 @@ def test_data_that_cannot_be_evaluated(data, runs):
 
 
 def test_an_internal_error_is_one_line_and_exit_code_1(data, runs, monkeypatch):
-    def fault(*_):
+    def fault(*_, **__):
         raise RuntimeError("one\ntwo")
 
     monkeypatch.setattr("viewsmith.workflows.runs.load_for", fault)

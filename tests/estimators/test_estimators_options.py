@@ -96,6 +96,11 @@ REFUSED = [
     ("random_state", "luck", "a non-negative integer, a RandomState or None"),
     ("random_state", 0.5, "a non-negative integer, a RandomState or None"),
     ("view_maker", 3, "string"),
+    ("layer", 3, "string"),
+    ("use_rep", 3, "string"),
+    ("normalization", "sqrt", "'auto', 'log' or 'none'"),
+    ("columns", 3, "dictionary"),
+    ("strict", "maybe", "boolean"),
 ]
 REFUSED_BY_PINDA = [
     ("strength", 0, "greater than 0"),
@@ -186,7 +191,7 @@ REFUSED_BY_METAUG = [
     ("framework", "soft", join_names(["oucl", *FRAMEWORKS])),
     ("n_views", 1, "greater than or equal to 2"),
     ("encoders", "two", "'shared' or 'per-view'"),
-    ("split", "gray", "'none' or 'color'"),
+    ("split", "gray", "'none', 'color' or 'ydbdr'"),
     ("meta", "third-order", "'second-order', 'first-order', 'frozen' or 'none'"),
     ("feature_weight", 0, "greater than 0"),
     ("inner_rate", -1, "greater than or equal to 0"),
@@ -228,6 +233,7 @@ REFUSED_BY_GENVIEW = [
     ("sampler_steps", 0, "greater than or equal to 1 or 'auto'"),
 ]
 CASES = [(cls, *case) for cls in (Contrastive, PiNDA, GenView) for case in REFUSED]
+CASES += [(Contrastive, "head_learning_rate", 0, "greater than 0 or 'auto'")]
 CASES += [(MetAug, *case) for case in REFUSED if case[0] != "framework"]
 CASES += [(MetAug, *case) for case in REFUSED_BY_METAUG]
 CASES += [(DiffAug, *case) for case in REFUSED if case[0] not in ("framework", "kernel")]
@@ -253,7 +259,7 @@ def test_invalid_values_are_refused_in_one_line(wine, cls, option, given, expect
 def test_unknown_view_makers_are_refused_with_the_known_ones(wine, name):
     unknown = name.split("+")[-1]
     with pytest.raises(
-        InputError, match=f"unknown view maker {unknown!r}.*expected one of adversarial, .*identity, mixup"
+        InputError, match=f"unknown view maker {unknown!r}.*expected one of adversarial, .*identity, mask, mixup"
     ):
         Contrastive(view_maker=name).fit(wine)
 
