@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from refusals import refusal
 from viewsmith.core import memory, row_source
 from viewsmith.core.errors import MissingExtra
-from viewsmith.data import h5ad, load_dataset, write_representations
+from viewsmith.data import load_dataset, write_representations
+from viewsmith.data.readers import h5ad
 
 anndata = pytest.importorskip("anndata")
 

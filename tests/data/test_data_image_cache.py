@@ -10,7 +10,8 @@ from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.core import row_source
 from viewsmith.core.row_source import RowSource
-from viewsmith.data import folders, load_dataset
+from viewsmith.data import load_dataset
+from viewsmith.data.readers import folders
 
 pillow = pytest.importorskip("PIL.Image")
 rng = np.random.default_rng(0)

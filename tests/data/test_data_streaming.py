@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from refusals import refusal
 from viewsmith.core import row_source
 from viewsmith.core.row_source import ArrayRows, JoinedRows, RowSource, SparseRows, as_source, one_ahead
-from viewsmith.data import load_dataset, parquet_rows, write_representations
+from viewsmith.data import load_dataset, write_representations
+from viewsmith.data.readers import parquet_rows
 
 anndata = pytest.importorskip("anndata")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -13,14 +13,14 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
 from viewsmith.core.row_source import AnyRows
-from viewsmith.data.arrays import read_npy, read_npz
-from viewsmith.data.builtin import BUILTIN, read_builtin
 from viewsmith.data.dataset import Dataset, Split, split_groups, split_indices
-from viewsmith.data.fasta import read_fasta
-from viewsmith.data.folders import read_folder
-from viewsmith.data.h5ad import read_h5ad
+from viewsmith.data.readers.arrays import read_npy, read_npz
+from viewsmith.data.readers.builtin import BUILTIN, read_builtin
+from viewsmith.data.readers.fasta import read_fasta
+from viewsmith.data.readers.folders import read_folder
+from viewsmith.data.readers.h5ad import read_h5ad
+from viewsmith.data.readers.tables import read_csv, read_parquet, read_tsv
 from viewsmith.data.reading import Found, Reader, Request
-from viewsmith.data.tables import read_csv, read_parquet, read_tsv
 from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute, check_labels
 from viewsmith.domains.counts import NORMALIZED, Normalization, check_counts, log_normalized, looks_like_counts

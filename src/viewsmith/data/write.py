@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
 from viewsmith.core.messages import pluralize
 from viewsmith.data.dataset import Dataset
-from viewsmith.data.h5ad import write_h5ad
+from viewsmith.data.readers.h5ad import write_h5ad
 
 if TYPE_CHECKING:
     import pandas as pd

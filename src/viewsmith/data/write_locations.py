@@ -152,7 +152,7 @@ def _write_images(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: 
 
 
 def _image_names(dataset: Dataset, locations: pd.DataFrame) -> list[str]:
-    """Paths of crops without suffix, in the layout of `viewsmith.data.folders`."""
+    """Paths of crops without suffix, in the layout of `viewsmith.data.readers.folders`."""
     if dataset.row_names is None:
         width = len(str(len(dataset.x)))
         labels = None if dataset.y is None else [_folder_name(label) for label in dataset.y.tolist()]

@@ -10,8 +10,8 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
-from viewsmith.data.cells import WHAT, is_anndata, matrix_of
 from viewsmith.data.map_style import collect, is_map_style
+from viewsmith.data.readers.cells import WHAT, is_anndata, matrix_of
 from viewsmith.domains.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.plan import Resolved

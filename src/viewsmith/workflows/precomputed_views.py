@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.data.folders import SUFFIXES, read_images
+from viewsmith.data.readers.folders import SUFFIXES, read_images
 from viewsmith.domains.images import same_shape
 from viewsmith.estimators.build.feature_extractor import FeatureExtractor, describe_extractor
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, suggest_names
-from viewsmith.data.h5ad import column_order
+from viewsmith.data.readers.h5ad import column_order
 
 WHAT = "the AnnData"
 

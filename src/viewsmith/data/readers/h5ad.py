@@ -18,8 +18,8 @@ from viewsmith.core.files import atomic_path
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
 from viewsmith.core.row_source import AnyRows, RowSource
+from viewsmith.data.readers.tables import group_column
 from viewsmith.data.reading import Found, Request, reading
-from viewsmith.data.tables import group_column
 from viewsmith.domains.checks import check_numbers
 
 if TYPE_CHECKING:

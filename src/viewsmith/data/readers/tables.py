@@ -13,8 +13,8 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
-from viewsmith.data.mixed import encode_later, encode_new, given_roles, refuse_encoding, text_columns
-from viewsmith.data.parquet_rows import ParquetRows, read_columns
+from viewsmith.data.readers.mixed import encode_later, encode_new, given_roles, refuse_encoding, text_columns
+from viewsmith.data.readers.parquet_rows import ParquetRows, read_columns
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import as_vectors, check_missing
 

@@ -15,7 +15,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import name_list, pluralize
-from viewsmith.data.image_cache import ImageCache
+from viewsmith.data.readers.image_cache import ImageCache
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.images import SMALLEST_SIDE
 
