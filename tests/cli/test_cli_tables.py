@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_fit_says_the_roles_and_keeps_them(folder):
+def test_fit_prints_and_saves_the_roles(folder):
     line = "4 columns: numeric age; category town; date joined; left out id (identifier)"
     assert line in (folder / "said").read_text().splitlines()
     config = tomllib.loads((folder / "run" / "config.toml").read_text())
@@ -115,7 +115,7 @@ def test_strict_is_as_before(folder, tmp_path):
     assert call(*given, "--drop", "town,joined").refused("9 missing values (NaN) in 1 column: age")
 
 
-def test_a_leak_is_told(folder, tmp_path):
+def test_a_leak_is_a_warning(folder, tmp_path):
     people().assign(same=np.where(people()["kind"] == "x", "p", "q")).to_csv(tmp_path / "t.csv", index=False)
     said = good("fit", tmp_path / "t.csv", "--label", "kind", "--epochs", 1, "--out", tmp_path / "run").err
     assert "warning: " in said and "column same says the label kind" in said

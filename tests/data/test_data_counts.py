@@ -89,7 +89,7 @@ def save(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
-def test_counts_in_a_file_are_normalized_and_this_is_said_and_kept(save, form):
+def test_counts_in_a_file_are_normalized_with_a_warning_and_saved(save, form):
     path = save(FORMS[form](COUNTS.astype(np.float32)))
     with pytest.warns(UserWarning, match=r"cells.h5ad: raw counts, log-normalized: each row to 10,000 counts") as said:
         data = load_dataset(path)

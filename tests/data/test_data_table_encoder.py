@@ -23,7 +23,7 @@ from viewsmith.networks.inputs.scaling import Scaler
 # --- roles
 
 
-def test_every_role_is_found_and_said():
+def test_every_role_is_inferred_and_printed():
     assert choose_roles(people()) == ROLES
     line = describe_roles(choose_roles(people(), {"height": "drop"}))
     assert line == (
@@ -107,7 +107,7 @@ def test_columns_refused(frame, roles, part):
     assert part in refusal(lambda: fit_table(table, choose_roles(table, roles)))
 
 
-def test_dates_that_may_be_of_either_order_are_told():
+def test_dates_that_may_be_of_either_order_are_a_warning():
     with pytest.warns(UserWarning, match="read as month/day"):
         assert infer_role(pd.Series(["01/02/2024", "03/04/2024"] * 30, name="day")) == "date"
     with warnings.catch_warnings():
@@ -267,7 +267,7 @@ def test_saved_and_loaded():
 # --- leaks
 
 
-def test_a_column_that_says_the_label():
+def test_a_column_that_determines_the_label():
     frame = people().assign(label=np.array(["u", "v"])[ROWS % 2])
     assert leaking_columns(frame.drop(columns="label"), frame["label"].to_numpy()) == ["member"]
     with pytest.warns(UserWarning, match="column member says the label label .* --columns 'member=drop'"):

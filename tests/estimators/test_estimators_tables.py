@@ -99,7 +99,7 @@ def test_plain_frames_are_arrays():
         np.testing.assert_array_equal(model.transform(frame.assign(more=1)), expected)
 
 
-def test_a_run_goes_on_to_the_same_model(tmp_path):
+def test_a_resumed_run_ends_with_the_same_model(tmp_path):
     options = TINY | {"epochs": 6}
     Contrastive(**options).fit(people(), run=tmp_path / "whole")
     Contrastive(**options, minutes=1e-9).fit(people(), run=tmp_path / "parts")

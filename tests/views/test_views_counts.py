@@ -85,7 +85,7 @@ def test_the_unit_is_the_greatest_common_divisor_of_a_row(dtype):
         assert float(found) == pytest.approx(factor * divisor, rel=1e-5)
 
 
-def test_counts_and_log_normalized_counts_are_told_apart():
+def test_counts_and_log_normalized_counts_are_distinguished():
     counts = counts_of_cells().astype(np.float32)
     assert counted_as(counts) == "counts"
     assert counted_as(log_normalized(counts).astype(np.float32)) == "log1p"

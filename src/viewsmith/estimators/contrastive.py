@@ -116,7 +116,7 @@ def _is_default(options: Contrastive, shared: dict[str, Any]) -> bool:
     custom = any(isinstance(part, nn.Module) for part in (options.view_maker, options.framework, options.encoder))
     return (
         not custom
-        and options.projector_dims == "auto"  # a projection of one's own is for use, and its head should learn fully
+        and options.projector_dims == "auto"  # a chosen width means that the projection is used (a map)
         and used == ("vectors", "neighbors", "simclr", "mlp")
         and trained == ("batch", "adamw", "cosine", "cauchy")
     )

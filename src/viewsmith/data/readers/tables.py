@@ -21,7 +21,7 @@ from viewsmith.domains.checks import as_vectors, check_missing
 if TYPE_CHECKING:
     import pandas as pd
 
-# Rows of a table on disk from which the kinds of its columns are told.
+# Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
 
 
