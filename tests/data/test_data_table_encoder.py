@@ -274,3 +274,12 @@ def test_a_column_that_determines_the_label():
         warn_leaks(frame.drop(columns="label"), frame["label"].to_numpy(), "label", "t.csv")
     assert leaking_columns(frame[["town", "height", "id"]], frame["label"].to_numpy()) == []
     assert leaking_columns(frame[["member"]], np.array(["u"] * N)) == []
+
+
+def test_dates_may_be_more_than_292_years_apart():
+    frame = pd.DataFrame({"born": pd.to_datetime(["1700-01-01", "2200-06-01", "1950-03-02"] * 20)})
+    found = encoder(frame, born="date")
+    x = found.encode(frame, "people")
+    elapsed = x[:3, found.features.index("born elapsed")]
+    assert elapsed.tolist() == pytest.approx([0, 182772, 91370])
+    assert str(found.decode(x)["born"].iloc[2]) == "1950-03-02 00:00:00"

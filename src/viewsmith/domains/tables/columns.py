@@ -300,7 +300,7 @@ class Date:
         if known is not None and len(known):
             series = pd.Series(known)
             parsed = dates.parse(series, self.format or "ISO8601")
-            of_known = ((parsed - pd.Timestamp(self.origin)).dt.total_seconds() / dates.DAY).to_numpy()
+            of_known = dates.days_since(parsed, pd.Timestamp(self.origin))
             order = np.argsort(of_known)
             right = np.searchsorted(of_known[order], elapsed).clip(1, max(1, len(order) - 1))
             left = right - 1
@@ -308,8 +308,8 @@ class Date:
             nearer = np.abs(of_known[order[right]] - elapsed) < np.abs(of_known[order[left]] - elapsed)
             values[:] = series.to_numpy(dtype=object)[order[np.where(nearer, right, left)]]
         else:
-            moments = pd.Timestamp(self.origin) + pd.to_timedelta(elapsed * dates.DAY, unit="s")
-            values[:] = pd.Series(moments).dt.round("s").dt.strftime("%Y-%m-%d %H:%M:%S").to_numpy(dtype=object)
+            moments = dates.moments(elapsed, pd.Timestamp(self.origin))
+            values[:] = moments.dt.round("s").dt.strftime("%Y-%m-%d %H:%M:%S").to_numpy(dtype=object)
         if self.gaps:
             values[block[:, -1] > 0.5] = None
         return values

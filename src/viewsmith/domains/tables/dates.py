@@ -10,7 +10,7 @@ import pandas as pd
 from viewsmith.core.messages import one_line
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
-DAY = 86_400.0
+NANOSECONDS = 86_400e9  # in a day
 # Text is tried as these in turn; the second and the third can both fit.
 FORMATS = (
     "ISO8601",
@@ -63,5 +63,17 @@ def parse(column: pd.Series, form: str) -> pd.Series:
 def date_parts(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
     """`PARTS` of dates without gaps, float64 (n, 5); the time that has passed is in days."""
     of = dates.dt
-    elapsed = (dates - origin).dt.total_seconds() / DAY
-    return np.column_stack([of.year, of.month, of.weekday, of.hour, elapsed]).astype(np.float64)
+    return np.column_stack([of.year, of.month, of.weekday, of.hour, days_since(dates, origin)]).astype(np.float64)
+
+
+def days_since(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
+    """Days from a moment to dates, float64; in floating point, because a timedelta holds 292 years only."""
+    days = dates.to_numpy("datetime64[ns]").astype(np.int64) / NANOSECONDS - origin.as_unit("ns").value / NANOSECONDS
+    return np.where(dates.isna(), np.nan, days)
+
+
+def moments(days: np.ndarray, origin: pd.Timestamp) -> pd.Series:
+    """Undo `days_since`; days beyond the dates that pandas has become the first or the last one."""
+    found = days * NANOSECONDS + float(origin.as_unit("ns").value)
+    limits = float(pd.Timestamp.min.value + 10**12), float(pd.Timestamp.max.value - 10**12)
+    return pd.Series(pd.to_datetime(np.clip(found, *limits).astype(np.int64)))
