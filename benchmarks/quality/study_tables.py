@@ -64,9 +64,9 @@ def mixture(rows: int = 3000, seed: int = 0) -> pd.DataFrame:
     table: dict[str, Any] = {"cluster": cluster}
     for i in range(4):
         table[f"number {i}"] = rng.normal(size=6)[cluster] * 1.5 + rng.normal(size=rows)
-        usual = rng.integers(0, 4 + 2 * i, 6)[cluster]
+        frequent = rng.integers(0, 4 + 2 * i, 6)[cluster]
         other = rng.integers(0, 4 + 2 * i, rows)
-        table[f"kind {i}"] = np.char.add("v", np.where(rng.random(rows) < 0.7, usual, other).astype(str))
+        table[f"kind {i}"] = np.char.add("v", np.where(rng.random(rows) < 0.7, frequent, other).astype(str))
         table[f"noise {i}"] = rng.normal(size=rows)
         table[f"noise kind {i}"] = np.char.add("w", rng.integers(0, 20, rows).astype(str))
     frame = pd.DataFrame(table)

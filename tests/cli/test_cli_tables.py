@@ -7,21 +7,12 @@ import pandas as pd
 import pytest
 from cli_tools import call, good
 
-N = 60
-ROWS = np.arange(N)
+from people import ROWS
+from people import people as people_table
 
 
 def people() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "id": ROWS,
-            "age": np.where(ROWS % 7 == 0, np.nan, rng.normal(40, 10, N).round()),
-            "town": np.array(["Oslo", "Rome", "Bari"])[rng.integers(0, 3, N)],
-            "joined": (pd.Timestamp("2021-03-01") + pd.to_timedelta(ROWS * 9, unit="D")).strftime("%Y-%m-%d"),
-            "kind": np.array(["x", "y"])[(ROWS // 3) % 2],
-        }
-    )
+    return people_table("id", "age", "town", "joined", "kind")
 
 
 @pytest.fixture(scope="module")

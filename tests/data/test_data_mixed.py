@@ -4,50 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from people import N
+from people import people as people_table
 from refusals import refusal
 from viewsmith.data import load_dataset
 from viewsmith.domains.tables.array import table_of
 
-N = 60
-ROWS = np.arange(N)
-
 
 def people() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "id": ROWS,
-            "age": np.where(ROWS % 7 == 0, np.nan, rng.normal(40, 10, N).round()),
-            "town": np.array(["Oslo", "Rome", "Bari"])[ROWS % 3],
-            "zip": [f"0{i}" for i in ROWS % 4 + 150],
-            "kind": np.array(["x", "y"])[(ROWS // 3) % 2],
-        }
-    )
-
-
-@pytest.fixture(params=[".csv", ".tsv", ".parquet"])
-def save(tmp_path, request):
-    """Write a frame under a name, in each of the formats."""
-
-    def write(table, name="table"):
-        path = tmp_path / (name + request.param)
-        if request.param == ".parquet":
-            table.to_parquet(path, index=False)
-        else:
-            table.to_csv(path, index=False, sep="," if request.param == ".csv" else "\t")
-        return path
-
-    return write
-
-
-@pytest.fixture
-def csv(tmp_path):
-    def write(text):
-        path = tmp_path / "table.csv"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
+    return people_table("id", "age", "town", "zip", "kind")
 
 
 def test_works_without_options(save):

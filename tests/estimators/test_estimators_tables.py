@@ -10,14 +10,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import viewsmith
+from people import N
+from people import people as people_table
 from refusals import refusal
 from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.workflows.report import report
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-N = 60
-ROWS = np.arange(N)
 TINY = {"epochs": 2, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "random_state": 0}
 SMALL = {
     PiNDA: {"generator_hidden": (4,)},
@@ -28,16 +28,7 @@ SMALL = {
 
 
 def people() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "id": ROWS,
-            "age": np.where(ROWS % 7 == 0, np.nan, rng.normal(40, 10, N).round()),
-            "town": np.array(["Oslo", "Rome", "Bari"])[rng.integers(0, 3, N)],
-            "street": [f"{i} {('elm', 'oak')[i % 2]}" for i in ROWS % 45],
-            "since": pd.Timestamp("2021-03-01") + pd.to_timedelta(ROWS * 9, unit="D"),
-        }
-    )
+    return people_table("id", "age", "town", "street", "since")
 
 
 @pytest.mark.parametrize("cls", [Contrastive, PiNDA, CRLTAC, MetAug, DiffAug, GenView])

@@ -1,4 +1,4 @@
-"""Mutual nearest neighbors across groups against a loop, and the graph that mixes them with usual edges."""
+"""Mutual nearest neighbors across groups against a loop, and the graph that mixes them with ordinary edges."""
 
 import torch
 

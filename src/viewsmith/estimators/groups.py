@@ -68,7 +68,7 @@ def _check_views(data: TrainingData, options: Arguments) -> None:
 
 
 def _aligned(data: TrainingData, groups: Tensor, k: int) -> tuple[PrecomputedGraph, Tensor]:
-    """The graph of usual and mutual neighbors, and the mutual ones, (2, pairs)."""
+    """The graph of ordinary and mutual neighbors, and the mutual ones, (2, pairs)."""
     x = _coordinates(data)
     mutual = mutual_neighbors(x, groups, k)
     if not mutual.numel():

@@ -48,7 +48,7 @@ def _sorted(pairs: Tensor, n: int) -> Tensor:
 def aligned_graph(n: int, near: Tensor, mutual: Tensor) -> PrecomputedGraph:
     """Neighbor graph of n rows: a step goes to a mutual neighbor, if there is one, with probability 1/2.
 
-    Edges of the graph are equally likely, so they are repeated: each of the k usual edges of a row with m mutual
+    Edges of the graph are equally likely, so they are repeated: each of the k ordinary edges of a row with m mutual
     neighbors is there m times, and each of its m mutual edges k times.
 
     Parameters
@@ -59,8 +59,8 @@ def aligned_graph(n: int, near: Tensor, mutual: Tensor) -> PrecomputedGraph:
     mutual : Tensor of int64, shape (2, pairs)
         `mutual_neighbors`.
     """
-    usual, other = near[0].bincount(minlength=n), mutual[0].bincount(minlength=n)
-    times = torch.cat([other[near[0]].clamp_min(1), usual[mutual[0]].clamp_min(1)])
+    ordinary, other = near[0].bincount(minlength=n), mutual[0].bincount(minlength=n)
+    times = torch.cat([other[near[0]].clamp_min(1), ordinary[mutual[0]].clamp_min(1)])
     edges = torch.cat([near, mutual], dim=1).repeat_interleave(times, dim=1)
     edges = edges[:, edges[0].argsort(stable=True)]
     offsets = torch.cat([edges.new_zeros(1), edges[0].bincount(minlength=n).cumsum(0)])

@@ -1,0 +1,30 @@
+"""Tables written to files."""
+
+import pytest
+
+
+@pytest.fixture(params=[".csv", ".tsv", ".parquet"])
+def save(tmp_path, request):
+    """Write a frame under a name, in each of the formats."""
+
+    def write(table, name="table"):
+        path = tmp_path / (name + request.param)
+        if request.param == ".parquet":
+            table.to_parquet(path, index=False)
+        else:
+            table.to_csv(path, index=False, sep="," if request.param == ".csv" else "\t")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def csv(tmp_path):
+    """Write text or bytes to a file."""
+
+    def write(text, name="table.csv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
