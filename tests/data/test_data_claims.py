@@ -78,6 +78,7 @@ def test_a_piece_of_a_killed_process_is_taken_over(tmp_path, processes):
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_claim_of_another_machine_counts_while_its_heart_beats(tmp_path):
     folder = tmp_path / "claims"
     mine, path = Claims(folder, heartbeat=0.05, patience=0.3), folder / "a"

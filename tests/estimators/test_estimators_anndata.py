@@ -99,6 +99,7 @@ def test_a_file_and_its_object_are_the_same_to_a_model(tmp_path):
         backed.file.close()
 
 
+@pytest.mark.slow
 def test_a_run_of_the_command_reads_objects_as_it_read_the_file(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 

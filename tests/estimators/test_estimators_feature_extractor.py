@@ -157,6 +157,7 @@ def test_a_loaded_model_loads_clip_by_name(data, clip, tmp_path):
     assert np.array_equal(loaded.generated_views(images())["quality"], quality)
 
 
+@pytest.mark.slow
 def test_a_custom_feature_extractor(tmp_path):
     module = stripes()
     module.train()

@@ -33,7 +33,7 @@ def nearly_equal(one, other):
 
 @pytest.mark.parametrize(
     ("domain", "noise"),
-    [("vectors", "adaptive"), ("vectors", "random"), ("images", "adaptive"), slow("dna", "adaptive")],
+    [("vectors", "adaptive"), ("vectors", "random"), slow("images", "adaptive"), slow("dna", "adaptive")],
 )
 def test_a_row_does_not_depend_on_the_rows_given_with_it(domain, noise, tmp_path):
     x, new = samples(domain), samples(domain, 3, seed=9)

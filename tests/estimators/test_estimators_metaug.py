@@ -80,6 +80,7 @@ def test_bf16_trains_the_generators_on_every_domain(wine, given, options):
     assert any(moved) and np.isfinite([row["loss"] for row in model.metrics_]).all()
 
 
+@pytest.mark.slow
 def test_the_published_form_of_images_trains_on_small_ones_without_changing_colors():
     x = images(16, 32)
     preset = MetAug.presets["paper-images"]

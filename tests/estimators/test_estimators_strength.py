@@ -36,6 +36,7 @@ def test_auto_takes_the_best_of_the_grid(cls, name, options, wine):
     assert model.get_params()[name] == "auto"
 
 
+@pytest.mark.slow
 def test_the_choice_is_replayed_and_needs_no_labels(wine):
     options = TINY | NOISE | {"noise_strength": "auto"}
     one, again = Contrastive(**options).fit(wine), Contrastive(**options).fit(wine, np.arange(178) % 3)

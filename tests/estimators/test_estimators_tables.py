@@ -153,11 +153,13 @@ def test_in_pipelines_and_column_transformers():
     assert list(made) == [*(f"contrastive{i}" for i in range(4)), "id"]
 
 
+@pytest.mark.slow
 def test_noise_strength_is_chosen_on_encoded_rows():
     model = Contrastive(view_maker="noise", noise_strength="auto", **TINY).fit(pd.concat([people()] * 2))
     assert set(model.fitted_["strength_scores"]) == {"0.25", "0.5", "1.0", "2.0"}
 
 
+@pytest.mark.slow
 def test_report_names_the_columns(tmp_path):
     PiNDA(**TINY | SMALL[PiNDA]).fit(people(), run=tmp_path / "run")
     text = report(tmp_path / "run", people()).read_text()

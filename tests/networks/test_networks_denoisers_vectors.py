@@ -164,6 +164,7 @@ def test_the_gradient_reaches_every_parameter(kind):
     assert idle == []
 
 
+@pytest.mark.slow
 def test_the_default_memorizes_a_few_samples():
     """Four points, each with its own condition; the target is the velocity."""
     g = torch.Generator().manual_seed(0)

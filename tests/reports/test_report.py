@@ -168,6 +168,7 @@ def test_every_picture_has_an_alternative_text(html: str) -> None:
     assert html.count("<svg") == html.count('<div role="img" aria-label="')
 
 
+@pytest.mark.slow
 def test_equal_content_gives_equal_bytes_whatever_the_settings_of_matplotlib(html: str) -> None:
     import matplotlib
 
@@ -177,6 +178,7 @@ def test_equal_content_gives_equal_bytes_whatever_the_settings_of_matplotlib(htm
         assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_two_maps_of_2000_points_stay_small() -> None:
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 20, 2000)
