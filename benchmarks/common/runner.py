@@ -94,10 +94,15 @@ def done(path: Path) -> set[tuple[str, str, int]]:
 
 
 def progress(cells: Iterable[Cell], path: Path) -> str:
-    """Text with the number of finished cells and of all cells."""
+    """Text with the number of all cells and, as long as some are missing, of finished ones."""
     cells = list(cells)
     finished = done(path)
-    return f"{sum(cell.key in finished for cell in cells)} of {len(cells)} cells done in {path.name}"
+    count = sum(cell.key in finished for cell in cells)
+    return (
+        f"all {count} cells done in {path.name}"
+        if count == len(cells)
+        else f"{count} of {len(cells)} cells done in {path.name}"
+    )
 
 
 def when() -> dict[str, str]:

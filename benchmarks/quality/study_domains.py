@@ -24,7 +24,6 @@ SETS = sets("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ie
 STEPS = 300
 OF_NOISE = Search("noise_strength", (0.125, 0.25, 0.5, 1.0), Budget(domains=STEPS // 3))
 OF_PINDA = replace(OF_NOISE, option="strength")
-FIXED = {"images": "simclr", "dna": "dna"}
 
 TRAINED: dict[str, Row] = {
     "fixed views": Trained(Contrastive),
@@ -32,9 +31,6 @@ TRAINED: dict[str, Row] = {
     "noise": Trained(Contrastive, {"view_maker": "noise"}, search=OF_NOISE),
     "pinda alone": Trained(PiNDA, {"view_maker": "identity", "two_sided": True}, search=OF_PINDA),
     "neighbors": Trained(Contrastive, {"view_maker": "neighbors"}),
-    "neighbors + fixed views": Trained(
-        Contrastive, on={name: {"view_maker": f"neighbors+{FIXED[known.domain]}"} for name, known in SETS.items()}
-    ),
 }
 STUDY = Study(
     "study_domains",
@@ -42,8 +38,9 @@ STUDY = Study(
     TRAINED | {"raw": RAW, "pca": PCA, "umap": UMAP, "untrained": UNTRAINED},
     stages=(
         Stage(("raw", "pca", "untrained", "fixed views")),
-        Stage(("pinda + fixed views", "noise", "pinda alone")),
-        Stage(("neighbors", "neighbors + fixed views", "umap")),
+        Stage(("pinda + fixed views", "umap")),
+        Stage(("noise", "pinda alone"), ("cifar10_small", "dna_human_core_promoter", "dna_ienhancer2l")),
+        Stage(("neighbors",), ("dna_human_core_promoter",)),
     ),
     budget=Budget(domains=STEPS),
     protocols=PROTOCOLS,

@@ -6,28 +6,30 @@ half as many steps. No external weights. Settings are the defaults; none was cho
 
 framework: the framework alone. + views: one of the two sources of a pair is generated, with the same noise for all
 samples (level 200) and without weights. + adaptive: with a noise level for each sample. + quality: with weights, too.
-Ablations: random noise, alpha 0.5, quality weights without generated views.
+What counts as a yes: `benchmarks/quality/PLAN.md`.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_genview [minutes] [set or row ...]
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from benchmarks.common.data import SETS
+from benchmarks.common.data import SETS, DataSet
 from benchmarks.quality.study import PROTOCOLS
 from benchmarks.quality.suite import UNTRAINED, Budget, Stage, Study, Trained, main
 from viewsmith.estimators import GenView
 
-# Set and framework, in the order in which cells run.
+# Set and framework, in the order in which cells run; "300 rows": so many train rows.
 SETTINGS = (
-    "cifar10_small, moco",
     "sc_citeseq_cbmc, simclr",
+    "cifar10_small, moco",
+    "cifar10_small 300 rows, moco",
+    "cifar10_small 1000 rows, moco",
+    "fashion_mnist 2000 rows, moco",
     "dna_human_core_promoter, simclr",
     "cifar10_small, byol",
-    "fashion_mnist, moco",
-    "fashion_mnist, byol",
 )
 FRAMEWORKS = {setting: {"framework": setting.split(", ")[1]} for setting in SETTINGS}
 ALONE: dict[str, Any] = {"alpha": 0.0, "quality": False}
@@ -37,17 +39,24 @@ ARMS: dict[str, dict[str, Any]] = {
     "+ adaptive": {"quality": False},
     "+ quality": {},
 }
-ABLATIONS: dict[str, dict[str, Any]] = {
-    "random noise": {"noise": "random", "quality": False},
-    "alpha 0.5": {"alpha": 0.5},
-    "quality alone": {"alpha": 0.0},
-}
+
+
+def dataset(setting: str) -> DataSet:
+    """The set of a setting, with its number of train rows."""
+    name, _, rows = setting.split(", ")[0].partition(" ")
+    return replace(SETS[name], train_rows=int(rows.split()[0])) if rows else SETS[name]
+
+
 STUDY = Study(
     "study_genview",
-    {setting: SETS[setting.split(", ")[0]] for setting in SETTINGS},
-    {arm: Trained(GenView, options, FRAMEWORKS) for arm, options in (ARMS | ABLATIONS).items()}
-    | {"untrained": UNTRAINED},
-    stages=(Stage(("untrained", *ARMS)), Stage(tuple(ABLATIONS))),
+    {setting: dataset(setting) for setting in SETTINGS},
+    {arm: Trained(GenView, options, FRAMEWORKS) for arm, options in ARMS.items()} | {"untrained": UNTRAINED},
+    stages=(
+        Stage(tuple(ARMS)),
+        Stage(("untrained",), SETTINGS[:1]),
+        # Settings of one set share the untrained encoder.
+        Stage(("untrained",), ("cifar10_small, moco", "fashion_mnist 2000 rows, moco", SETTINGS[5]), (0,)),
+    ),
     budget=Budget(vectors=1200, domains=300),
     protocols=PROTOCOLS,
     reference=Trained(GenView, ALONE, FRAMEWORKS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.quality.study_diffaug import ABLATIONS, ARMS, PEERS, STUDY
+from benchmarks.quality.study_diffaug import ABLATIONS, ARMS, ON_ONE_SET, STUDY
 from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
 
 METRICS = titles("svm", "knn", "kmeans_accuracy", "linear_1pct") | {
@@ -10,8 +10,8 @@ METRICS = titles("svm", "knn", "kmeans_accuracy", "linear_1pct") | {
     "map_knn": "map, Euclidean kNN",
     "map_kmeans_accuracy": "map, k-means",
 }
-BASELINES = ("raw", "pca", "umap", "pca 2-D", "umap 2-D", "pacmap 2-D", "untrained")
-ORDER = (*BASELINES, *PEERS, *ARMS, *ABLATIONS)
+BASELINES = ("raw", "pca", "pca 2-D", "umap 2-D", "pacmap 2-D", "untrained")
+ORDER = (*BASELINES, "contrastive", *ARMS, *ABLATIONS, *ON_ONE_SET)
 
 
 def against_phase_a(table: Table, sets: list[str]) -> Lines:

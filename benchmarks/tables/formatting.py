@@ -138,10 +138,12 @@ def gains(
 
 
 def verdicts(table: Table, method: str, baselines: Mapping[str, Sequence[str]]) -> Lines:
-    """A table: whether a method beats, ties or loses to the best baseline, for each set and metric."""
+    """A table: whether a method beats, ties or loses to the best baseline, for each metric and measured set."""
     lines = head("set", [TITLES[metric] for metric in TIES])
     for name, expected in baselines.items():
         parts = []
+        if (name, method) not in table:
+            continue
         for metric, tie in TIES.items():
             scores = values(table, name, method, metric)
             others = {b: mean(table, name, b, metric) for b in expected if (name, b) in table}

@@ -29,8 +29,8 @@ def test_cells_run_once_and_failed_cells_again(tmp_path, capsys):
 
     runner.run(cells, path)
     assert calls == ["a", "b", "b"]
-    assert "2 of 2 cells done" in runner.progress(cells, path)
-    assert "2 of 2 cells done" in capsys.readouterr().out
+    assert "all 2 cells done" in runner.progress(cells, path)
+    assert "all 2 cells done" in capsys.readouterr().out
 
 
 def test_time_limit_stops_before_the_next_cell(tmp_path):
