@@ -112,14 +112,23 @@ def section(title: str, *tables: Lines, text: str = "") -> Lines:
 
 def gain(table: Table, one: str, other: str, sets: Sequence[str], metric: str, digits: int = 3) -> str:
     """Mean difference of two methods, paired by set and seed; half of its 95 % interval; number of pairs."""
-    differences = []
+    found = differences(table, one, other, sets, metric)
+    return f"{gain_of(found, digits)} ({len(found)})" if len(found) >= 3 else "-"
+
+
+def gain_of(found: Sequence[float], digits: int = 3) -> str:
+    """Mean and half of the 95 % interval of at least three differences."""
+    half = student.ppf(0.975, len(found) - 1) * statistics.stdev(found) / len(found) ** 0.5
+    return f"{statistics.fmean(found):+.{digits}f} ± {half:.{digits}f}"
+
+
+def differences(table: Table, one: str, other: str, sets: Sequence[str], metric: str) -> list[float]:
+    """Differences of two methods, for each set and each seed that both have."""
+    found = []
     for name in sets:
         a, b = table.get((name, one), {}), table.get((name, other), {})
-        differences += [a[seed][metric] - b[seed][metric] for seed in sorted(a.keys() & b.keys()) if metric in a[seed]]
-    if len(differences) < 3:
-        return "-"
-    half = student.ppf(0.975, len(differences) - 1) * statistics.stdev(differences) / len(differences) ** 0.5
-    return f"{statistics.fmean(differences):+.{digits}f} ± {half:.{digits}f} ({len(differences)})"
+        found += [a[seed][metric] - b[seed][metric] for seed in sorted(a.keys() & b.keys()) if metric in a[seed]]
+    return found
 
 
 def gains(

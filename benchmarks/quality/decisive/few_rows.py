@@ -1,0 +1,79 @@
+"""DiffAug where train rows are few: 100, 300 and 1,000 rows of six sets, against fixed views.
+
+Encoder, generator and classifiers are fitted on the drawn rows alone; all rows of the table train `STEPS` encoder steps
+with batches of at most 256. Test rows are at most 2,000.
+
+neighbors  the neighbor recipe of `contrastive`
+noise      Gaussian noise, strength chosen without labels (neighbor R^2); the kernel and projector of "mixup"
+mixup      mixtures with one of the ten nearest rows
+phase A    DiffAug without a generator
+diffaug    with generated positives
+
+A cell is one set and one seed. Its results are named after metric, row and number of train rows: ``"knn diffaug 300"``.
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.decisive.few_rows [minutes] [set ...]
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common.data import Data, draw_rows, load, sets
+from benchmarks.common.runner import RESULTS, Cell
+from benchmarks.quality.study import COSINE
+from benchmarks.quality.suite import SEEDS, command, rounded
+from viewsmith import Contrastive, DiffAug
+from viewsmith.evaluation.protocol import evaluate_embedding
+
+SETS = sets(*("letter", "optdigits", "satimage", "wisdm_har", "gas_drift", "sc_10x_pbmc"), test_rows=2000)
+ROWS = (100, 300, 1000)
+STEPS = 500
+ARMS: dict[str, Any] = {
+    "neighbors": Contrastive,
+    "noise": partial(Contrastive, view_maker="noise", noise_strength="auto", **COSINE),
+    "mixup": partial(Contrastive, view_maker="neighbor-mix", n_neighbors=10, **COSINE),
+    "phase A": partial(DiffAug, phases="A"),
+    "diffaug": DiffAug,
+}
+PATH = RESULTS / "few_rows.jsonl"
+
+
+def measure(name: str, seed: int, *, quick: bool = False) -> dict[str, Any]:
+    """Scores on test rows of all arms on all numbers of train rows."""
+    torch.set_num_threads(1)
+    data, found = load(SETS[name]), dict[str, float]()
+    for count in ROWS[:1] if quick else ROWS:
+        few = drawn(data, count, seed)
+        epochs = 1 if quick else math.ceil(STEPS / max(1, count // 256))
+        for arm, make in ARMS.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = make(epochs=epochs, random_state=seed).fit(few.x)
+            h, h_test = model.transform(few.x), model.transform(few.x_test)
+            scores = evaluate_embedding(h, few.y, h_test, few.y_test, protocols=["linear", "knn", "kmeans_accuracy"])
+            found |= {f"{metric} {arm} {count}": value for metric, value in scores.items()}
+    return dict(rounded(found))
+
+
+def drawn(data: Data, count: int, seed: int) -> Data:
+    """So many train rows, and the test rows of their classes."""
+    x, y = draw_rows(data.x, data.y, count, np.random.default_rng(seed))
+    known = np.isin(data.y_test, y)
+    return Data(x, y, data.x_test[known], data.y_test[known])
+
+
+def cells(quick: bool = False) -> list[Cell]:
+    """A cell for each set and seed."""
+    names = list(SETS)[1:2] if quick else list(SETS)
+    seeds = SEEDS[:1] if quick else SEEDS
+    return [Cell(name, "few rows", seed, partial(measure, name, seed, quick=quick)) for seed in seeds for name in names]
+
+
+if __name__ == "__main__":
+    command(__doc__, PATH, cells)
