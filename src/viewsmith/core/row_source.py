@@ -61,7 +61,7 @@ class RowSource:
         dtype: Any = np.float32,
     ) -> None:
         self.shape, self.name, self.file, self.dtype = tuple(map(int, shape)), name, file, np.dtype(dtype)
-        self._stamp = None if file is None else _stamp(file)
+        self._stamp = None if file is None else stamp(file)
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
         """Rows start .. stop - 1, dense."""
@@ -75,7 +75,7 @@ class RowSource:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> np.ndarray:
-        if self.file is not None and _stamp(self.file) != self._stamp:
+        if self.file is not None and stamp(self.file) != self._stamp:
             raise InputError(f"{self.file} was changed while it was read: start again, and leave it as it is meanwhile")
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
@@ -273,7 +273,7 @@ def one_ahead(items: Iterable[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
 
 
-def _stamp(file: str | os.PathLike[str]) -> tuple[int, int] | None:
+def stamp(file: str | os.PathLike[str]) -> tuple[int, int] | None:
     """Size and date of a file; None if it is not there."""
     try:
         found = os.stat(file)
