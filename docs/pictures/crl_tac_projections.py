@@ -1,7 +1,8 @@
 """Figures 6 to 8 of CRL-TAC's paper: projections with a trained channel and with a uniform one.
 
-Digits of scikit-learn at one of nine places of a black image, as in the paper with MNIST, and the published settings.
-Each of the four models is saved in the folder given as argument when it is trained, and read from there later.
+Digits of scikit-learn, 20 pixels wide, at one of nine places of a black image of 60 x 60 pixels, where the paper has
+MNIST in 84 x 84 pixels. The published beta and widths of the head, otherwise defaults. Each of the four models is saved
+in the folder given as argument when it is trained, resumed there if it was stopped, and read from there later.
 
     python docs/pictures/crl_tac_projections.py FOLDER
 """
@@ -24,15 +25,15 @@ from viewsmith.losses.diagnostics import uniformity
 from viewsmith.reports.drawing import BLUE, PALETTE, VERMILION
 from viewsmith.reports.projections import draw_panel
 
-SIDE, GLYPH, SHOWN = 84, 28, 400  # sides of an image and of a digit in pixels; images whose projections are drawn
+GLYPH, EPOCHS, SHOWN = 20, 20, 400  # side of a digit in pixels; epochs; images whose projections are drawn
 
 
 def images(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Digits, each in one of nine cells of a black image, uint8 (n, SIDE, SIDE), and their classes."""
+    """Digits, each in one of nine cells of a black image, uint8 (n, 3 * GLYPH, 3 * GLYPH), and their classes."""
     found = load_digits()
     digits = torch.from_numpy(found.images)[:, None] / 16
     glyphs = torch.nn.functional.interpolate(digits, size=(GLYPH, GLYPH), mode="bilinear")[:, 0].numpy() * 255
-    made = np.zeros((len(glyphs), SIDE, SIDE), np.uint8)
+    made = np.zeros((len(glyphs), 3 * GLYPH, 3 * GLYPH), np.uint8)
     for image, glyph, cell in zip(made, glyphs.round(), rng.integers(0, 9, len(glyphs)), strict=True):
         top, left = (GLYPH * part for part in divmod(cell, 3))
         image[top : top + GLYPH, left : left + GLYPH] = glyph
@@ -40,12 +41,12 @@ def images(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trained(channel: str, width: int, X: np.ndarray, folder: Path) -> CRLTAC:
-    """A model with the published settings and a projection of `width` numbers, from `folder` if it is there."""
+    """A model with a projection of `width` numbers; its run in `folder` is made, resumed or read."""
     run = folder / f"{channel}-{width}"
-    if not run.exists():
-        options = CRLTAC.presets["paper-images"] | {"projector_dims": (200, width), "epochs": 40}
+    if not (run / "model.safetensors").exists():
+        model = CRLTAC(beta=0.5, projector_dims=(200, width), channel=channel, epochs=EPOCHS, random_state=0)
         started = time.process_time()
-        CRLTAC(**options, channel=channel, random_state=0).fit(X).save(run)
+        model.fit(X, run=run, resume=True)
         print(f"{run.name}: {time.process_time() - started:.0f} s of CPU time", flush=True)
     return viewsmith.load(run)
 
