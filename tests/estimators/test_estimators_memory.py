@@ -1,4 +1,4 @@
-"""Memory of CRL-TAC: images are processed in blocks, and training memory does not grow with images and steps."""
+"""Memory of trainings: of CRL-TAC with images and steps, of GenView with the views in a cache."""
 
 import os
 import subprocess
@@ -33,16 +33,25 @@ def test_blocks_of_images_give_the_same_representations(output, monkeypatch):
     assert sizes == [2, 2, 1, 5]  # in training mode in one block, for BatchNorm
 
 
+def grown(script, *arguments):
+    """Growth of the memory of a process in MB, which the script prints."""
+    command = [sys.executable, str(Path(__file__).with_name(script)), *map(str, arguments)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kB on Linux alone")
 def test_images_of_crl_tac_train_in_little_memory():
-    command = [sys.executable, str(Path(__file__).with_name("memory_process.py"))]
-    taken = []
-    for n, epochs in ((600, 8), (3000, 4)):  # 24 and 48 steps
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            [*command, str(n), str(epochs)], capture_output=True, text=True, env=environment, timeout=300
-        )
-        assert done.returncode == 0, done.stderr
-        taken.append(float(done.stdout))
+    taken = [grown("memory_process.py", n, epochs) for n, epochs in ((600, 8), (3000, 4))]  # 24 and 48 steps
     assert max(taken) < 850 and taken[1] < taken[0] + 150
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kB on Linux alone")
+def test_the_views_of_a_cache_stay_on_disk():
+    # 2 views of each row take 16 MB, 12 views 98 MB.
+    few, many = (grown("view_cache_process.py", n_views) for n_views in (2, 12))
+    assert many < few + 30 and many < 120

@@ -127,6 +127,24 @@ def test_noise_tolerance_of_samples(runs):
     assert float(cache.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)
 
 
+@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
+def test_views_on_disk_train_as_views_in_memory(runs, domain, monkeypatch):
+    dataset, _, cache = runs[domain]
+
+    def weights():
+        options = {**SMALL, "epochs": 3, "quality_features": "views", "view_cache": str(cache.path)}
+        return GenView(**options).fit(dataset.x_train).method_.state_dict()
+
+    def in_memory(path, data):
+        views = ViewCacheFolder(path).read_views()
+        return [data.domain.scaled(views[:, number].contiguous(), data.layer) for number in range(views.shape[1])]
+
+    on_disk = weights()
+    monkeypatch.setattr("viewsmith.estimators.genview._cached_views", in_memory)
+    expected = weights()
+    assert all(torch.equal(value, expected[name]) for name, value in on_disk.items())
+
+
 def test_a_generator_trained_for_the_cache(runs, tmp_path):
     dataset, _, _ = runs["vectors"]
     cache = generate_cache(dataset, tmp_path / "cache", epochs=2, seed=5)

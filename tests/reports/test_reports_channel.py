@@ -9,10 +9,20 @@ from cases import slow
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
+from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.boxes import COLOR, box_gallery, cover, draw_box
-from viewsmith.reports import Gallery, ReportContent, SortedSimilarities, TransformProbabilities, render_report
+from viewsmith.estimators.figures.channel import PAIRS, projection_figures
+from viewsmith.reports import (
+    Gallery,
+    Projections,
+    ReportContent,
+    SortedSimilarities,
+    TransformProbabilities,
+    render_report,
+)
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
+from viewsmith.reports.projections import CURVES, draw_panel, draw_projections, spread
 from viewsmith.reports.sorted_similarities import draw_sorted
 from viewsmith.reports.transform_probabilities import draw_transform_probabilities
 from viewsmith.reports.view_shapes import match_sample_shape
@@ -113,6 +123,78 @@ def test_sorted_similarities_are_described_and_checked():
         SortedSimilarities("s", {})
 
 
+def unit(rng, *shape):
+    z = rng.normal(size=shape)
+    return z / np.linalg.norm(z, axis=-1, keepdims=True)
+
+
+def axes():
+    from matplotlib.figure import Figure
+
+    return Figure().subplots()
+
+
+def test_projections_of_two_numbers_are_points_and_wider_ones_curves():
+    rng, panel = np.random.default_rng(0), axes()
+    z = unit(rng, 30, 2)
+    draw_panel(panel, z, np.full(30, "#123456"))
+    np.testing.assert_allclose(panel.collections[0].get_offsets(), z)
+    panel, z = axes(), unit(rng, 2 * CURVES, 7)
+    draw_panel(panel, z, np.resize(["#000001", "#000002"], len(z)))
+    np.testing.assert_allclose([line.get_ydata() for line in panel.lines], z[::2])
+    assert {line.get_color() for line in panel.lines} == {"#000001"}
+
+
+def test_the_spread_of_projections_equals_a_slow_mean():
+    z = unit(np.random.default_rng(0), 9, 3)
+    expected = np.mean([sum((row[k] - z[:, k].mean()) ** 2 for k in range(3)) for row in z]) ** 0.5
+    assert spread(z) == pytest.approx(expected) and spread(np.tile(z[:1], (4, 1))) == pytest.approx(0, abs=1e-12)
+
+
+def test_projections_are_described_and_checked():
+    z = unit(np.random.default_rng(0), 2 * CURVES + 1, 5)
+    drawn = draw_projections(Projections("p", {"trained": z, "uniform": np.tile(z[:1], (len(z), 1))}, None, "cap"))
+    assert f"Each curve is a row (134 of {len(z)})" in drawn.note and "uniform 0.00" in drawn.picture.alt
+    assert "Each point is a row" in draw_projections(Projections("p", {"one": z[:, :2]})).note
+    labels = np.arange(len(z)) % 2
+    html = render_report(ReportContent("t", "m", projections=[Projections("p", {"one": z}, labels, "cap")]))
+    assert '<a href="#views">' in html and "cap" in html and "Each curve is a row" in html
+    for wrong in (np.ones(3), np.ones((3, 1)), np.full((3, 2), np.nan), np.ones((0, 2))):
+        with pytest.raises(InputError, match="at least 2"):
+            Projections("p", {"one": wrong})
+    for given, match in (
+        (({},), "at least one model"),
+        (({"a": z, "b": z[:3]},), "n = 401"),
+        (({"a": z}, [1]), "1 labels"),
+    ):
+        with pytest.raises(InputError, match=match):
+            Projections("p", *given)
+
+
+def test_projections_of_models_are_at_length_one_and_their_pairs_those_of_a_slow_loop():
+    class Model:
+        def transform(self, X, *, output):
+            assert output == "projection"
+            return X[:, :2]
+
+    x = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    found = projection_figures({"a": Model(), "b": Model()}, x, [0, 1] * 3)
+    assert isinstance(found, Figures) and list(found.projections[0].labels) == [0, 1] * 3
+    z = [row[:2] / np.linalg.norm(row[:2]) for row in x]
+    np.testing.assert_allclose(found.projections[0].projections["b"], z, rtol=1e-6)
+    pairs = [abs(float(z[i] @ z[j])) for i in range(6) for j in range(i + 1, 6)]
+    np.testing.assert_allclose(found.sorted_similarities[0].similarities["a"], pairs, rtol=1e-5)
+    assert "a, and b for comparison" in found.projections[0].caption
+
+
+def test_the_rows_of_projections_are_spread_over_all_rows():
+    model, x = model_with(np.ones(12) / 12)
+    x = np.repeat(x[:2], [PAIRS, PAIRS], axis=0)  # sorted by class
+    data = SimpleNamespace(x_test=None, x_train=x, y_train=np.repeat([0, 1], PAIRS), domain="images")
+    labels = model.figures(data).projections[0].labels
+    assert len(labels) == PAIRS and labels.mean() == 0.5
+
+
 def test_smaller_views_are_centered():
     made = match_sample_shape(np.ones((2, 3, 2, 4), np.uint8), np.zeros((2, 5, 4), np.uint8))
     assert made.shape == (2, 3, 5, 4) and (made[:, :, 1:3] == 1).all() and (made[:, :, [0, 3, 4]] == 128).all()
@@ -134,6 +216,7 @@ def test_pictures_of_every_domain(domain):
     assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
     assert drawn["galleries"][0].views.shape[2:] == x.shape[1:]
     assert list(drawn["sorted_similarities"][0].similarities) == ["trained", "before training"]
+    assert drawn["projections"][0].projections["trained"].shape[0] == len(x)
     assert bool(drawn["transform_probabilities"]) == (domain != "images")
     if domain == "vectors":
         p, masks = model.distribution(x).mean(0), model.method_.channel.family.masks.numpy()

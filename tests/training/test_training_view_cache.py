@@ -2,15 +2,17 @@
 
 import csv
 import json
+import os
 import signal
 
+import numpy as np
 import pytest
 import torch
 from view_cache_toys import ROWS, Toy, job, record
 
 from refusals import refusal
 from viewsmith.core.random import derive_seed
-from viewsmith.core.tensors import load_tensors
+from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.training.generation import check_noise, find_levels, parse_shard
 
@@ -69,6 +71,51 @@ def test_blocks_have_index_seed_and_level(whole):
     quality = (block["views"] - ROWS[20:, None]).mean(2)
     torch.testing.assert_close(block["quality"], quality)
     torch.testing.assert_close(whole.read("quality")[20:], quality)
+
+
+def test_views_are_read_by_index_as_from_memory(whole):
+    views, rng = whole.read_views().numpy(), np.random.default_rng(0)
+    sources = whole.sources()
+    assert [source.shape for source in sources] == [(22, 3)] * 2 and len(whole.sources(1)) == 1
+    for number, source in enumerate(sources):
+        expected = views[:, number]
+        for key in (slice(None), slice(3, 9), slice(5, 5), slice(20, 30), [21], [0, 21, 7, 7], [], 13, np.int64(4)):
+            assert np.array_equal(source[key], expected[key]), key
+        for size in (5, 22, 60):
+            index = rng.integers(0, 22, size)
+            assert np.array_equal(source[index], expected[index])
+    assert "has 2: request at most 2" in refusal(whole.sources, 3)
+
+
+def test_images_in_a_cache_are_read_as_stored(tmp_path):
+    cache = ViewCacheFolder(tmp_path)
+    cache.open_for(record(rows=5, block=2, views_per_sample=3))
+    views = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (5, 3, 4, 6, 1), dtype=np.uint8))
+    cache.write_levels(torch.zeros(5, dtype=torch.float64), torch.zeros(5, 3, dtype=torch.int64), torch.zeros(0))
+    for number in cache.numbers():
+        rows, none = cache.rows_of(number), torch.zeros(len(cache.rows_of(number)), 3)
+        cache.write_block(number, views[rows], seed=none, level=none, quality=none)
+    for number, source in enumerate(cache.sources()):
+        assert source.dtype == np.uint8 and np.array_equal(source[[4, 0, 3]], views[[4, 0, 3], number])
+
+
+def test_a_block_that_changes_while_it_is_read_is_an_error(tmp_path):
+    cache, _ = job(tmp_path / "cache")
+    source = cache.sources()[0]
+    content = cache.block(1).read_bytes()
+    cache.block(1).write_bytes(content)
+    os.utime(cache.block(1), ns=(1, 1))
+    assert "000001.safetensors was changed while it was read" in refusal(source.__getitem__, [5])
+    assert np.array_equal(source[[0, 9]], cache.read_views()[[0, 9], 0])  # other blocks
+    cache.block(0).unlink()
+    assert "000000.safetensors was changed" in refusal(source.__getitem__, [0])
+
+
+def test_blocks_of_different_shapes_are_refused(tmp_path):
+    cache, _ = job(tmp_path / "cache")
+    block = load_tensors(cache.block(3))
+    save_tensors(cache.block(3), block | {"views": block["views"][..., :2]})
+    assert "000003.safetensors has views of shape (2, 2)" in refusal(cache.sources)
 
 
 def test_a_finished_cache_is_not_changed(whole):
@@ -196,17 +243,21 @@ def test_folders_that_are_not_caches(tmp_path):
 
 def test_missing_and_damaged_blocks(tmp_path):
     cache, _ = job(tmp_path / "cache", shard=(1, 2))
-    assert "lacks 3 of 6 blocks" in refusal(cache.read_views)
+    for read in (cache.read_views, cache.sources):
+        assert "lacks 3 of 6 blocks" in refusal(read)
     job(tmp_path / "cache")
     content = cache.block(2).read_bytes()
     cache.block(2).write_bytes(content[:-5])
-    assert "000002.safetensors is damaged" in refusal(cache.read_views)
+    for read in (cache.read_views, cache.sources):
+        assert "000002.safetensors is damaged" in refusal(read)
     flipped = content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
     cache.block(2).write_bytes(flipped)
-    assert "000002.safetensors is damaged (its content does not match its checksum)" in refusal(cache.read_views)
+    for read in (cache.read_views, cache.sources):
+        assert "000002.safetensors is damaged (its content does not match its checksum)" in refusal(read)
     assert "checksum" in refusal(merge_folders, [cache.path], tmp_path / "merged")
     cache.block(2).write_bytes(cache.block(1).read_bytes())
-    assert "its rows are not those of the block" in refusal(cache.read_views)
+    for read in (cache.read_views, cache.sources):
+        assert "its rows are not those of the block" in refusal(read)
     cache.block(2).unlink()
     job(tmp_path / "cache")
     assert cache.block(2).read_bytes() == content

@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from viewsmith.cli.errors import cut, explain, show_warning
+from viewsmith.cli.errors import cut, explain, leave, show_warning
 from viewsmith.cli.fit import fit
 from viewsmith.cli.generate import generate, merge
 from viewsmith.cli.locate import crop, locate
@@ -45,4 +45,4 @@ def main(arguments: list[str] | None = None) -> None:
         code, message = explain(error)
         if message:
             print(f"error: {cut(message)}", file=sys.stderr)
-    raise SystemExit(code if isinstance(code, int) else 0)
+    leave(code if isinstance(code, int) else 0)

@@ -10,14 +10,14 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError
 
 #: What gloo, NCCL and the store of torch.distributed report when a process of the group is gone.
-LOST = "Connection (closed|reset) by peer|Broken pipe|Timed out waiting .*(recv|send|operat)|nccl(Remote|System)Error"
+GONE = "Connection (closed|reset) by peer|Broken pipe|Timed out waiting .*(recv|send|operat)|nccl(Remote|System)Error"
 
 
 def explain(error: BaseException) -> tuple[int, str]:
@@ -44,11 +44,10 @@ def explain(error: BaseException) -> tuple[int, str]:
         return 2, f"no space left to write {what}: existing files are unchanged; free some space"
     if isinstance(error, OSError) and error.filename is not None:
         return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
-    if isinstance(error, RuntimeError) and re.search(LOST, text):
-        return 1, (
-            "another process of this training has ended or cannot be reached: look at its message, then start all "
-            "processes again with --resume, which continues from the last checkpoint"
-        )
+    if isinstance(error, RuntimeError) and re.search(GONE, text):
+        from viewsmith.core.peers import LOST
+
+        return 1, LOST
     if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
         return 2, f"not enough memory ({text}): use a smaller batch_size, hidden or n_components, or fewer rows"
     if isinstance(error, ValueError) and type(error) is ValueError and from_scikit_learn(error):
@@ -57,6 +56,20 @@ def explain(error: BaseException) -> tuple[int, str]:
         1,
         f"{type(error).__name__}: {text or 'no message'}; a bug in viewsmith: report it with the output of --debug",
     )
+
+
+def leave(code: int) -> NoReturn:
+    """End the process; in a process group that an error left as it is, at once.
+
+    What is done at the end of a Python program would destroy the group, and wait for processes that have died.
+    """
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code)
+    raise SystemExit(code)
 
 
 def usage(error: typer.TyperException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,7 +119,8 @@ def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None
 
 def storage(run: Path, stream: bool, cache: Path | None) -> dict[str, Any]:
     """Options of `load_dataset`: what stays on disk, and where decoded images of a large folder are kept."""
-    return {"stream": stream, "cache": cache, "cache_if_large": run.with_name(f"{run.name}.cache")}
+    shared = int(os.environ.get("WORLD_SIZE", "1")) > 1  # as torchrun sets it
+    return {"stream": stream, "shared": shared, "cache": cache, "cache_if_large": run.with_name(f"{run.name}.cache")}
 
 
 def label_column(label: str | None, supervise: str | None) -> str | None:

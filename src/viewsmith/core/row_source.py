@@ -48,10 +48,14 @@ class RowSource:
         Whether reading a few rows by index takes little more than reading as many in a range.
     complete : bool
         Whether all values were found to be finite, so that they need not be looked at again.
+    small : bool
+        Whether the rows are on disk only so that several processes share them: a training on them is the same as on
+        rows in memory.
     """
 
     by_index: bool = True
     complete: bool = False
+    small: bool = False
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class RowSource:
         dtype: Any = np.float32,
     ) -> None:
         self.shape, self.name, self.file, self.dtype = tuple(map(int, shape)), name, file, np.dtype(dtype)
-        self._stamp = None if file is None else _stamp(file)
+        self._stamp = None if file is None else stamp(file)
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
         """Rows start .. stop - 1, dense."""
@@ -75,7 +79,7 @@ class RowSource:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> np.ndarray:
-        if self.file is not None and _stamp(self.file) != self._stamp:
+        if self.file is not None and stamp(self.file) != self._stamp:
             raise InputError(f"{self.file} was changed while it was read: start again, and leave it as it is meanwhile")
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
@@ -216,7 +220,7 @@ class SelectedRows(RowSource):
     def __init__(self, source: RowSource, index: np.ndarray) -> None:
         super().__init__((len(index), *source.shape[1:]), source.name, dtype=source.dtype)
         self.source, self.index = source, index
-        self.by_index, self.complete = source.by_index, source.complete
+        self.by_index, self.complete, self.small = source.by_index, source.complete, source.small
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
         return self.source[self.index[start:stop]]
@@ -232,6 +236,11 @@ AnyRows = np.ndarray | RowSource
 def row_blocks(x: np.ndarray | RowSource) -> Iterable[np.ndarray]:
     """Rows in order: an array as a whole, a source block by block."""
     return x.blocks() if isinstance(x, RowSource) else [x]
+
+
+def too_large_for_memory(x: Any) -> bool:
+    """Whether rows are on disk, and not only so that several processes share them."""
+    return isinstance(x, RowSource) and not x.small
 
 
 def is_large(shape: Sequence[int], dtype: Any = np.float32) -> bool:
@@ -273,7 +282,7 @@ def one_ahead(items: Iterable[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
 
 
-def _stamp(file: str | os.PathLike[str]) -> tuple[int, int] | None:
+def stamp(file: str | os.PathLike[str]) -> tuple[int, int] | None:
     """Size and date of a file; None if it is not there."""
     try:
         found = os.stat(file)

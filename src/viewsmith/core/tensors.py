@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -70,6 +72,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if checksum is not None and checksum != _checksum(tensors):
         raise DamageError("its content does not match its checksum")
     return tensors
+
+
+def position_of(path: Path, name: str) -> int:
+    """Position of the first byte of a tensor in a safetensors file, to map its values into memory."""
+    with path.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        start: int = json.loads(file.read(length))[name]["data_offsets"][0]
+    return 8 + length + start
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> str:

@@ -34,6 +34,7 @@ class Request:
     image_size: int | None = None
     neighbors: str | None = None
     stream: bool = False
+    shared: bool = False
     cache: Path | None = None
     cache_if_large: Path | None = None
     columns: dict[str, str] | None = None
@@ -54,6 +55,10 @@ class Request:
     def streams(self, shape: Sequence[int], dtype: Any = np.float32) -> bool:
         """Whether rows of this shape stay on disk: if it was asked for, or if they are large."""
         return self.stream or is_large(shape, dtype)
+
+    def maps(self, shape: Sequence[int], dtype: Any = np.float32) -> bool:
+        """Whether rows of this shape, in a file that can be read by index, stay there: also for several processes."""
+        return self.shared or self.streams(shape, dtype)
 
     def check_no_table_options(self, source: str) -> None:
         """Raise InputError if an option names a column, because arrays have no named columns."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
-from viewsmith.core.row_source import AnyRows
+from viewsmith.core.row_source import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_groups, split_indices
 from viewsmith.data.readers.arrays import read_npy, read_npz
 from viewsmith.data.readers.builtin import BUILTIN, read_builtin
@@ -83,6 +83,7 @@ def load_dataset(
     few_labels: bool = False,
     use_rep: str | None = None,
     normalization: Normalization = "auto",
+    shared: bool = False,
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -128,6 +129,9 @@ def load_dataset(
     stream : bool
         Leave vectors on disk, and read them as they are needed, whatever their size. Rows that take more than a GiB as
         float32 are always read so (`viewsmith.core.row_source.STREAM_ABOVE`).
+    shared : bool
+        Several processes read these data: arrays, .h5ad files and images with a cache stay on disk, where they share
+        them, and the model that is trained on them is that of rows in memory.
     cache : str or Path, optional
         Folder in which the decoded images of a folder of images are kept, to be read by index from there; they are
         decoded again if the names, sizes or dates of the files have changed.
@@ -161,6 +165,7 @@ def load_dataset(
         image_size=_check_image_size(image_size),
         neighbors=neighbors,
         stream=stream,
+        shared=shared,
         cache=None if cache is None else Path(cache),
         cache_if_large=None if cache_if_large is None else Path(cache_if_large),
         groups=groups,
@@ -188,6 +193,8 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
     normalization = _normalization(x, found, request, kind.name, name)
     if normalization == "log":
         x = log_normalized(x)
+    if isinstance(x, RowSource):
+        x.small = request.shared and not request.stream and not is_large(x.shape, x.dtype)
     new_schema = {
         **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
         "domain": kind.name,

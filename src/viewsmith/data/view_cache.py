@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.random import derive_seed
-from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
+from viewsmith.core.row_source import stamp
+from viewsmith.core.tensors import DamageError, load_tensors, position_of, read_tensors, save_tensors
+from viewsmith.data.cached_views import Block, CachedView
 from viewsmith.data.claims import Claims
 
 LAYOUT = 3
@@ -186,11 +187,11 @@ class ViewCacheFolder:
                         lines.writerow([row, view, seed, level, *numbers, number, generator, version])
 
     def read_views(self) -> Tensor:
-        """All views, (n, K, ...), in the units of the data."""
+        """All views, (n, K, ...), in the units of the data; in memory, see `sources`."""
         return self.read("views")
 
-    def read_first(self, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The first n views of every sample and their noise levels.
+    def sources(self, n: int | None = None) -> list[CachedView]:
+        """The first n views of every sample, read by index where they are asked for; all blocks are checked now.
 
         Parameters
         ----------
@@ -199,8 +200,8 @@ class ViewCacheFolder:
 
         Returns
         -------
-        views : ndarray, shape (rows, n, ...)
-        level : ndarray of int64, shape (rows, n)
+        list of CachedView
+            Each has one view of every sample.
 
         Raises
         ------
@@ -213,7 +214,21 @@ class ViewCacheFolder:
                 f"{n} views of each sample were requested, but the view cache {self.path} has {available}: "
                 f"request at most {available}"
             )
-        return self.read("views")[:, :n].numpy(), self.read("level")[:, :n].numpy()
+        self._check_complete()
+        blocks = [self._checked(number) for number in self.numbers()]
+        for block in blocks:
+            if block.shape[1:] != blocks[0].shape[1:] or block.dtype != blocks[0].dtype:
+                raise InputError(
+                    f"the block {block.path} has views of shape {block.shape[1:]} ({block.dtype}), but the first block "
+                    f"{blocks[0].shape[1:]} ({blocks[0].dtype}): delete it and run `viewsmith generate` again"
+                )
+        return [CachedView(blocks, number, f"view {number} in {self.path}") for number in range(n or available)]
+
+    def _checked(self, number: int) -> Block:
+        """Where the views of a block are in its file, after its checksum and rows have been checked."""
+        path, before = self.block(number), stamp(self.block(number))
+        views = self._read_block(number, ("views", "index"))["views"]
+        return Block(path, position_of(path, "views"), tuple(views.shape), views.numpy().dtype, before)
 
     def read(self, name: str) -> Tensor:
         """Read the tensor `name` from all blocks, (n, ...), in the order of the samples.
@@ -223,18 +238,20 @@ class ViewCacheFolder:
         InputError
             Blocks are missing or damaged.
         """
-        missing = self.missing()
-        if missing:
-            raise InputError(
-                f"the view cache {self.path} lacks {len(missing)} of {len(self.numbers())} blocks: run `viewsmith "
-                "generate` with the same options again, which generates them"
-            )
+        self._check_complete()
         blocks = (self._read_block(number, (name, "index")) for number in self.numbers())
         first = next(blocks)
         tensor = first[name].new_empty(self.read_record()["rows"], *first[name].shape[1:])
         for block in itertools.chain([first], blocks):
             tensor[block["index"]] = block[name]
         return tensor
+
+    def _check_complete(self) -> None:
+        if missing := self.missing():
+            raise InputError(
+                f"the view cache {self.path} lacks {len(missing)} of {len(self.numbers())} blocks: run `viewsmith "
+                "generate` with the same options again, which generates them"
+            )
 
     def _read_block(self, number: int, names: Sequence[str]) -> dict[str, Tensor]:
         path, index = self.block(number), self.rows_of(number)

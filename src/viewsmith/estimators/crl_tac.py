@@ -305,8 +305,8 @@ class CRLTAC(ViewsmithEstimator):
         """Locations that P(T|x) selects in each sample: at most `n`, the most probable first.
 
         The first location is the view with the largest expected overlap with views drawn from P(T|x), refined between
-        the positions of the grid. Other locations overlap it little (docs, CRL-TAC, "Where to look"). A sample has no
-        entry if its P(T|x) is near uniform, or much nearer to uniform than P(T|x) of training samples.
+        the positions of the grid. Other locations overlap it little (docs, CRL-TAC, "Locating objects"). A sample has
+        no entry if its P(T|x) is near uniform, or much nearer to uniform than P(T|x) of training samples.
 
         Parameters
         ----------
@@ -381,7 +381,8 @@ class CRLTAC(ViewsmithEstimator):
     def figures(self, dataset: Dataset) -> Figures:
         """Figures of all methods, and of P(T|x)."""
         found = shared_figures(self, self.views if self.views_like_samples else None, dataset)
-        return found.add(channel_figures(self, figure_rows(dataset)[0], gallery_samples(dataset)))
+        x, y, _ = figure_rows(dataset)
+        return found.add(channel_figures(self, x, gallery_samples(dataset), y))
 
     @property
     def _method(self) -> CRLTACMethod:

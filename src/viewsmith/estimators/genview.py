@@ -204,8 +204,10 @@ class GenView(ViewsmithEstimator):
             cache = ViewCacheFolder(self.options_.view_cache)
             if not cache.exists() or cache.read_record()["data"]["fingerprint"] != fingerprint(self.checked_rows(X)):
                 return None
-            views, level = cache.read_first(n_views)
+            sources = cache.sources(n_views)
+            views = np.stack([source[:] for source in sources], axis=1)
             views = views.reshape(*views.shape[:2], *self.checked_rows(X).shape[1:])
+            level = cache.read("level")[:, : len(sources)].numpy()
         elif self.generates:
             views, level = self._generate(X, x, n_views or 4, seed)
         else:
@@ -329,7 +331,7 @@ def _check_fraction(options: GenView, epochs: int, extractor: bool) -> None:
 
 
 def _cached_views(path: str, data: TrainingData) -> list[Rows]:
-    """Read the views of a view cache of these rows, and scale them.
+    """The views of a view cache of these rows, which are read and scaled batch by batch.
 
     Raises
     ------
@@ -348,10 +350,7 @@ def _cached_views(path: str, data: TrainingData) -> list[Rows]:
             f"the view cache {path} is of other rows, or of these rows in another order: fit the rows it was made "
             "from, or generate a view cache of these rows"
         )
-    views = cache.read_views()
-    with torch.no_grad():
-        each = (views[:, number].contiguous() for number in range(views.shape[1]))
-        return [data.domain.scaled(one, data.layer) for one in each]
+    return [data.domain.scaled(source, data.layer) for source in cache.sources()]
 
 
 def _extractor(plan: Plan[GenView, GenViewResolved]) -> FrozenMaps | None:

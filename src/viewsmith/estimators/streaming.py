@@ -53,12 +53,12 @@ def training_rows(method: Method, x: Rows, file: Path | None, *, max_rows: int |
         if rows.by_index:
             return x
         return Samples(ArrayRows(_shared(rows.blocks(), rows.shape, file), rows.name), x.scale)
-    if max_rows is not None and len(rows) > max_rows:
+    if max_rows is not None and len(rows) > max_rows and not rows.small:
         drawn = torch.randperm(len(rows), generator=stream(seed, "rows"))[:max_rows]
         rows = rows.select(drawn.sort().values.numpy())
     axes = next((m for m in method.modules() if isinstance(m, PrincipalAxes)), None)
     width = rows.shape[1] if axes is None else axes.axes.shape[1]
-    if width > WIDEST and axes is None:
+    if width > WIDEST and axes is None and not rows.small:
         raise InputError(
             f"{rows.name} has {width:,} features, of rows that stay on disk: neighbors are searched on at most "
             f"{WIDEST} principal axes, give their number with input_components (auto: 50) and the encoder mlp"

@@ -211,6 +211,42 @@ class SortedSimilarities:
 
 
 @dataclass(frozen=True, eq=False)
+class Projections:
+    """Projections of the same rows by several models, in one panel each.
+
+    Parameters
+    ----------
+    name : str
+        Heading.
+    projections : mapping of str to (n, d) array
+        Unit vectors by kind of model (before and after training, for instance), one kind or more, d at least 2; all
+        values finite. Those of two numbers are drawn as points, wider ones as curves.
+    labels : sequence of length n, optional
+        Labels that determine the colors, as in `EmbeddingMap`. Default: colors in turn.
+    caption : str
+        One line under the heading.
+    """
+
+    name: str
+    projections: Mapping[str, np.ndarray]
+    labels: Sequence[Any] | np.ndarray | None = None
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.projections:
+            raise InputError(f"projections {self.name!r}: none; give those of at least one model")
+        n = len(next(iter(self.projections.values())))
+        for kind, z in self.projections.items():
+            if np.ndim(z) != 2 or len(z) != n or not n or np.shape(z)[1] < 2 or not np.isfinite(z).all():
+                raise InputError(
+                    f"projections {self.name!r}: those of {kind!r} have shape {np.shape(z)} or values that are not "
+                    f"finite; give an (n, d) array with n = {n} in all kinds and d at least 2"
+                )
+        if self.labels is not None and len(self.labels) != n:
+            raise InputError(f"projections {self.name!r}: {len(self.labels)} labels for {n} rows; give one for each")
+
+
+@dataclass(frozen=True, eq=False)
 class TransformProbabilities:
     """Probabilities of the transformations of a finite set, for single samples and on average.
 
@@ -276,7 +312,7 @@ class ReportContent:
     evaluation : mapping, optional
         ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
         "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.
-    maps, profiles, galleries, transform_probabilities, violins, histograms, sorted_similarities : sequence
+    maps, profiles, galleries, transform_probabilities, violins, histograms, projections, sorted_similarities : sequence
         Data of the pictures.
     """
 
@@ -293,4 +329,5 @@ class ReportContent:
     transform_probabilities: Sequence[TransformProbabilities] = ()
     violins: Sequence[FeatureViolins] = ()
     histograms: Sequence[SimilarityHistogram] = ()
+    projections: Sequence[Projections] = ()
     sorted_similarities: Sequence[SortedSimilarities] = ()

@@ -16,6 +16,7 @@ from viewsmith.reports.drawing import Picture
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import draw_map
 from viewsmith.reports.profiles import draw_profile
+from viewsmith.reports.projections import draw_projections
 from viewsmith.reports.similarities import draw_histogram
 from viewsmith.reports.sorted_similarities import draw_sorted
 from viewsmith.reports.transform_probabilities import draw_transform_probabilities
@@ -96,6 +97,7 @@ def _page(content: ReportContent) -> dict[str, Any]:
         "transform_probabilities": [draw_transform_probabilities(item) for item in content.transform_probabilities],
         "violins": [draw_violins(violins) for violins in content.violins],
         "histograms": [draw_histogram(histogram) for histogram in content.histograms],
+        "projections": [draw_projections(item) for item in content.projections],
         "sorted_similarities": [draw_sorted(item) for item in content.sorted_similarities],
         "config": "\n".join(_config_lines(content.config)),
         "summary": _groups(content.summary),

@@ -16,6 +16,7 @@ import torch
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, InUseError
+from viewsmith.core.peers import watched_peers
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.dataset import take
 from viewsmith.estimators.base import ViewsmithEstimator
@@ -29,19 +30,21 @@ from viewsmith.training.run import RunFolder
 
 @contextlib.contextmanager
 def process_group() -> Iterator[None]:
-    """Join the process group if the process was started by torchrun."""
+    """Join the process group if the process was started by torchrun, and leave it if all went well.
+
+    After an exception the group is left as it is: to destroy it could mean to wait for a process that has died.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or torch.distributed.is_initialized():
         yield
         return
-    backend = "gloo"
+    backend, device = "gloo", "cpu"
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        backend = "nccl"
+        backend, device = "nccl", "cuda"
     torch.distributed.init_process_group(backend)
-    try:
+    with watched_peers(device):
         yield
-    finally:
-        torch.distributed.destroy_process_group()
+    torch.distributed.destroy_process_group()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
     Returns
     -------
     dict of str to ndarray
-        ``samples`` (n, ...), ``views`` (n, K, ...), ``level`` and ``quality`` (n, K), ``tolerance`` and ``index`` (n,).
+        ``samples`` (n, ...), ``views`` (n, K, ...), ``level`` and ``quality`` (n, K), ``tolerance`` and ``index`` (n,);
+        views, and samples on disk, as a stream and its number of rows.
 
     Raises
     ------
@@ -76,12 +78,19 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
     record = cache.read_record()["data"]
     dataset = load_dataset(data, domain=record["domain"], **options)
     rows = dataset.fit_rows(record["transductive"])
-    if fingerprint(np.ascontiguousarray(rows)) != record["fingerprint"]:
+    if fingerprint(rows) != record["fingerprint"]:
         raise InputError(
             f"the view cache {cache.path} is of other rows than those of {data}: give the data it was made from"
         )
-    views, level = cache.read_first(n)
+    sources = cache.sources(n)
     index = np.arange(len(rows)) if record["transductive"] else split_rows(dataset, "train")[1]
-    quality, tolerance = (cache.read(name).numpy() for name in ("quality", "tolerance"))
-    known = {"level": level, "quality": quality[:, : level.shape[1]], "tolerance": tolerance}
-    return {"samples": rows, "views": views, "index": index} | known
+    known = {name: cache.read(name)[:, : len(sources)].numpy() for name in ("level", "quality")}
+    views = RowStream(_together(sources), len(rows)), len(rows)
+    samples = (RowStream(rows.blocks(), len(rows)), len(rows)) if isinstance(rows, RowSource) else rows
+    return {"samples": samples, "views": views, "index": index, **known, "tolerance": cache.read("tolerance").numpy()}
+
+
+def _together(sources: Sequence[RowSource]) -> Iterator[np.ndarray]:
+    """Block by block, the rows of several sources beside each other: (b, K, ...)."""
+    for parts in zip(*(source.blocks() for source in sources), strict=True):
+        yield np.stack(parts, axis=1)

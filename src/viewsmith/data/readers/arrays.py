@@ -155,7 +155,7 @@ def map_array(path: Path, start: int, request: Request) -> np.ndarray | None:
             return None
         shape, fortran, dtype = _HEADERS[version](file)
         as_stored = dtype if dtype == np.uint8 and len(shape) > 2 else np.float32
-        if fortran or dtype.kind not in "biuf" or 0 in shape or not request.streams(shape, as_stored):
+        if fortran or dtype.kind not in "biuf" or 0 in shape or not request.maps(shape, as_stored):
             return None
         # Not writing through: changes stay in memory.
         return np.memmap(path, dtype, "c", file.tell(), shape)

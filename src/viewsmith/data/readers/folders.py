@@ -15,6 +15,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import name_list, pluralize
+from viewsmith.data.claims import Claims
 from viewsmith.data.readers.image_cache import ImageCache
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.images import SMALLEST_SIDE
@@ -69,9 +70,12 @@ def _pixels(path: Path, files: list[Path], side: int | None, color: bool, reques
     if (known := cache.read()) is not None:
         return known
     shape = check_headers(files, side, color)
-    if request.cache is None and not request.streams(shape, np.uint8):
+    if request.cache is None and not request.maps(shape, np.uint8):
         return read_images(files, side, color)
-    return cache.write(decoded(files, shape, side), shape)
+    with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the folder has changed was said above
+        known = cache.read()  # another process may have decoded them meanwhile
+        return cache.write(decoded(files, shape, side), shape) if known is None else known
 
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:

@@ -140,7 +140,7 @@ def read_h5ad(path: Path, request: Request) -> Found:
         else:
             key = (f"layers/{layer}" if layer is not None else "X") if of_genes else f"obsm/{use_rep}"
             x = MatrixRows(path, key, values.shape, order, name)
-            if not request.streams(x.shape):
+            if not request.maps(x.shape):
                 check_size(4 * len(x) * x.shape[1], _size(name, *x.shape), _FEWER)
                 x = x.in_memory()
     features = names if names is None or order is None else [names[i] for i in order]

@@ -14,7 +14,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names, pluralize
 from viewsmith.core.registry import Entry, entries, find, get, names
-from viewsmith.core.row_source import RowSource
+from viewsmith.core.row_source import too_large_for_memory
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
@@ -66,7 +66,8 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     _check_neighbors(options, view_maker, views, data)
     check_sample(encoder_entry, encoder, views, facts, options, data)
     steps = domain.steps if data.device.type == "cpu" else domain.steps_on_gpu
-    trained = min(n, options.max_rows or n) if isinstance(data.rows, RowSource) and len(data.row_shape) == 1 else n
+    on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
+    trained = min(n, options.max_rows or n) if on_disk else n
     used = [find("domain", domain.name), *views, *([] if encoder_entry is None else [encoder_entry])]
     if not isinstance(options.framework, nn.Module):
         used.append(find("framework", framework))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Entry
-from viewsmith.core.row_source import RowSource
+from viewsmith.core.row_source import RowSource, too_large_for_memory
 from viewsmith.domains import Domain
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.plan import TrainingData
@@ -124,6 +124,6 @@ def principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry
     axes = options.input_components
     if axes == "auto":
         # Neighbors are searched in memory, which rows on disk do not fit into.
-        wide = d > (AXES if on_disk else WIDE)
+        wide = d > (AXES if too_large_for_memory(data.rows) else WIDE)
         axes = AXES if wide and any(view.trait("neighbors") for view in views) else None
     return min(axes or 0, d, n)

@@ -15,6 +15,7 @@ from viewsmith.reports import (
     FeatureProfile,
     FeatureViolins,
     Gallery,
+    Projections,
     SimilarityHistogram,
     SortedSimilarities,
     TransformProbabilities,
@@ -34,6 +35,7 @@ class Figures:
     profiles: list[FeatureProfile] = field(default_factory=list)
     violins: list[FeatureViolins] = field(default_factory=list)
     histograms: list[SimilarityHistogram] = field(default_factory=list)
+    projections: list[Projections] = field(default_factory=list)
     sorted_similarities: list[SortedSimilarities] = field(default_factory=list)
     transform_probabilities: list[TransformProbabilities] = field(default_factory=list)
     map_rows: np.ndarray | None = None  # numbers of the rows in the maps

@@ -1,8 +1,8 @@
-"""Figures of an augmentation channel: P(T|x), and the similarity of projections of different samples."""
+"""Figures of an augmentation channel: P(T|x), and projections of different samples and their similarity."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.boxes import box_gallery
 from viewsmith.methods.crl_tac import CRLTACMethod
-from viewsmith.reports import FeatureProfile, SortedSimilarities, TransformProbabilities
+from viewsmith.reports import FeatureProfile, Projections, SortedSimilarities, TransformProbabilities
 from viewsmith.reports.view_shapes import match_sample_shape
 from viewsmith.views.learned.transforms import Crops, Masks
 
@@ -23,7 +23,14 @@ BARS = 4  # of these samples have separate bars
 MOST = 3  # most probable views beside each of them
 
 
-class ChannelModel(Protocol):
+class ProjectingModel(Protocol):
+    """Interface of a fitted model with projections."""
+
+    @property
+    def transform(self) -> Callable[..., np.ndarray]: ...
+
+
+class ChannelModel(ProjectingModel, Protocol):
     """Interface of a model with an augmentation channel."""
 
     resolved_: Resolved
@@ -35,8 +42,6 @@ class ChannelModel(Protocol):
     def domain_(self) -> Domain: ...
     @property
     def views_like_samples(self) -> bool: ...
-    @property
-    def transform(self) -> Callable[..., np.ndarray]: ...
     def distribution(self, X: Any) -> np.ndarray: ...
     def locate(self, X: Any, n: int = 1) -> np.ndarray: ...
     def checked_rows(self, X: Any) -> np.ndarray: ...
@@ -44,10 +49,15 @@ class ChannelModel(Protocol):
     def untrained(self, X: Any) -> ChannelModel: ...
 
 
-def channel_figures(model: ChannelModel, x: np.ndarray, samples: np.ndarray) -> Figures:
-    """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, similarities of pairs."""
+def channel_figures(
+    model: ChannelModel, x: np.ndarray, samples: np.ndarray, labels: np.ndarray | None = None
+) -> Figures:
+    """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, projections of rows."""
     family, some = model.method_.channel.family, x[:PAIRS]
-    found = Figures(sorted_similarities=[_sorted(model, some)])
+    # Evenly spread over the rows, because these are often sorted by class.
+    spread = np.unique(np.linspace(0, len(x) - 1, PAIRS).astype(np.int64))
+    models = {"trained": model, "before training": model.untrained(x[spread])}
+    found = projection_figures(models, x[spread], None if labels is None else labels[spread])
     if isinstance(family, Crops):
         found.galleries.append(box_gallery(model, some, len(samples)))
         return found
@@ -56,6 +66,35 @@ def channel_figures(model: ChannelModel, x: np.ndarray, samples: np.ndarray) -> 
     if isinstance(family, Masks):
         found.profiles.append(_kept(model, family, p))
     return found
+
+
+def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np.ndarray | None = None) -> Figures:
+    """Projections of rows by several models, and the similarities of all pairs of rows (Koyama et al. 2021, figs. 6-8).
+
+    The paper compares a model with another that was trained with ``channel="uniform"``. Models with a head whose last
+    width is 2 (`projector_dims`) give the points of figure 6, others the curves of figure 7.
+
+    Parameters
+    ----------
+    models : mapping of str to fitted estimator
+        Models by the name that the figure gives them; the first is highlighted.
+    X : array-like, n samples
+    labels : sequence of length n, optional
+        Labels that determine the colors.
+
+    Returns
+    -------
+    Figures
+        `projections` and `sorted_similarities`, for `viewsmith.reports.ReportContent`.
+    """
+    found = {name: _unit_rows(model.transform(X, output="projection")) for name, model in models.items()}
+    n, (first, *others) = len(next(iter(found.values()))), found
+    beside = f": {first}, and {' and '.join(others)} for comparison" if others else ""
+    drawn = Projections("Projections", found, labels, f"Projections of {n} rows, at length one{beside}")
+    caption = f"Absolute inner products of the projections of {n} rows, all pairs"
+    pairs = {name: _pairs(h) for name, h in found.items()}
+    similar = SortedSimilarities("Similarity of different samples", pairs, caption)
+    return Figures(projections=[drawn], sorted_similarities=[similar])
 
 
 def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> TransformProbabilities:
@@ -99,13 +138,9 @@ def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> FeatureProfile:
     return FeatureProfile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
 
 
-def _sorted(model: ChannelModel, x: np.ndarray) -> SortedSimilarities:
-    found = {"trained": _pairs(model.transform(x, output="projection"))}
-    found["before training"] = _pairs(model.untrained(x).transform(x, output="projection"))
-    caption = f"Absolute inner products of the projections of {len(x)} rows, all pairs"
-    return SortedSimilarities("Similarity of different samples", found, caption)
+def _unit_rows(h: np.ndarray) -> np.ndarray:
+    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
 
 
 def _pairs(h: np.ndarray) -> np.ndarray:
-    h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
     return np.abs(h @ h.T)[np.triu_indices(len(h), 1)].clip(0, 1)

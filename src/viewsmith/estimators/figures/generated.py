@@ -119,14 +119,14 @@ def cache_gallery(
         cache = ViewCacheFolder(path)
         if cache.read_record()["data"]["fingerprint"] != fingerprint(rows):
             return None
-        known, views = cache.read_levels(), cache.read_views()
+        known, sources = cache.read_levels(), cache.sources()
     except InputError:
         return None
     assert known is not None
     fraction, level = known[0], known[1][:, 0]
     each = [(level == value).nonzero()[:, 0] for value in level.unique()]
     index = torch.cat([found[: max(1, 8 // len(each))] for found in each])
-    selected = views[index].numpy()
+    selected = np.stack([source[index.numpy()] for source in sources], axis=1)
     q = quality(rows[index], selected[:, 0])
     names = ("noise level", "fraction", "quality")
     numbers = zip(index.tolist(), level[index].tolist(), fraction[index].tolist(), q.tolist(), strict=True)
