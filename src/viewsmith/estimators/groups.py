@@ -99,6 +99,6 @@ def _coordinates(data: TrainingData) -> Tensor:
     if x.shape[1] <= WIDE:
         return x
     axes = PrincipalAxes(x.shape[1], min(AXES, *x.shape)).to(x)
-    axes.fit(x)
+    axes.fit(x, weighted="columns" not in data.stats)
     found: Tensor = axes(x)
     return found
