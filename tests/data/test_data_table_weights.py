@@ -13,6 +13,7 @@ from table_toys import ROLES, ROWS, encoder, people
 
 from properties import examples
 from refusals import refusal
+from viewsmith.domains.checks import check_container
 from viewsmith.domains.tables.encoder import known_values
 from viewsmith.domains.tables.frame import as_frame
 from viewsmith.domains.tables.protocols import speaks_table
@@ -118,6 +119,37 @@ def test_polars_tables():
     table = polars.from_dict({name: frame[name].tolist() for name in frame})
     assert speaks_table(table) and not speaks_table(table["age"])
     assert choose_roles(as_frame(table)) == ROLES
+
+
+def test_types_of_polars():
+    polars = pytest.importorskip("polars")
+    days = pd.date_range("2020-01-01", periods=60, freq="7D")
+    table = polars.DataFrame(
+        {
+            "age": polars.Series([None if i % 9 == 0 else i for i in range(60)], dtype=polars.UInt16),
+            "price": polars.Series([i / 4 for i in range(60)]).cast(polars.Decimal(10, 2)),
+            "member": [i % 2 == 0 for i in range(60)],
+            "town": polars.Series(["Oslo", "Rome", None] * 20, dtype=polars.Categorical),
+            "grade": polars.Series(["u", "v"] * 30, dtype=polars.Enum(["u", "v"])),
+            "since": [day.date() for day in days],
+        }
+    )
+    frame = as_frame(table)
+    expected = ["numeric", "numeric", "category", "category", "category", "date"]
+    assert list(choose_roles(frame).values()) == expected
+    same = pd.DataFrame({name: table[name].to_list() for name in table.columns})
+    same["price"] = same["price"].astype(float)
+    assert list(choose_roles(same).values()) == expected
+    np.testing.assert_allclose(encoder(frame).encode(frame), encoder(same).encode(same), rtol=1e-6)
+
+
+def test_a_query_has_no_rows_yet():
+    class LazyFrame:
+        collect = collect_schema = None
+
+    assert "a LazyFrame, a query whose rows are not computed yet: give X.collect()" in refusal(
+        check_container, LazyFrame()
+    )
 
 
 @pytest.mark.parametrize("x", [np.ones((2, 2)), [[1, 2]], torch.ones(2, 2), pd.Series([1, 2]), "text", None])
