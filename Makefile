@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
+.PHONY: help install demo test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -144,6 +144,14 @@ study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)
 	$(call tables,metaug)
+
+study-tables: $(TEST) ## study of mixed tables and its tables (VIEWSMITH_TABLES=folder of csv files; resumes; MINUTES=60 limits it)
+	$(call quality,study_tables)
+	$(call tables,tables)
+
+study-cells: $(TEST) ## study of views of cells and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
+	$(call quality,study_cells)
+	$(call tables,cells)
 
 study-labels: $(TEST) ## study of few labels and groups and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_labels)
