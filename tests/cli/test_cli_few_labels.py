@@ -65,6 +65,8 @@ def test_gaps_in_a_label_that_is_not_used(tmp_path, table):
     said = good("fit", table, "--label", "type", "--drop", "plate", "--out", run, *EPOCHS).err
     assert "60 of 120 rows have no label (NaN or empty), and are not scored" in said
     assert "labels" not in json.loads((run / "summary.json").read_text())
+    good("report", run)
+    assert "no label" in (run / "report.html").read_text()
     found = evaluated(run, table)
     assert (found["rows"]["train"], found["rows"]["test"], found["rows"]["classes"]) == (48, 12, 2)
     assert found["labels"] == {"trained_with": False, "test_rows_left_out": {"unlabeled": 12, "used_in_training": 0}}

@@ -71,8 +71,8 @@ def collect(X: Any) -> np.ndarray | list[str]:
     if isinstance(first, str):
         if _is_hugging_face(X) and not set(first.upper()) <= set("ACGTN"):
             raise InputError(
-                f"the column {column} of X has text ({one_line(repr(first), 40)}) that is not DNA: choose another one with "
-                "X.select_columns([name]), or give X.to_pandas() if it is a table"
+                f"the column {column} of X has text ({one_line(repr(first), 40)}) that is not DNA: choose another one "
+                "with X.select_columns([name]), or give X.to_pandas() if it is a table"
             )
         return [take(number) for number in range(len(X))]
     return _collected(take, _sample(first, 0), len(X))

@@ -70,7 +70,9 @@ def check_container(X: Any) -> None:
             advice = "leave them out, X.select_dtypes('number'), or encode them, pandas.get_dummies(X)"
             check_no_text(X, list(X.columns), "the DataFrame", advice)
     elif hasattr(X, "collect_schema") and hasattr(X, "collect"):
-        raise InputError(f"the data are a {type(X).__name__}, a query whose rows are not computed yet: give X.collect()")
+        raise InputError(
+            f"the data are a {type(X).__name__}, a query whose rows are not computed yet: give X.collect()"
+        )
     elif all(hasattr(X, name) for name in ("obs", "obsm", "layers")):
         raise InputError(
             f"the data are of type {type(X).__name__}, expected a matrix: give adata.X or adata.obsm['X_pca'], or the "
