@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test test-all check lint study study-diffaug crl-tac study-metaug study-genview study-labels clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
+.PHONY: help install demo test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -47,6 +47,12 @@ test: $(TEST)      ## tests without the slow ones, in minutes (ARGS="-k name" se
 test-all: $(TEST)  ## tests that `make test` leaves out: slow ones, all combinations, more random examples
 	$(PYTEST) -m "(slow or hypothesis) and not gpu" --hypothesis-profile thorough $(ARGS)
 
+# In an environment of its own, because these libraries bring many others.
+test-interop:  ## tests with scanpy, polars and datasets of Hugging Face, which other tests skip
+	test -x build/interop/bin/python || $(PYTHON) -m venv build/interop
+	build/interop/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(TEST_EXTRAS),test-interop]"
+	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging" tests/data tests/estimators $(ARGS)
+
 lint: $(CHECK)     ## ruff, mypy and the check of the layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -57,7 +63,7 @@ check: lint test   ## lint and test: run it before every change
 
 PICTURES := crl_tac contrastive pinda diffaug genview metaug images dna
 
-ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,export,test,bench,dev,docs
+ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	grep -E "^(#|torch==|pandas==)" constraints.txt > build/pins.txt
@@ -138,6 +144,14 @@ study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)
 	$(call tables,metaug)
+
+study-tables: $(TEST) ## study of mixed tables and its tables (VIEWSMITH_TABLES=folder of csv files; resumes; MINUTES=60 limits it)
+	$(call quality,study_tables)
+	$(call tables,tables)
+
+study-cells: $(TEST) ## study of views of cells and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
+	$(call quality,study_cells)
+	$(call tables,cells)
 
 study-labels: $(TEST) ## study of few labels and groups and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_labels)

@@ -146,6 +146,44 @@ def gains(
     return lines if len(lines) > 2 else []
 
 
+def conclusions(
+    table: Table, compared: Sequence[tuple[str, str]], sets: Sequence[str], metrics: Mapping[str, str]
+) -> Lines:
+    """A line for each two methods: in a sentence for each metric, which is better, by how much, and where it loses.
+
+    Differences are means over seeds, then over sets, with half of the 95 % interval over sets: sets are independent,
+    seeds of a set are not. One is better if the interval is on one side of zero. A set is lost by more than a tie.
+    """
+    lines = []
+    for one, other in compared:
+        parts = []
+        for metric, title in metrics.items():
+            differences = {}
+            for name in sets:
+                a, b = values(table, name, one, metric), values(table, name, other, metric)
+                if a and b:
+                    differences[name] = statistics.fmean(a) - statistics.fmean(b)
+            if len(differences) < 2:
+                continue
+            found = list(differences.values())
+            mean, n = statistics.fmean(found), len(found)
+            half = student.ppf(0.975, n - 1) * statistics.stdev(found) / n**0.5
+            word = "no clear difference" if abs(mean) <= half else ("better" if mean > 0 else "worse")
+            tie = TIES.get(metric, 0.015)
+            lost = [f"{name} {gap:+.3f}" for name, gap in differences.items() if gap < -tie]
+            where = f"; loses on {', '.join(lost)}" if lost else ""
+            parts.append(f"{title} {mean:+.3f} ± {half:.3f} ({n} sets), {word}{where}")
+        if parts:
+            lines.append(f"- *{one}* against *{other}*: {'. '.join(parts)}.")
+    return lines
+
+
+def measured_with(path: Path) -> str:
+    """Hardware and software of the last result of a file."""
+    last = rows(path)[-1]
+    return f"{last['processor']}, {last['threads']} thread, torch {last['torch']}, {last['date'][:10]}"
+
+
 def verdicts(table: Table, method: str, baselines: Mapping[str, Sequence[str]]) -> Lines:
     """A table: whether a method beats, ties or loses to the best baseline, for each metric and measured set."""
     lines = head("set", [TITLES[metric] for metric in TIES])
@@ -246,11 +284,10 @@ def comparison(
 
     `of_pairs`: the table for the paired differences, if it is not `table`.
     """
-    last, sets = rows(study.path)[-1], measured(table, list(study.sets))
+    sets = measured(table, list(study.sets))
     lines = [
         "",
-        f"{progress(study.cells(), study.path)}. {last['processor']}, {last['threads']} thread, torch {last['torch']}, "
-        f"{last['date'][:10]}; the lines",
+        f"{progress(study.cells(), study.path)}. {measured_with(study.path)}; the lines",
         "of the file name their commits. The machine was shared with other work: seconds are upper bounds.",
     ]
     for metric in metrics:

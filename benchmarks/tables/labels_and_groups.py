@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from benchmarks.common.runner import progress
 from benchmarks.quality.study_labels import PATH, PERCENT, SETS, cells
-from benchmarks.tables.formatting import Lines, Table, by_row, collect, gain, head, measured, section, titles, write
+from benchmarks.tables.formatting import (
+    Lines,
+    Table,
+    by_row,
+    collect,
+    conclusions,
+    gain,
+    gains,
+    head,
+    measured,
+    measured_with,
+    section,
+    titles,
+    write,
+)
 
 GROUPS = ("gas_drift groups", "wisdm_har groups")
 GROUP_METRICS = {
@@ -12,7 +26,7 @@ GROUP_METRICS = {
     "group_mixing": "group mixing",
     "biology_kept": "biology kept",
 }
-LABEL_METRICS = titles("linear", "knn", "kmeans_accuracy", "nmi")
+LABEL_METRICS = {"linear": "linear", "nearest": "nearest row"} | titles("kmeans_accuracy", "nmi")
 
 
 def of_percent(table: Table, percent: int) -> Table:
@@ -46,17 +60,23 @@ def labels(table: Table) -> Lines:
             line for metric, title in LABEL_METRICS.items() for line in ("", *by_row(part, metric, sets, order, title))
         ]
         text = (
-            "`labels` is the model with supervision. Differences: mean over sets and seeds, half of the 95 % interval,"
+            "`labels` is the model with supervision. Differences: mean over sets and seeds, half of the 95 %\n"
+            "interval, number of pairs. Then in sentences, with the interval over sets."
         )
-        lines += section(f"{percent} % labels", others, scores, text=f"{text}\nnumber of pairs.")
+        found = conclusions(part, [("labels", other) for other in reversed(order[:-1])], sets, LABEL_METRICS)
+        lines += section(f"{percent} % labels", others, found, scores, text=text)
     return lines
 
 
 def groups(table: Table) -> Lines:
     """Scores on groups that were not in the training."""
     tables = [by_row(table, m, GROUPS, ("raw", "contrastive", "aligned"), title) for m, title in GROUP_METRICS.items()]
-    text = "gas_drift: fitted on batches 1 to 5, scored on 6, 8 and 9. wisdm_har: 25 subjects, scored on 11 others."
-    return section("Groups", *tables, text=text)
+    text = (
+        "gas_drift: fitted on batches 1 to 5, scored on 6, 8 and 9. wisdm_har: 25 subjects, scored on 11 others.\n"
+        "Differences of aligned from contrastive: mean over seeds, half of the 95 % interval, number of seeds."
+    )
+    compared = {name: ("aligned", "contrastive", [name]) for name in GROUPS}
+    return section("Groups", gains(table, compared, GROUP_METRICS, "aligned - contrastive"), *tables, text=text)
 
 
 def main() -> None:
@@ -66,6 +86,7 @@ def main() -> None:
         "",
         "Written by `benchmarks/tables/labels_and_groups.py` from `benchmarks/results/labels_and_groups.jsonl`; the",
         f"protocol is in `benchmarks/quality/study_labels.py`. {progress(cells(), PATH)}.",
+        f"{measured_with(PATH)}.",
         "",
         "Mean ± standard deviation over seeds; accuracy on test rows. The number behind a row's name is the largest",
         "number of its seeds; entries without ± have one seed.",

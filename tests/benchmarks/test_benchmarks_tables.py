@@ -2,7 +2,18 @@
 
 import pytest
 
-from benchmarks.tables import crl_tac, diffaug, domains, formatting, genview, metaug, vectors
+from benchmarks.tables import (
+    cells,
+    crl_tac,
+    diffaug,
+    domains,
+    formatting,
+    genview,
+    labels_and_groups,
+    metaug,
+    tables,
+    vectors,
+)
 
 PAGES = {
     "results.md": vectors,
@@ -11,6 +22,9 @@ PAGES = {
     "results_metaug.md": metaug,
     "results_genview.md": genview,
     "results_crl_tac.md": crl_tac,
+    "results_tables.md": tables,
+    "results_cells.md": cells,
+    "results_labels_and_groups.md": labels_and_groups,
 }
 
 
@@ -54,3 +68,21 @@ def test_gains_pair_sets_and_seeds():
     assert lines[2:] == ["| b (2) | 0.250 ± 0.000 | 0.700 ± 0.283 |", "| a (2) | 0.625 ± 0.177 | 0.500 |"]
     assert formatting.by_row(table, "svm", ["s"], ("a",)) == [] == formatting.section("svm", [], text="nothing")
     assert formatting.section("kNN", [], lines[:2], text="why") == ["", "## kNN", "", "why", "", *lines[:2]]
+
+
+def test_conclusions_pair_means_over_sets():
+    def scores(*numbers):
+        return {seed: {"knn": number} for seed, number in enumerate(numbers)}
+
+    table = {("s", "a"): scores(0.5, 0.7), ("t", "a"): scores(0.5), ("u", "a"): scores(0.4)}
+    table |= {("s", "b"): scores(0.3, 0.3), ("t", "b"): scores(0.2), ("u", "b"): scores(0.1), ("t", "c"): scores(0.55)}
+    # Every difference is 0.3, so the interval has no width.
+    found = formatting.conclusions(table, [("a", "b"), ("b", "a"), ("a", "c")], ["s", "t", "u"], {"knn": "kNN"})
+    assert found == [
+        "- *a* against *b*: kNN +0.300 ± 0.000 (3 sets), better.",
+        "- *b* against *a*: kNN -0.300 ± 0.000 (3 sets), worse; loses on s -0.300, t -0.300, u -0.300.",
+    ]
+    table["s", "c"] = scores(0.7)
+    # Differences -0.1 and -0.05: mean -0.075, deviation 0.0354, Student's quantile 12.706 at one degree of freedom.
+    last = formatting.conclusions(table, [("a", "c")], ["s", "t"], {"knn": "kNN"})
+    assert last == ["- *a* against *c*: kNN -0.075 ± 0.318 (2 sets), no clear difference; loses on s -0.100, t -0.050."]

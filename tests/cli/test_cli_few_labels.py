@@ -60,6 +60,55 @@ def test_whole_groups_are_test_rows(tmp_path, table):
     assert "group_mixing" in good("evaluate", run, table, "--protocols", "knn").out
 
 
+def test_gaps_in_a_label_that_is_not_used(tmp_path, table):
+    run = tmp_path / "run"
+    said = good("fit", table, "--label", "type", "--drop", "plate", "--out", run, *EPOCHS).err
+    assert "60 of 120 rows have no label (NaN or empty), and are not scored" in said
+    assert "labels" not in json.loads((run / "summary.json").read_text())
+    good("report", run)
+    assert "no label" in (run / "report.html").read_text()
+    found = evaluated(run, table)
+    assert (found["rows"]["train"], found["rows"]["test"], found["rows"]["classes"]) == (48, 12, 2)
+    assert found["labels"] == {"trained_with": False, "test_rows_left_out": {"unlabeled": 12, "used_in_training": 0}}
+    assert "Test rows left out: 12 without a label." in good("evaluate", run, table, "--protocols", "knn").out
+    given = ("fit", table, "--label", "type", "--drop", "plate", "--framework", "supcon", "--out", tmp_path / "all")
+    assert call(*given).refused("the labels hold 48 missing values, expected a label for each of the 96 rows")
+
+
+def test_a_run_is_not_resumed_with_other_labels_or_groups(tmp_path, table):
+    run, other = tmp_path / "run", tmp_path / "other.csv"
+    frame = pd.read_csv(table)
+    frame["batch"] = np.arange(len(frame)) % 2
+    frame.to_csv(tmp_path / "same.csv", index=False)
+    options = ("--supervise", "type", "--groups", "plate", "--drop", "batch", "--set", "group_mode=align", *EPOCHS)
+    good("fit", tmp_path / "same.csv", *options, "--out", run)
+    good("fit", tmp_path / "same.csv", *options, "--out", run, "--resume")
+    labeled = frame["type"].notna()
+    # Where both are labels, the split stays the same.
+    frame.assign(type=frame["type"].map({"x": "y", "y": "x"})).sort_index().to_csv(other, index=False)
+    resumed = call("fit", other, *options, "--out", run, "--resume")
+    assert labeled.any() and resumed.refused("trained with other labels or groups")
+    frame.assign(plate=frame["plate"].iloc[::-1].to_numpy()).to_csv(other, index=False)
+    assert call("fit", other, *options, "--out", run, "--resume").refused("trained with other labels or groups")
+
+
+def test_a_run_is_not_resumed_with_another_split(tmp_path, table):
+    run, other = tmp_path / "run", tmp_path / "other.csv"
+    options = ("--groups", "plate", "--split-groups", "--drop", "type", "--out", run, *EPOCHS)
+    good("fit", table, *options)
+    frame = pd.read_csv(table)
+    frame.assign(plate=frame["plate"].sample(frac=1, random_state=0).to_numpy()).to_csv(other, index=False)
+    assert call("fit", other, *options, "--resume").refused("another split of the rows, which labels or groups draw")
+
+
+@pytest.mark.parametrize(("values", "message"), [([], "all 120 labels are missing"), (["x"], "have the label x")])
+def test_no_labels_or_one_class(tmp_path, table, values, message):
+    frame = pd.read_csv(table).drop(columns="plate")
+    frame["type"] = (values * 60 + [None] * 120)[:120]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert call("fit", tmp_path / "t.csv", "--supervise", "type", "--out", tmp_path / "run").refused(message)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -66,6 +66,49 @@ def test_a_feature_that_repeats_the_labels():
     check_no_leak(np.repeat(few[:, None].astype(np.float32), 2, axis=1), few)
 
 
+def test_features_that_repeat_the_labels_together():
+    codes = np.arange(60) % 4
+    x = RNG.normal(size=(60, 7)).astype(np.float32)
+    x[:, 2:5] = np.eye(4)[codes][:, :3]  # the last class is where all are zero
+    with pytest.raises(InputError, match="the features c, d, e together repeat the labels"):
+        check_no_leak(x, codes, list("abcdefg"))
+    with pytest.raises(InputError, match=r"the features 2, 3, 4 \(counted from 0\) together"):
+        check_no_leak(x, codes)
+    check_no_leak(np.delete(x, 3, axis=1), codes)  # classes 1 and 3 are alike
+    few = np.where(np.arange(60) < 16, codes, -1)  # 4 rows of a class: may be chance
+    check_no_leak(x, few)
+
+
+def test_gaps_in_labels_of_a_table(tmp_path):
+    frame = pd.DataFrame(RNG.normal(size=(60, 2)), columns=list("ab"))
+    frame["type"] = np.arange(60) % 2
+    frame.loc[::4, "type"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(UserWarning, match="15 of 60 rows have no label"):
+        dataset = load_dataset(tmp_path / "t.csv", label="type")
+    assert dataset.partly_labeled and dataset.y.dtype == np.int64 and (dataset.y == -1).sum() == 15
+    assert [label is None for label in dataset.fit_labels(False)].count(True) == (dataset.y_train == -1).sum()
+    assert (load_dataset(tmp_path / "t.csv", schema=dataset.schema).y == dataset.y).all()
+    frame.assign(type=frame["type"].replace(0, -1)).to_csv(tmp_path / "minus.csv", index=False)
+    with pytest.raises(InputError, match=r"15 labels are missing .* 15 are -1, which also means no label"):
+        load_dataset(tmp_path / "minus.csv", label="type")
+    frame.assign(type=np.nan).to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(InputError, match="all 60 labels are missing"):
+        load_dataset(tmp_path / "none.csv", label="type")
+    frame.assign(type=np.where(np.arange(60) % 2, -1, 1)).to_csv(tmp_path / "whole.csv", index=False)
+    whole = load_dataset(tmp_path / "whole.csv", label="type")
+    assert set(whole.y) == {-1, 1} and not whole.partly_labeled
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_gaps_in_labels_of_an_archive(tmp_path, text):
+    y = np.array(["", "a", "b"])[np.arange(30) % 3] if text else np.where(np.arange(30) % 3, np.arange(30) % 3, np.nan)
+    np.savez(tmp_path / "a.npz", X=RNG.normal(size=(30, 3)).astype(np.float32), y=y)
+    with pytest.warns(UserWarning, match="10 of 30 rows have no label"):
+        dataset = load_dataset(tmp_path / "a.npz")
+    assert missing_labels(dataset.y).sum() == 10 and dataset.partly_labeled
+
+
 @pytest.mark.parametrize(
     ("groups", "message"),
     [

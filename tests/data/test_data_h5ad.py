@@ -144,7 +144,6 @@ def test_labels_from_obs(save, label, values):
     [
         ({"label": "knd"}, "obs has no column 'knd', given as label; did you mean kind?"),
         ({"label": "zzz"}, "its columns are: kind, number, text, depth, gaps"),
-        ({"label": "gaps"}, "label column gaps has 10 missing values"),
         ({"label": "depth"}, "expected classes"),
         ({"layer": "count"}, "has no layer 'count'; did you mean counts?"),
         ({"layer": "zzz"}, "has no layer 'zzz'; its layers are: counts"),

@@ -167,10 +167,24 @@ def test_the_column_of_text():
     assert collect(dataset) == letters
 
 
-def test_a_real_dataset_of_hugging_face():
-    datasets = pytest.importorskip("datasets")
+def test_text_that_is_not_dna():
+    towns = Columns({"town": feature("Value", dtype="string")}, town=["Oslo", "Rome"])
+    message = refusal(collect, towns)
+    assert "column town of X has text ('Oslo') that is not DNA" in message and "X.to_pandas()" in message
+
+
+def test_real_datasets_of_hugging_face():
+    datasets, image = pytest.importorskip("datasets"), pytest.importorskip("PIL.Image")
     dataset = datasets.Dataset.from_dict({"values": ROWS.tolist(), "label": list(range(16))})
     np.testing.assert_allclose(collect(dataset), ROWS, rtol=1e-6)
+    np.testing.assert_allclose(collect(dataset.with_format("torch")), ROWS, rtol=1e-6)
+    pictures = datasets.Dataset.from_dict({"image": [image.fromarray(picture) for picture in PICTURES]})
+    np.testing.assert_array_equal(collect(pictures.cast_column("image", datasets.Image())), PICTURES)
+    assert collect(datasets.Dataset.from_dict({"seq": ["ACGT", "ggnt"], "label": [0, 1]})) == ["ACGT", "ggnt"]
+    assert "DatasetDict of the splits train" in refusal(collect, datasets.DatasetDict({"train": dataset}))
+    assert "iterable dataset" in refusal(collect, dataset.to_iterable_dataset())
+    table = datasets.Dataset.from_dict({"age": [1.0, 2.0], "town": ["Oslo", "Rome"]})
+    assert "X.to_pandas()" in refusal(collect, table)
 
 
 # --- what is refused

@@ -276,6 +276,18 @@ def test_a_column_that_determines_the_label():
     assert leaking_columns(frame[["member"]], np.array(["u"] * N)) == []
 
 
+def test_columns_that_determine_the_label_together():
+    frame, kind = people()[["town", "height"]], ROWS % 3
+    for i in range(3):
+        frame[f"is {i}"] = (kind == i).astype(int)
+    label = np.array(["u", "v", "w"])[kind]
+    assert leaking_columns(frame, label) == ["is 0", "is 1", "is 2"]
+    with pytest.warns(UserWarning, match="columns is 0, is 1, is 2 say the label"):
+        warn_leaks(frame, label, "label", "t.csv")
+    assert leaking_columns(frame.drop(columns=["is 0", "is 2"]), label) == []
+    assert leaking_columns(frame[:0], label[:0]) == []
+
+
 def test_dates_may_be_more_than_292_years_apart():
     frame = pd.DataFrame({"born": pd.to_datetime(["1700-01-01", "2200-06-01", "1950-03-02"] * 20)})
     found = encoder(frame, born="date")

@@ -13,6 +13,7 @@ from table_toys import ROLES, ROWS, encoder, people
 
 from properties import examples
 from refusals import refusal
+from viewsmith.domains.checks import check_container
 from viewsmith.domains.tables.encoder import known_values
 from viewsmith.domains.tables.frame import as_frame
 from viewsmith.domains.tables.protocols import speaks_table
@@ -40,15 +41,17 @@ def squared(x: np.ndarray) -> np.ndarray:
     kinds=hnp.arrays(np.int64, 25, elements=st.integers(0, 5)),
     numbers=hnp.arrays(np.float64, 25, elements=st.floats(-100, 100).map(lambda v: round(v, 2))),
 )
-def test_a_category_counts_like_a_standard_deviation_of_a_number(kinds, numbers):
+def test_a_category_counts_like_a_number_does_on_average(kinds, numbers):
     if len(set(kinds)) == 1 or numbers.std() < 0.1:
         return
     frame = pd.DataFrame({"kind": [f"k{i}" for i in kinds], "number": numbers})
     found = squared(weighted(frame))
     for i in range(25):  # the slow, obvious loop
         for j in range(25):
-            expected = ((numbers[i] - numbers[j]) / numbers.std()) ** 2 + (kinds[i] != kinds[j])
+            expected = ((numbers[i] - numbers[j]) / numbers.std()) ** 2 + 2 * (kinds[i] != kinds[j])
             assert abs(found[i, j] - expected) < 1e-3 * max(1, expected)
+    of_number = squared(weighted(frame)[:, -1:])
+    assert np.isclose(of_number.mean(), 2, atol=1e-3)  # over all pairs
 
 
 def test_text_and_dates_count_like_a_number_on_average():
@@ -71,7 +74,7 @@ def test_auto_looks_at_numbers_alone():
     zeros = pd.DataFrame({"a": [0.0, 0, 0, 4] * 10, "b": [0.0, 0, 2, 0] * 10, "c": ["x", "y"] * 20})
     x = weighted(zeros, "auto")
     assert (x[0, :2] == 0).all()  # zeros stay zeros: one scale for all numbers
-    assert np.isclose(squared(x[:, 2:])[0, 1], 1)
+    assert np.isclose(squared(x[:, 2:])[0, 1], 2)
 
 
 def test_plain_one_hot_without_scaling():
@@ -118,6 +121,37 @@ def test_polars_tables():
     table = polars.from_dict({name: frame[name].tolist() for name in frame})
     assert speaks_table(table) and not speaks_table(table["age"])
     assert choose_roles(as_frame(table)) == ROLES
+
+
+def test_types_of_polars():
+    polars = pytest.importorskip("polars")
+    days = pd.date_range("2020-01-01", periods=60, freq="7D")
+    table = polars.DataFrame(
+        {
+            "age": polars.Series([None if i % 9 == 0 else i for i in range(60)], dtype=polars.UInt16),
+            "price": polars.Series([i / 4 for i in range(60)]).cast(polars.Decimal(10, 2)),
+            "member": [i % 2 == 0 for i in range(60)],
+            "town": polars.Series(["Oslo", "Rome", None] * 20, dtype=polars.Categorical),
+            "grade": polars.Series(["u", "v"] * 30, dtype=polars.Enum(["u", "v"])),
+            "since": [day.date() for day in days],
+        }
+    )
+    frame = as_frame(table)
+    expected = ["numeric", "numeric", "category", "category", "category", "date"]
+    assert list(choose_roles(frame).values()) == expected
+    same = pd.DataFrame({name: table[name].to_list() for name in table.columns})
+    same["price"] = same["price"].astype(float)
+    assert list(choose_roles(same).values()) == expected
+    np.testing.assert_allclose(encoder(frame).encode(frame), encoder(same).encode(same), rtol=1e-6)
+
+
+def test_a_query_has_no_rows_yet():
+    class LazyFrame:
+        collect = collect_schema = None
+
+    assert "a LazyFrame, a query whose rows are not computed yet: give X.collect()" in refusal(
+        check_container, LazyFrame()
+    )
 
 
 @pytest.mark.parametrize("x", [np.ones((2, 2)), [[1, 2]], torch.ones(2, 2), pd.Series([1, 2]), "text", None])

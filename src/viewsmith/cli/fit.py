@@ -93,7 +93,7 @@ def fit(
     """Train on DATA without labels, and save the run in a folder."""
     from viewsmith.core import distributed
     from viewsmith.data import load_dataset
-    from viewsmith.workflows.runs import already_finished, data_record, process_group, removed_on_error
+    from viewsmith.workflows.runs import already_finished, data_record, given_digest, process_group, removed_on_error
 
     flags = {
         "view_cache": view_cache,
@@ -141,7 +141,7 @@ def fit(
     )
     model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
     record = data_record(dataset, transductive)
-    if already_finished(model, out, record, resume=resume):
+    if already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         typer.echo(str(out))
         return
     with process_group(), removed_on_error(out), writing(out):

@@ -12,6 +12,7 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize
 from viewsmith.core.row_source import AnyRows, RowSource
+from viewsmith.domains.few_labels import missing_labels
 
 Split = Literal["given", "stratified", "groups", "none"]
 
@@ -55,6 +56,8 @@ class Dataset:
         Neighbor graph of the rows of `x`; None if it was not requested.
     groups : ndarray of str, shape (n,), or None
         Groups of the rows; None if they were not requested.
+    partly_labeled : bool
+        Whether rows may have no label, which is -1 or "" in `y`.
     """
 
     x: AnyRows
@@ -70,6 +73,7 @@ class Dataset:
     row_names: list[str] | None = None
     neighbors: Any = None
     groups: np.ndarray | None = None
+    partly_labeled: bool = False
 
     @property
     def x_train(self) -> Any:
@@ -140,6 +144,8 @@ class Dataset:
     def fit_labels(self, transductive: bool) -> np.ndarray | None:
         """Labels of `fit_rows`, for the settings of `fit` that use labels; None if they are not known.
 
+        Missing ones are None if there are some.
+
         Raises
         ------
         InputError
@@ -150,7 +156,11 @@ class Dataset:
                 "fit would read the labels of the test rows, because it reads labels with these settings and trains on "
                 "all rows (--transductive): leave --transductive out"
             )
-        return self.y if transductive else self.y_train
+        y = self.y if transductive else self.y_train
+        if y is not None and self.partly_labeled:
+            absent, y = missing_labels(y), y.astype(object)
+            y[absent] = None
+        return y
 
     def fit_groups(self, transductive: bool) -> np.ndarray | None:
         """Groups of `fit_rows`; None if there are none."""

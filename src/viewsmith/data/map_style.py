@@ -69,6 +69,11 @@ def collect(X: Any) -> np.ndarray | list[str]:
         raise InputError(f"X is an empty {type(X).__name__}, expected samples")
     first = take(0)
     if isinstance(first, str):
+        if _is_hugging_face(X) and not set(first.upper()) <= set("ACGTN"):
+            raise InputError(
+                f"the column {column} of X has text ({one_line(repr(first), 40)}) that is not DNA: choose another one "
+                "with X.select_columns([name]), or give X.to_pandas() if it is a table"
+            )
         return [take(number) for number in range(len(X))]
     return _collected(take, _sample(first, 0), len(X))
 
@@ -89,7 +94,7 @@ def _column(X: Any) -> str:
         there = f"has the columns {join_names(found, 'and')}" if found else "has no column"
         raise InputError(
             f"X {there} of images or sequences, expected one (all columns: {name_list(list(features)) or 'none'}): "
-            "choose it with X.select_columns([name])"
+            "choose it with X.select_columns([name]), or give X.to_pandas() if it is a table"
         )
     return str(found[0])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import one_line
+from viewsmith.core.messages import one_line, pluralize
 from viewsmith.core.row_source import RowSource, is_large
-from viewsmith.domains.checks import Impute
+from viewsmith.domains.checks import Impute, check_labels
 from viewsmith.domains.counts import Normalization
+from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
 
 if TYPE_CHECKING:
     from viewsmith.domains.tables.encoder import TableEncoder
@@ -117,6 +119,27 @@ class Found:
 
 
 Reader = Callable[[Path, Request], Found]
+
+
+def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
+    """Labels, and whether some may be missing: because it was said, or because there are gaps, which is then said."""
+    what, expected = f"y in {name}", bool(request.or_fitted("few_labels"))
+    if found.y is None:
+        return None, expected
+    if not expected and not lacks_labels(found.y, what):
+        return check_labels(found.y, n_rows, what), False
+    y = partial_labels(found.y, n_rows, what)
+    absent = missing_labels(y)
+    if absent.all():
+        raise InputError(f"{what}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out")
+    if not expected:
+        warnings.warn(
+            f"{name}: {int(absent.sum()):,} of {pluralize(n_rows, 'row')} have no label (NaN or empty), and are not "
+            "scored by evaluate",
+            UserWarning,
+            stacklevel=5,
+        )
+    return y, True
 
 
 @contextlib.contextmanager

@@ -20,12 +20,11 @@ from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
 from viewsmith.data.readers.tables import read_csv, read_parquet, read_tsv
-from viewsmith.data.reading import Found, Reader, Request
+from viewsmith.data.reading import Found, Reader, Request, find_labels
 from viewsmith.domains.base import domain_of
-from viewsmith.domains.checks import Impute, check_labels
+from viewsmith.domains.checks import Impute
 from viewsmith.domains.counts import NORMALIZED, Normalization, check_counts, log_normalized, looks_like_counts
 from viewsmith.domains.detect import find_domain
-from viewsmith.domains.few_labels import partial_labels
 from viewsmith.domains.groups import group_names
 from viewsmith.domains.images import SMALLEST_SIDE
 from viewsmith.domains.vectors import VECTORS
@@ -207,8 +206,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
     }
     if schema is not None:
         _check_schema(x, names, schema, name)
-    check = partial_labels if request.or_fitted("few_labels") else check_labels
-    y = None if found.y is None else check(found.y, len(x), f"y in {name}")
+    y, partial = find_labels(found, request, len(x), name)
     if request.groups is not None and found.groups is None:
         raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
     groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
@@ -230,6 +228,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
         row_names=found.row_names,
         neighbors=found.neighbors,
         groups=groups,
+        partly_labeled=partial,
     )
     if schema is None:
         _check_train_rows(dataset)

@@ -61,7 +61,7 @@ def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
 
 
 def check_container(X: Any) -> None:
-    """Raise InputError for a DataFrame with columns that are not numbers, and for an AnnData object."""
+    """Raise InputError for a DataFrame with columns that are not numbers, a table without rows yet, and an AnnData."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(X, pandas.DataFrame):
         if X.columns.is_unique:
@@ -69,6 +69,10 @@ def check_container(X: Any) -> None:
 
             advice = "leave them out, X.select_dtypes('number'), or encode them, pandas.get_dummies(X)"
             check_no_text(X, list(X.columns), "the DataFrame", advice)
+    elif hasattr(X, "collect_schema") and hasattr(X, "collect"):
+        raise InputError(
+            f"the data are a {type(X).__name__}, a query whose rows are not computed yet: give X.collect()"
+        )
     elif all(hasattr(X, name) for name in ("obs", "obsm", "layers")):
         raise InputError(
             f"the data are of type {type(X).__name__}, expected a matrix: give adata.X or adata.obsm['X_pca'], or the "

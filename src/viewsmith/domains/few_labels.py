@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import one_line, pluralize
+from viewsmith.core.messages import name_list, one_line, pluralize
 from viewsmith.domains.checks import check_labels
 
 #: What a row without a label has, in messages.
 MISSING = "-1, NaN or empty"
 # With fewer labels, a feature can have one value in each class by chance.
 LEAK_ROWS = 20
+LEAK_ROWS_OF_CLASS = 5  # for several features together
 
 
 def missing_labels(y: np.ndarray) -> np.ndarray:
@@ -35,6 +36,32 @@ def _is_missing(value: Any) -> bool:
         return value.strip() in ("", "-1")
     # NaN and NaT differ from themselves; pandas' NA has no truth value, and is recognized by its name.
     return value is None or type(value).__name__ == "NAType" or bool(value != value) or value == -1
+
+
+def lacks_labels(y: np.ndarray, what: str = "y") -> bool:
+    """Whether rows have no label: NaN, None or empty text; -1 is a class, as long as no label is missing.
+
+    Raises
+    ------
+    InputError
+        Labels are missing and others are -1, which then has two meanings.
+    """
+    if y.ndim != 1:
+        return False
+    absent = missing_labels(y) & ~_is_minus_one(y)
+    if absent.any() and (minus := int(_is_minus_one(y).sum())):
+        raise InputError(
+            f"{what}: {pluralize(int(absent.sum()), 'label')} {'is' if absent.sum() == 1 else 'are'} missing (NaN or "
+            f"empty) and {minus} {'is' if minus == 1 else 'are'} -1, which also means no label: rename the class -1"
+        )
+    return bool(absent.any())
+
+
+def _is_minus_one(y: np.ndarray) -> np.ndarray:
+    given = y.astype(str) if y.dtype.kind == "S" else y
+    values = [value.strip() if isinstance(value, str) else value for value in given.tolist()]
+    # pandas' NA compared with a number is NA.
+    return np.array([value == "-1" if isinstance(value, str) else (value == -1) is True for value in values], bool)
 
 
 def partial_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
@@ -103,8 +130,30 @@ def few_label_codes(y: Any, n_rows: int) -> np.ndarray:
     return found
 
 
+def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
+    """Columns that repeat the labels, alone or together: each has one value in a class, and they differ in all classes.
+
+    The first column that does so alone; or all that do so together, as one indicator of each class does, if every class
+    has at least 5 rows: in fewer rows sparse columns may be alike by chance.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, d)
+    y : int array (n,)
+        Class numbers from 0, each with at least one row.
+    """
+    classes = int(y.max()) + 1
+    first = np.stack([x[np.argmax(y == each)] for each in range(classes)])
+    same = np.flatnonzero((x == first[y]).all(axis=0) & (first != first[0]).any(axis=0))
+    for column in same:
+        if len(np.unique(first[:, column])) == classes:
+            return [int(column)]
+    together = np.bincount(y).min() >= LEAK_ROWS_OF_CLASS and len(np.unique(first[:, same], axis=0)) == classes
+    return [int(column) for column in same] if together else []
+
+
 def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | None = None) -> None:
-    """Raise InputError if a feature repeats the labels: it has one value in each class, another in every class.
+    """Raise InputError if features repeat the labels, see `repeated_by`.
 
     Parameters
     ----------
@@ -119,14 +168,17 @@ def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | No
     classes = int(codes.max()) + 1
     if rows.ndim != 2 or len(labeled) < max(LEAK_ROWS, 2 * classes):
         return
-    x, y = rows[labeled], codes[labeled]
-    first = np.stack([x[np.argmax(y == each)] for each in range(classes)])
-    same = (x == first[y]).all(axis=0)
-    for column in np.flatnonzero(same):
-        if len(np.unique(first[:, column])) == classes:
-            name = (
-                f"feature {column} (counted from 0)" if not names else f"the feature {one_line(names[int(column)], 60)}"
-            )
-            raise InputError(
-                f"{name} repeats the labels: it has one value in each of the {classes} classes; leave it out (--drop)"
-            )
+    found = repeated_by(rows[labeled], codes[labeled])
+    if not found:
+        return
+    shown = name_list([str(column) if not names else one_line(names[column], 60) for column in found], 5)
+    counted = "" if names else " (counted from 0)"
+    if len(found) == 1:
+        raise InputError(
+            f"the feature {shown}{counted} repeats the labels: it has one value in each of the {classes} classes; "
+            "leave it out (--drop)"
+        )
+    raise InputError(
+        f"the features {shown}{counted} together repeat the labels: each has one value in each of the {classes} "
+        "classes, and no two classes agree in all of them; leave them out (--drop)"
+    )

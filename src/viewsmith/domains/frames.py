@@ -80,16 +80,10 @@ def categories(column: pd.Series, what: str) -> list[str]:
     return found
 
 
-def labels(column: pd.Series, what: str, partial: bool | None = False) -> np.ndarray:
-    """A label column as numbers or text, (n,); raises InputError if a label is missing, unless `partial`."""
-    missing = int(column.isna().sum())
-    if partial:
+def labels(column: pd.Series) -> np.ndarray:
+    """A label column as numbers or text, (n,); as objects if labels are missing."""
+    if column.isna().any():
         return column.astype(object).to_numpy()
-    if missing:
-        raise InputError(
-            f"{what}: label column {one_line(column.name, 60)} has {pluralize(missing, 'missing value')} (empty or NA) "
-            f"in {pluralize(len(column), 'row')}; label every row, or leave the label out"
-        )
     found = column.to_numpy()
     return found if found.dtype.kind in "biuf" else np.array([str(value) for value in found], dtype=np.str_)
 

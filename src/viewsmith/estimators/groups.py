@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from viewsmith.core.messages import pluralize
 from viewsmith.core.samples import apply_in_blocks
 from viewsmith.domains.groups import group_codes
 from viewsmith.estimators.arguments import Arguments
+from viewsmith.estimators.build.labels import codes_digest
 from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.estimators.build.resolve import view_entries
 from viewsmith.estimators.build.sizes import AXES, WIDE
@@ -42,7 +42,7 @@ def with_groups(data: TrainingData, options: Arguments, groups: Any) -> Training
         _check_views(data, options)
         graph, mutual = _aligned(data, codes, options.n_neighbors)
         partners = len(mutual[0].unique())
-        facts |= {"digest": hashlib.sha256(codes.numpy().tobytes()).hexdigest()[:16]}
+        facts |= {"digest": codes_digest(codes.numpy())}
         facts |= {"mutual_edges": mutual.shape[1], "rows_with_mutual_neighbors": partners}
         data = dataclasses.replace(data, neighbors=graph)
     return dataclasses.replace(data, groups=facts)
@@ -99,6 +99,6 @@ def _coordinates(data: TrainingData) -> Tensor:
     if x.shape[1] <= WIDE:
         return x
     axes = PrincipalAxes(x.shape[1], min(AXES, *x.shape)).to(x)
-    axes.fit(x)
+    axes.fit(x, weighted="columns" not in data.stats)
     found: Tensor = axes(x)
     return found

@@ -59,8 +59,7 @@ def compare(
     protocols : sequence of str, optional
         Names from `PROTOCOLS` or `OPTIONAL`; default: all of `PROTOCOLS`.
     label_used : callable, optional
-        For a model that was trained with some labels: maps rows to bool (n,), whether their labels were used. Labels
-        may then be missing.
+        For a model that was trained with some labels: maps rows to bool (n,), whether their labels were used.
 
     Returns
     -------
@@ -69,8 +68,8 @@ def compare(
         additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
         ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes), ``label_free``
         (diagnostics by table row, on the same up to 2,000 test rows), ``seconds`` (by table row: ``embed`` and
-        ``score``); with labels used in training, ``labels`` (what was used and left out); with groups, ``groups``
-        (scores by table row, see `viewsmith.evaluation.groups.group_scores`).
+        ``score``); with labels used in training, or missing, ``labels`` (what was used and left out); with groups,
+        ``groups`` (scores by table row, see `viewsmith.evaluation.groups.group_scores`).
 
     Raises
     ------
@@ -103,6 +102,7 @@ def compare(
             if groups is not None:
                 of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
     left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
+    labels = {"trained_with": label_used is not None, "test_rows_left_out": left_out}
     return {
         "embeddings": scores,
         "raw": raw,
@@ -114,7 +114,7 @@ def compare(
         },
         "label_free": diagnostics,
         "seconds": seconds,
-        **({} if label_used is None else {"labels": {"test_rows_left_out": left_out}}),
+        **({} if label_used is None and not chosen.unlabeled else {"labels": labels}),
         **({} if groups is None else {"groups": of_groups}),
     }
 
@@ -171,6 +171,8 @@ def _groups(dataset: LabeledSplit, chosen: ScoredRows) -> tuple[np.ndarray | Non
 
 def _label_note(labels: Mapping[str, Any]) -> str:
     out = labels["test_rows_left_out"]
+    if not labels["trained_with"]:
+        return f"Test rows left out: {out['unlabeled']} without a label."
     return (
         f"The model was trained with labels. Test rows left out: {out['unlabeled']} without a label, "
         f"{out['used_in_training']} whose labels were used."

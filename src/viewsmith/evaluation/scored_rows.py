@@ -37,8 +37,7 @@ def scored_rows(dataset: Any, label_used: Callable[[Any], np.ndarray] | None) ->
     ----------
     dataset : LabeledSplit
     label_used : callable or None
-        Maps rows to bool (n,): whether their labels were used in training, in which case labels may be missing. None:
-        no labels were used, and every row has one.
+        Maps rows to bool (n,): whether their labels were used in training. None: no labels were used.
 
     Raises
     ------
@@ -46,7 +45,7 @@ def scored_rows(dataset: Any, label_used: Callable[[Any], np.ndarray] | None) ->
         No train row, or no test row, is left.
     """
     train, test = (np.ones(len(y), dtype=bool) for y in (dataset.y_train, dataset.y_test))
-    if label_used is not None:
+    if label_used is not None or getattr(dataset, "partly_labeled", False):
         train, test = (~missing_labels(np.asarray(y)) for y in (dataset.y_train, dataset.y_test))
     unlabeled, used = int((~test).sum()), 0
     if label_used is not None:

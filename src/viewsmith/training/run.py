@@ -197,8 +197,12 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
         for key in sorted(before.keys() | now.keys()):
             if key == "source" or before.get(key) == now.get(key):
                 continue
+            if key == "split" and key not in before:
+                continue  # of an earlier version
             if key == "fingerprint":
                 found.append("trained on other rows")
+            elif key == "split":
+                found.append("trained on another split of the rows, which labels or groups draw")
             elif key == "neighbors":
                 found.append(_other_graph(key in before, key in now))
             else:

@@ -19,8 +19,11 @@ from viewsmith.core.errors import InputError, InUseError
 from viewsmith.core.peers import watched_peers
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.dataset import take
+from viewsmith.domains.few_labels import few_label_codes
+from viewsmith.domains.groups import group_codes
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.custom_transforms import CUSTOM
+from viewsmith.estimators.build.labels import codes_digest
 from viewsmith.estimators.build.resolve import MODULE
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import fingerprint
@@ -66,27 +69,41 @@ def removed_on_error(run: Path) -> Iterator[None]:
         raise
 
 
-def already_finished(model: ViewsmithEstimator, run: Path, context: dict[str, Any], *, resume: bool) -> bool:
+def already_finished(
+    model: ViewsmithEstimator, run: Path, context: dict[str, Any], given: str = "", *, resume: bool
+) -> bool:
     """Whether there is a finished run of this model on these data.
+
+    Parameters
+    ----------
+    model : ViewsmithEstimator
+        Not fitted.
+    run : Path
+    context : dict
+        From `data_record`.
+    given : str
+        From `given_digest`.
+    resume : bool
 
     Raises
     ------
     InputError
-        The run is on other data; or it is finished and has another configuration, or `resume` is False.
+        The run is on other data, or with other labels or groups; or it is finished and has another configuration, or
+        `resume` is False.
     """
     folder = RunFolder(run)
     if not folder.exists():
         return False
     with reading_run(run):
-        saved, given = folder.read_config().get("data", {}), context["data"]
-        if saved.get("fingerprint") != given["fingerprint"]:
+        saved, data = folder.read_config().get("data", {}), context["data"]
+        if saved.get("fingerprint") != data["fingerprint"]:
             raise InputError(
-                f"{run} has a run on other rows or columns (of {saved.get('source')!r}, now {given['source']!r}): "
+                f"{run} has a run on other rows or columns (of {saved.get('source')!r}, now {data['source']!r}): "
                 "choose another folder, or delete this one"
             )
         if folder.read_summary().get("status") != "finished":
             return False
-        folder.open_for(model.configuration(given), resume=resume)
+        folder.open_for(model.configuration(data) | {"fitted": {"given": given}}, resume=resume)
     try:
         folder.read_weights()
     except InputError:
@@ -143,9 +160,10 @@ def reading_run(run: Path) -> Iterator[None]:
 def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     """Record of the data in a run: the part of the configuration, the split and the names of features."""
     split: dict[str, Any] = {"kind": dataset.split, "train": len(dataset.train_index), "transductive": transductive}
+    drawn = dataset.split in ("stratified", "groups")
     if dataset.test_index is not None:
         split["test"] = len(dataset.test_index)
-    if dataset.split in ("stratified", "groups"):
+    if drawn:
         split |= {"train_index": dataset.train_index.tolist(), "test_index": np.asarray(dataset.test_index).tolist()}
     return {
         "data": {
@@ -155,6 +173,8 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
             "transductive": transductive,
             "fingerprint": fingerprint(dataset.x),
             "schema": json.dumps(dataset.schema),
+            # Labels and groups draw the split, so with other ones other rows may be for training.
+            **({"split": fingerprint(dataset.train_index[:, None])} if drawn else {}),
             **graph_record(read_neighbors(dataset.fit_neighbors(transductive), len(dataset.fit_rows(transductive)))),
         },
         "split": split,
@@ -199,6 +219,16 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
     raise InputError("the config.toml of the run is damaged or of another version: its data.schema is not complete")
+
+
+def given_digest(model: ViewsmithEstimator, dataset: Dataset, transductive: bool = False) -> str:
+    """Digest of the labels and groups that a fit of this model would use, `Resolved.given`; empty if it uses none."""
+    rows, codes = len(dataset.fit_rows(transductive)), []
+    if model.supervision == "labels":
+        codes.append(few_label_codes(dataset.fit_labels(transductive), rows))
+    if model.group_mode == "align" and dataset.groups is not None:
+        codes.append(group_codes(dataset.fit_groups(transductive), rows))
+    return " ".join(codes_digest(each) for each in codes)
 
 
 def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:

@@ -144,7 +144,7 @@ def read_h5ad(path: Path, request: Request) -> Found:
                 check_size(4 * len(x) * x.shape[1], _size(name, *x.shape), _FEWER)
                 x = x.in_memory()
     features = names if names is None or order is None else [names[i] for i in order]
-    y = None if label is None else frames.labels(obs[label], str(path), request.or_fitted("few_labels"))
+    y = None if label is None else frames.labels(obs[label])
     table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
     cells = [str(name) for name in obs.index]
     options = {name: value for name, value in (("layer", layer), ("use_rep", use_rep)) if value is not None}

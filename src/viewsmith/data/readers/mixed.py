@@ -13,7 +13,7 @@ from viewsmith.core.messages import name_list, one_line, pluralize, suggest_name
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.reading import Found, Request
 from viewsmith.domains.checks import check_labels
-from viewsmith.domains.few_labels import missing_labels, partial_labels
+from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
 from viewsmith.domains.groups import group_names
 
 if TYPE_CHECKING:
@@ -55,10 +55,11 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
     features = frame.drop(columns=[] if request.label is None else [request.label])
     if features.shape[1] == 0:
         raise InputError(f"{what} has no feature, only the label: {name_list(columns)}")
-    y = None if request.label is None else frames.labels(frame[request.label], what, request.few_labels)
+    y = None if request.label is None else frames.labels(frame[request.label])
     roles = choose_roles(features, given, what)
     if y is not None and request.label is not None:
-        known = ~missing_labels(y) if request.few_labels else np.ones(len(y), dtype=bool)
+        partial = request.few_labels or lacks_labels(y, f"{what}: label column {one_line(request.label, 60)}")
+        known = ~missing_labels(y) if partial else np.ones(len(y), dtype=bool)
         used = [name for name, role in roles.items() if role != "drop"]
         warn_leaks(features.loc[known, used], y[known], request.label, what)
     kept = {name: role for name, role in roles.items() if role != "drop"}
@@ -90,7 +91,7 @@ def encode_later(frame: pd.DataFrame, request: Request, what: str) -> Found:
     features = frame.drop(columns=[name for name in {label, schema.get("label")} if name in frame.columns])
     x = table.encode(features, what)
     table.warn_unseen(features, what)
-    y = None if label is None else frames.labels(frame[label], what, request.or_fitted("few_labels"))
+    y = None if label is None else frames.labels(frame[label])
     described = {key: schema.get(key) for key in ("columns", "one_hot", "drop")} | {"label": label}
     return Found(x, y, names=table.features, table=described)
 
@@ -139,7 +140,7 @@ def _train_rows(y: np.ndarray | None, request: Request, what: str) -> Any:
             return split_groups(group_names(request.test_groups, len(request.test_groups), what))[0]
         if y is None:
             return slice(None)
-        check = partial_labels if request.few_labels else check_labels
+        check = partial_labels if request.few_labels or lacks_labels(y, what) else check_labels
         return split_indices(check(y, len(y), what))[0]
     except InputError:
         return slice(None)

@@ -67,11 +67,7 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: Request) -> Found:
                 _check_missing(whole, [column], what)
             table["one_hot"][column] = frames.categories(whole[column], what)
     label = table["label"]
-    y = (
-        None
-        if label is None
-        else frames.labels(read_columns(path, [label])[label], what, request.or_fitted("few_labels"))
-    )
+    y = None if label is None else frames.labels(read_columns(path, [label])[label])
     asked = dataclasses.replace(request, impute="median", schema=None, strict=True)
 
     def encode(frame: pd.DataFrame) -> np.ndarray:
@@ -190,7 +186,7 @@ def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
         "drop": list(request.drop),
         "label": request.label,
     }
-    y = None if request.label is None else frames.labels(frame[request.label], what, request.few_labels)
+    y = None if request.label is None else frames.labels(frame[request.label])
     return _encode(frame, table, y, request, what)
 
 
@@ -222,8 +218,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     frames.check_no_text(frame, columns, what)
     if request.impute == "none":
         _check_missing(frame, [*columns, *encoded], what)
-    partial = request.or_fitted("few_labels")
-    y = None if table["label"] is None else frames.labels(frame[table["label"]], what, partial)
+    y = None if table["label"] is None else frames.labels(frame[table["label"]])
     return _encode(frame, table, y, request, what)
 
 

@@ -8,13 +8,15 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.messages import name_list, one_line
+from viewsmith.domains.few_labels import LEAK_ROWS, repeated_by
 
 PURE = 0.999  # of the rows whose value occurs again have the most frequent label of the value
 REPEATED = 0.5  # of the rows must have a value that occurs again
 
 
 def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
-    """Columns whose value determines the label, though most values occur in several rows.
+    """Columns whose value determines the label, though most values occur in several rows; if there are none, columns
+    that do so together: indicators of the classes, for instance.
 
     Parameters
     ----------
@@ -22,6 +24,8 @@ def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
     y : ndarray, shape (n,)
     """
     labels = pd.factorize(y)[0]
+    if len(labels) == 0:
+        return []
     base = np.bincount(labels).max() / len(labels)
     found = []
     for name in frame.columns:
@@ -33,7 +37,10 @@ def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
             continue
         if table.max(axis=1).sum() >= PURE * rows and len(table) > 1:
             found.append(str(name))
-    return found
+    if found or len(labels) < LEAK_ROWS:
+        return found
+    codes = np.column_stack([pd.factorize(frame[name])[0] for name in frame.columns])
+    return [str(frame.columns[column]) for column in repeated_by(codes, labels)]
 
 
 def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> None:
@@ -43,7 +50,7 @@ def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> Non
         option = ",".join(f"{one_line(name, 60)}=drop" for name in found[:5])
         warnings.warn(
             f"{what}: {'column' if one else 'columns'} {name_list(found)} {'says' if one else 'say'} the label "
-            f"{one_line(label, 60)} (the rows of a value have one label): leave {'it' if one else 'them'} out with "
+            f"{one_line(label, 60)} (rows with equal values have one label): leave {'it' if one else 'them'} out with "
             f"--columns {option!r} unless new rows have {'it' if one else 'them'}, too",
             UserWarning,
             stacklevel=2,

@@ -73,7 +73,9 @@ def read_labels(
     The fields are digests of the rows whose labels are used, and of the labels and aligned groups.
     """
     few = few_labels(options, rows, y, names)
-    fields = {"labeled_rows": digests_of(few, rows), "given": digest_of_given(few, groups)}
+    given = [] if few is None else [codes_digest(few.codes.numpy())]
+    given += [groups["digest"]] if "digest" in groups else []
+    fields = {"labeled_rows": digests_of(few, rows), "given": " ".join(given)}
     return framework_labels(options.framework, y, len(rows)), few, fields
 
 
@@ -134,10 +136,9 @@ def digests_of(labels: FewLabels | None, x: np.ndarray | RowSource) -> str:
     return "".join(sorted(_row_digest(row) for row in x[labels.rows.numpy()]))
 
 
-def digest_of_given(labels: FewLabels | None, groups: Mapping[str, Any]) -> str:
-    """Digest of labels and of aligned groups; empty if the training uses none."""
-    parts = [] if labels is None else [hashlib.sha256(labels.codes.numpy().tobytes()).hexdigest()[:16]]
-    return " ".join([*parts, *([groups["digest"]] if "digest" in groups else [])])
+def codes_digest(codes: np.ndarray) -> str:
+    """Digest of the numbers of the classes or aligned groups of rows, int64 (n,); `Resolved.given` has it of both."""
+    return hashlib.sha256(codes.tobytes()).hexdigest()[:16]
 
 
 def labels_used(model: Any) -> Callable[[Any], np.ndarray] | None:

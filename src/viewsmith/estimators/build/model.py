@@ -49,7 +49,10 @@ def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> M
         method = build(plan)
     axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]
     for number, each in enumerate(axes):  # the encoder's, and its momentum copy's
-        each.fit(x) if number == 0 else each.load_state_dict(axes[0].state_dict())
+        if number == 0:
+            each.fit(x, weighted="columns" not in plan.resolved.stats)  # columns of a table have weights already
+        else:
+            each.load_state_dict(axes[0].state_dict())
     return method
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from viewsmith.data import Dataset
 from viewsmith.domains import domain_of
+from viewsmith.domains.few_labels import missing_labels
 from viewsmith.reports import (
     EmbeddingMap,
     FeatureProfile,
@@ -62,9 +63,11 @@ class Transformer(Protocol):
 
 def figure_rows(dataset: Dataset) -> tuple[np.ndarray, np.ndarray | None, str]:
     """Rows for figures (test rows, if there are any), their labels, and the name of their split."""
-    if dataset.x_test is not None:
-        return dataset.x_test, dataset.y_test, "test"
-    return dataset.x_train, dataset.y_train, "training"
+    tests = dataset.x_test is not None
+    y = dataset.y_test if tests else dataset.y_train
+    if y is not None and dataset.partly_labeled:
+        y = np.where(missing_labels(y), "no label", y.astype(str))
+    return (dataset.x_test, y, "test") if tests else (dataset.x_train, y, "training")
 
 
 def gallery_samples(dataset: Dataset) -> np.ndarray:

@@ -105,14 +105,21 @@ class PrincipalAxes(nn.Module):
         self.register_buffer("axes", torch.zeros(n_features, n_components))
 
     @torch.no_grad()
-    def fit(self, x: Rows) -> None:
+    def fit(self, x: Rows, *, weighted: bool = True) -> None:
         """Fit the axes to rows (n, d), k at most min(n, d).
 
         In memory by the smaller Gram matrix; rows on disk block by block (`viewsmith.networks.inputs.streamed`).
+
+        Parameters
+        ----------
+        x : Tensor or Samples, shape (n, d)
+        weighted : bool
+            Whether features are divided first. False for features that have weights of their own, and are in memory:
+            the axes then keep as much of the distances between rows as k axes can.
         """
         k = self.axes.shape[1]
         on_disk = isinstance(x, Samples) and isinstance(x.rows, RowSource)
-        found = streamed_axes(x, k) if on_disk else _axes_in_memory(x[:], k)
+        found = streamed_axes(x, k) if on_disk else _axes_in_memory(x[:], k, weighted)
         self.mean.copy_(found.mean)
         self.axes.copy_(found.weight[:, None] * found.axes / found.scale)
 
@@ -124,12 +131,12 @@ class PrincipalAxes(nn.Module):
         return torch.addmm(-(self.mean @ self.axes), x, self.axes)
 
 
-def _axes_in_memory(x: Tensor, k: int) -> Axes:
+def _axes_in_memory(x: Tensor, k: int, weighted: bool) -> Axes:
     """Axes by eigenvectors, in float64, of the smaller Gram matrix of rows (n, d) in memory."""
     mean = x.mean(dim=0, dtype=torch.float64)
     centered = x - mean.to(x.dtype)
     deviation = centered.square().mean(dim=0).sqrt()
-    weight = torch.where(deviation > 0, deviation, 1.0).rsqrt()
+    weight = torch.where(deviation > 0, deviation, 1.0).rsqrt() if weighted else torch.ones_like(deviation)
     centered *= weight
     n, d = centered.shape
     if d <= n:
