@@ -1,7 +1,7 @@
 """View makers: fixed, learned and generated."""
 
 from viewsmith.views.base import Pair, ViewContext, ViewMaker
-from viewsmith.views.fixed import dna_names, image_names  # noqa: F401, these register view makers
+from viewsmith.views.fixed import dna_names, image_names, series  # noqa: F401, these register view makers
 from viewsmith.views.fixed.adversarial import AdversarialViews
 from viewsmith.views.fixed.conditional import ConditionalCorruption
 from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews

@@ -63,9 +63,10 @@ def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float 
     "transforms",
     "windows",
     help="windows of sequences",
-    domains="dna",
-    noun="windows of DNA",
+    domains=("dna", "series"),
+    noun="windows of sequences",
     learning_rate=5e-4,
 )
 def _windows(context: TransformsContext, *, windows: int = 16, window_fraction: float = 0.5) -> Windows:
-    return Windows(fraction=window_fraction, count=windows)
+    padded = len(context.row_shape) == 1  # recordings (channels, time) have one length
+    return Windows(fraction=window_fraction, count=windows, padded=padded)

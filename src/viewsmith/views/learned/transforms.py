@@ -82,7 +82,7 @@ class Family(nn.Module):
         """A network for the logits of scaled samples with `dims` dimensions, the first of size `channels`."""
         if dims == 1:
             return MaskScores(channels, self.size)
-        return SequenceScores(self.size) if dims == 2 else ImageScores(channels, self.size)
+        return SequenceScores(self.size, channels) if dims == 2 else ImageScores(channels, self.size)
 
     def _check_size(self, number: int, what: str) -> int:
         if number < 2:
@@ -323,6 +323,8 @@ class Windows(Family):
         Length of a window as a fraction of its sequence; at least one base.
     count : int
         M, the number of windows. In a short sequence some are equal.
+    padded : bool
+        Whether columns of zeros are padding, as in DNA. If not, all sequences have one length.
 
     Raises
     ------
@@ -330,19 +332,19 @@ class Windows(Family):
         `count` is below 2.
     """
 
-    def __init__(self, *, fraction: float = 0.5, count: int = 16) -> None:
+    def __init__(self, *, fraction: float = 0.5, count: int = 16, padded: bool = True) -> None:
         super().__init__()
-        self.fraction, self.size = fraction, self._check_size(count, "windows")
+        self.fraction, self.size, self.padded = fraction, self._check_size(count, "windows"), padded
         first = torch.linspace(0, 1 - fraction, count).tolist()
         self.names = [f"{start:.0%} to {start + fraction:.0%}" for start in first]
 
     def score_network(self, channels: int, dims: int) -> nn.Module:
-        """A network with one logit per base."""
-        return PositionScores()
+        """A network with one logit per position."""
+        return PositionScores(channels, padded=self.padded)
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """First base of each window, int64 (B, M), and the length of a sequence's windows, int64 (B,)."""
-        lengths = real_positions(x).sum(dim=1)
+        lengths = real_positions(x).sum(dim=1) if self.padded else torch.full((len(x),), x.shape[2], device=x.device)
         widths = (self.fraction * lengths).round().long().clamp_min(1)
         steps = torch.linspace(0, 1, self.size, device=x.device)
         return ((lengths - widths).clamp_min(0)[:, None] * steps).round().long(), widths
