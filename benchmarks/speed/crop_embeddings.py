@@ -3,6 +3,9 @@
 "separate" cuts out all crops and embeds them as one batch. Cases:
 
 - all: all 289 crops of each of 32 images of 84 x 84 pixels, in one dense pass. Target: at least 8 times faster.
+- all, 28 pixels: crops of 28 x 28 pixels, each the mean of nine of the encoder's smallest crops.
+- all, 224 x 224: all 2,704 crops of 20 x 20 pixels of each of 4 images.
+- all, resnet18-dense: as "all", 4 images and the residual network without padding, in eval mode; 84 x 84 and 224 x 224.
 - drawn, 84 x 84: 8 crops of each of 256 images, drawn with repetition from 8 neighboring crops; each distinct crop is
   embedded once.
 - drawn, 28 x 28: 8 crops of each of 256 images, drawn from all nine, in one dense pass.
@@ -21,9 +24,10 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from benchmarks.speed.timing import clock, parser, read, record, time_interleaved
-from viewsmith.networks import CropCNN
+from viewsmith.networks import CropCNN, DenseResNet18
 from viewsmith.views import Crops
 
 Work = Callable[[], torch.Tensor]
@@ -31,15 +35,18 @@ Work = Callable[[], torch.Tensor]
 
 def cases(quick: bool) -> dict[str, tuple[dict[str, Any], Work, Work]]:
     """Sizes, fast and separate computation of every case, by name."""
-    encoder = CropCNN(bias=False)
+    encoder, residual = CropCNN(bias=False), DenseResNet18(1).eval()
     few, many = (2, 4) if quick else (32, 256)
 
-    def every_crop() -> tuple[dict[str, Any], Work, Work]:
-        family, x = Crops(84, 84), torch.rand(few, 1, 84, 84)
+    def every_crop(
+        images: int, side: int = 84, crop: int = 20, stride: int = 4, encoder: nn.Module = encoder
+    ) -> tuple[dict[str, Any], Work, Work]:
+        family, x = Crops(side, side, crop=crop, stride=stride), torch.rand(images, 1, side, side)
+        assert family.is_dense(encoder)
         return (
-            {"images": few, "crops": family.size},
+            {"images": images, "crops": family.size},
             lambda: family.embed(encoder, x),
-            lambda: encoder(family.all_views(x).flatten(0, 1)).unflatten(0, (few, family.size)),
+            lambda: encoder(family.all_views(x).flatten(0, 1)).unflatten(0, (images, family.size)),
         )
 
     def drawn(side: int) -> tuple[dict[str, Any], Work, Work]:
@@ -52,7 +59,15 @@ def cases(quick: bool) -> dict[str, tuple[dict[str, Any], Work, Work]]:
             lambda: encoder(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape),
         )
 
-    return {"all": every_crop(), "drawn, 84 x 84": drawn(84), "drawn, 28 x 28": drawn(28)}
+    found = {"all": every_crop(few), "drawn, 84 x 84": drawn(84), "drawn, 28 x 28": drawn(28)}
+    if quick:
+        return found | {"all, resnet18-dense": every_crop(1, 36, encoder=residual)}
+    return found | {
+        "all, 28 pixels": every_crop(few, crop=28),
+        "all, 224 x 224": every_crop(4, 224),
+        "all, resnet18-dense": every_crop(4, encoder=residual),
+        "all, resnet18-dense, 224 x 224": every_crop(1, 224, crop=40, stride=8, encoder=residual),
+    }
 
 
 def forward(work: Work) -> None:

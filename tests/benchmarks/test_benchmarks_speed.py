@@ -12,7 +12,15 @@ from cases import slow
 
 SCRIPTS = sorted(path.stem for path in Path(timing.__file__).parent.glob("*.py") if path.stem != "timing")
 # The others take longer or want data sets.
-QUICK = ("crop_embeddings", "diffusion_sampling", "dna_views", "image_views", "nt_xent", "nt_xent_memory")
+QUICK = (
+    "crl_tac_memory",
+    "crop_embeddings",
+    "diffusion_sampling",
+    "dna_views",
+    "image_views",
+    "nt_xent",
+    "nt_xent_memory",
+)
 QUICK += ("neighbor_graph", "pinda_step", "recipe_training", "small_fit", "soft_contrastive")
 
 

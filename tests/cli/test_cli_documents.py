@@ -25,7 +25,7 @@ OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
     "device precision config set resume label labels layer image-size domain drop one-hot columns strict impute "
     "transductive threads use-rep normalization checkpoint-every stream cache supervise groups split-groups debug",
-    "embed": "out output label labels stream cache threads debug",
+    "embed": "out output inference label labels stream cache threads debug",
     "evaluate": "json umap protocols label labels stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
     "locate": "out n label labels threads debug",

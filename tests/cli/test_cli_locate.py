@@ -201,6 +201,38 @@ def test_sequences_without_names_are_named_by_their_number(folder_of_runs, tmp_p
     ]
 
 
+# ---- embed ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inference", ["expectation", "top", "uniform"])
+def test_embed_averages_over_the_views_that_are_asked_for(folder_of_runs, tmp_path, inference):
+    run, source = folder_of_runs / "of-images", folder_of_runs / "images.npz"
+    good("embed", run, source, "--out", tmp_path / "h.npz", "--inference", inference)
+    good("embed", run, source, "--out", tmp_path / "z.npz", "--inference", inference, "--output", "projection")
+    good("embed", run, source, "--out", tmp_path / "h0.npz")
+    model, x = viewsmith.load(run), load_dataset(source).x
+    for name, output in (("h", "representation"), ("z", "projection")):
+        expected = model.transform(x, output=output, inference=inference)
+        with np.load(tmp_path / f"{name}.npz") as made:
+            np.testing.assert_array_equal(made["H_train"], expected[:14])
+            np.testing.assert_array_equal(made["H_test"], expected[14:])
+    with np.load(tmp_path / "h.npz") as made, np.load(tmp_path / "h0.npz") as default:
+        assert np.array_equal(made["H_test"], default["H_test"]) == (inference == "expectation")
+
+
+@pytest.mark.parametrize(
+    ("run", "source", "inference", "expected"),
+    [
+        ("of-images", "images.npz", "best", "inference is 'best', expected 'expectation', 'top' or 'uniform'"),
+        ("other", "t.csv", "top", "the run was fitted with contrastive, which has no distribution of views to average"),
+    ],
+)
+def test_embed_refuses_an_average_that_a_run_does_not_have(folder_of_runs, tmp_path, run, source, inference, expected):
+    out = ("--out", tmp_path / "h.npz", "--inference", inference)
+    refused = call("embed", folder_of_runs / run, folder_of_runs / source, *out)
+    assert refused.refused(expected) and len(refused.err.splitlines()) == 1 and not list(tmp_path.iterdir())
+
+
 # ---- bad input ------------------------------------------------------------------------------------------------------
 
 
@@ -211,8 +243,8 @@ def test_sequences_without_names_are_named_by_their_number(folder_of_runs, tmp_p
         ("locate", "of-images", "images.npz", "b.bed", "BED is a format for sequences, not for images"),
         ("locate", "of-images", "images.npz", "no/b.csv", "does not exist: create it first"),
         ("locate", "other", "t.csv", "b.csv", "the run was fitted with contrastive"),
-        ("crop", "other", "t.csv", "c", "only images and sequences have crops"),
-        ("crop", "of-table", "t.csv", "c", "only images and sequences have crops"),
+        ("crop", "other", "t.csv", "c", "only images, sequences and recordings have crops"),
+        ("crop", "of-table", "t.csv", "c", "only images, sequences and recordings have crops"),
         ("crop", "of-dna", "seqs.fasta", "c", "ends in .fasta, .fa, .fna or .npz"),
         ("crop", "of-images", "images.npz", "c.fasta", "the samples are images"),
         ("crop", "of-images", "images.npz", "no/c", "does not exist: create it first"),

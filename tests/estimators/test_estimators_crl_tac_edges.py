@@ -90,7 +90,7 @@ def test_unsuitable_data_are_refused(x, options, part):
         (
             "vectors",
             {"window_fraction": 0.2},
-            "window_fraction is an option of the windows of DNA without effect for vectors",
+            "window_fraction is an option of the windows of sequences without effect for vectors",
         ),
         ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "without effect for a custom family"),
         ("vectors", {"temperature": 0.2}, "crl-tac has no temperature: give its inverse as beta"),

@@ -9,6 +9,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
 from viewsmith.networks.encoders.cnn import CropCNN
+from viewsmith.networks.encoders.dense_resnet import DenseResNet18
 from viewsmith.views.learned.transforms import Crops, Masks, Windows
 
 FAMILIES = {
@@ -201,10 +202,53 @@ def test_is_view_distinguishes_crops_from_images():
     assert not Masks(4).is_view(torch.zeros(1, 4)) and not Windows().is_view(torch.zeros(1, 4, 9))
 
 
-def test_the_dense_pass_needs_the_grid_of_the_encoder():
+def test_the_dense_pass_needs_a_grid_of_the_encoder():
     assert not Crops(84, 84, stride=2).is_dense(CropCNN())
-    assert not Crops(84, 84, crop=24).is_dense(CropCNN())
+    assert not Crops(84, 84, crop=18).is_dense(CropCNN())
+    assert Crops(84, 84, crop=24, stride=8).is_dense(CropCNN())
     assert not Crops(84, 84).is_dense(Mean())
+    assert Crops(84, 84).is_dense(DenseResNet18().eval())
+    assert not Crops(84, 84).is_dense(DenseResNet18())  # BatchNorm in train mode
+    assert not Crops(84, 84).is_dense(DenseResNet18(stem="standard").eval())
+
+
+ENCODERS = {
+    "crl-cnn": lambda: CropCNN(3),
+    "resnet18-dense": lambda: DenseResNet18(3, zero_init=False),
+    "resnet18-dense, standard stem": lambda: DenseResNet18(3, "standard", zero_init=False),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize(("size", "crop", "stride"), [((60, 53), 40, 8), ((61, 58), 47, 8), ((57, 52), 41, 16)])
+def test_crops_of_other_sizes_than_the_smallest_are_encoded_in_one_pass(name, size, crop, stride):
+    torch.manual_seed(0)
+    encoder = ENCODERS[name]().double().eval()
+    for module in encoder.modules():  # other statistics than those of initialization
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.3)
+            module.running_var.uniform_(0.5, 2)
+            module.bias.data.normal_(0, 0.3)
+    family, x = Crops(*size, crop=crop, stride=stride, flip=size[0] == 61), torch.randn(2, 3, *size).double()
+    assert family.is_dense(encoder)
+    dense = family.embed(encoder, x)
+    one_by_one = torch.stack([encoder(slow_view(family, x[i], t)[None])[0] for i in (0, 1) for t in range(family.size)])
+    torch.testing.assert_close(dense, one_by_one.unflatten(0, (2, -1)), rtol=1e-10, atol=1e-10)
+    assert one_by_one.std(dim=0).mean() > 1e-3
+    weights = torch.randn(dense.shape).double()
+    parameters = list(encoder.parameters())
+    gradients = torch.autograd.grad((weights.flatten(0, 1) * one_by_one).sum(), parameters)
+    for found, expected in zip(torch.autograd.grad((weights * dense).sum(), parameters), gradients, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_the_rows_that_are_encoded_at_a_time_take_bounded_memory():
+    x = torch.zeros(4, 3, 84, 84)
+    assert Crops(84, 84).rows_at_once(CropCNN(), x) == 37  # images
+    assert Crops(84, 84).rows_at_once(Mean(), x) == 12  # 289 x 3 x 20 x 20 values of views each
+    assert Crops(84, 84, flip=True).rows_at_once(CropCNN(), x) == 18
+    assert Crops(600, 600).rows_at_once(CropCNN(), x[..., :1, :1].expand(-1, -1, 600, 600)) == 1
+    assert Masks(1000, count=64).rows_at_once(Mean(), torch.zeros(2, 1000)) == 65
 
 
 def test_without_biases_empty_crops_are_encoded_as_zero():

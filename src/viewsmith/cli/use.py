@@ -36,6 +36,10 @@ def embed(
     output: Annotated[
         str, typer.Option(help="representation, projection, (diffaug) map or (metaug) view-1")
     ] = "representation",
+    inference: Annotated[
+        str | None,
+        typer.Option(help="(crl-tac) average over views: expectation, top or uniform; default: the run's."),
+    ] = None,
     label: Label = None,
     labels: Labels = None,
     stream: Stream = False,
@@ -45,8 +49,10 @@ def embed(
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
     from viewsmith.data import write_representations
+    from viewsmith.workflows.locate import inferring
 
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
+    model = inferring(model, inference)
     with writing(out):
         write_representations(out, dataset, model.transform_blocks(dataset.x, output=output))
     typer.echo(str(out))

@@ -61,12 +61,15 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
 def check_crops_path(path: Path, domain: str) -> None:
     """Raise InputError unless crops of samples of this domain can be written to this path."""
     suffix = path.suffix.lower()
-    if domain not in ("images", "dna"):
+    if domain not in ("images", "dna", "series"):
         raise InputError(
-            f"the samples are {domain}, but only images and sequences have crops: `viewsmith views` draws views"
+            f"the samples are {domain}, but only images, sequences and recordings have crops: `viewsmith views` draws "
+            "views"
         )
     if domain == "dna" and suffix not in (".npz", *FASTA):
         raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .fasta, .fa, .fna or .npz")
+    if domain == "series" and suffix != ".npz":
+        raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .npz")
     if domain == "images" and suffix in FASTA:
         raise InputError(
             f"--out is {str(path)!r}, but the samples are images: give a folder, or a file that ends in .npz"

@@ -6,12 +6,14 @@ from viewsmith.domains.counts import log_normalize
 from viewsmith.domains.detect import detect, find_domain
 from viewsmith.domains.dna import DNA, dna_rows, kmer_frequencies
 from viewsmith.domains.images import Images, image_rows
+from viewsmith.domains.series import Series
 from viewsmith.domains.vectors import Vectors
 
 __all__ = [
     "DNA",
     "Domain",
     "Images",
+    "Series",
     "Vectors",
     "as_vectors",
     "check_finite",

@@ -20,7 +20,7 @@ from viewsmith.core.registry import find
 from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows, Samples
 
-Picture = Literal["curve", "pixels", "letters"]
+Picture = Literal["curve", "pixels", "letters", "traces"]
 
 
 class Domain:
@@ -42,7 +42,7 @@ class Domain:
     defaults : mapping
         Default values of options of frameworks (``kernel``, ``temperature``, ``simclr_dims``) and of DiffAug's
         generator, by name.
-    picture : {"curve", "pixels", "letters"}
+    picture : {"curve", "pixels", "letters", "traces"}
         How reports draw a sample.
     gallery : int
         Number of samples in a gallery of a report.

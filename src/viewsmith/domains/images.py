@@ -105,6 +105,11 @@ def image_advice(x: np.ndarray) -> str:
     return "; ".join(advice)
 
 
+def _recordings(x: np.ndarray) -> str:
+    """The other meaning of an array of numbers with three dimensions, for a message."""
+    return "; recordings (n, channels, time) need domain='series' (--domain series)" if x.ndim == 3 else ""
+
+
 class Images(Domain):
     """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
 
@@ -142,7 +147,7 @@ class Images(Domain):
         if x.ndim > 2:
             raise InputError(
                 f"{what}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), "
-                f"values 0 to 255, or vectors (n, d); {image_advice(x)}"
+                f"values 0 to 255, or vectors (n, d); {image_advice(x)}{_recordings(x)}"
             )
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:

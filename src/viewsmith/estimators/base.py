@@ -36,7 +36,7 @@ from viewsmith.estimators.build.strength import with_strengths
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import check_batch, find_device, find_seed, refresh_batch_norm, scale, train
 from viewsmith.estimators.groups import with_groups
-from viewsmith.estimators.inputs import given_to_fit, given_to_model
+from viewsmith.estimators.inputs import domain_name, given_to_fit, given_to_model
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import collected, extent, fingerprint, prepared, represent_blocks, unscaled, view_blocks
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights, read_encoder, with_saved_seed
@@ -134,7 +134,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         # Read
         options = check_options(type(self), self.get_params(deep=False))
         X, names, normalization = given_to_fit(X, options, context)
-        domain = detect(X, options.domain)
+        domain = detect(X, domain_name(options, context))
         check_domain(self.name, domain)
         rows = self._read(X, domain, None)
         self.table_ = table_of(rows)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -30,6 +30,7 @@ from viewsmith.estimators.build.crl_tac import (
     family_options_of,
     nonempty_of,
     target_of,
+    with_inference,
 )
 from viewsmith.estimators.build.custom_transforms import (
     FamilyOption,
@@ -344,12 +345,13 @@ class CRLTAC(ViewsmithEstimator):
 
         With "top" a representation is the mean over the most probable views (8 by default).
         """
-        check_is_fitted(self)
-        if inference in (None, self.options_.inference):
-            return super().transform(X, output=output)
-        other, method = copy.copy(self), copy.copy(self._method)  # with the same weights
-        other.method_, method.inference = method, inference
-        return super(CRLTAC, other).transform(X, output=output)
+        return super(CRLTAC, with_inference(self, inference)).transform(X, output=output)
+
+    def transform_blocks(
+        self, X: Any, *, output: str = "representation", inference: Inference | None = None
+    ) -> Iterator[np.ndarray]:
+        """What `transform` returns, block by block in order: for more rows than memory holds."""
+        return super(CRLTAC, with_inference(self, inference)).transform_blocks(X, output=output)
 
     def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:
         """Probability that a view of each sample is not empty, float32 (n,).

@@ -59,6 +59,13 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
     return Given(collect(X) if is_map_style(X) else X, names, "none")
 
 
+def domain_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
+    """The domain of samples to fit on: the option, or else that which a file was read as, or else "auto"."""
+    if options.domain != "auto" or context is None:
+        return options.domain
+    return str(context.get("data", {}).get("domain", "auto"))
+
+
 def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
     """Samples for a fitted model, read as those of its fit.
 

@@ -13,7 +13,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.views.learned.locations import crop_boxes, largest_effective, locate_boxes, locate_features
-from viewsmith.views.learned.transforms import Crops, Masks
+from viewsmith.views.learned.transforms import Crops, Masks, Windows
 
 BLOCK = 256  # samples whose P(T|x) is in memory at a time
 
@@ -60,7 +60,7 @@ def _locations(model: Locator, rows: np.ndarray, start: int, n: int, limit: floa
             "distribution(X) has their probabilities"
         )
     located, probability, found = locate_boxes(torch.from_numpy(model.distribution(block)), boxes, n, limit)
-    if model.domain_.picture == "letters":
+    if isinstance(model.method_.channel.family, Windows):
         first, length = located[..., 1], located[..., 3]
         return _entries(WINDOW, start, found, first.round(), (first + length).round(), probability)
     return _entries(BOX, start, found, *located.unbind(2), probability)
@@ -76,7 +76,9 @@ def _entries(dtype: np.dtype, start: int, found: torch.Tensor, *columns: torch.T
 
 
 def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
-    """Cut crops out of images, (k, side, side[, C]), or windows out of sequences, (k, L) letters with zeros at the end.
+    """Cut crops out of images, (k, side, side[, C]), or windows out of sequences.
+
+    Windows are letters (k, L), or recordings (k, channels, L), with zeros after their end.
 
     Parameters
     ----------
@@ -90,10 +92,10 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
     rows = model.checked_rows(X)
     if found.dtype == WINDOW:
         lengths = found["end"] - found["start"]
-        letters = np.zeros((len(found), int(lengths.max(initial=1))), np.uint8)
-        for crop, length, window in zip(letters, lengths, found, strict=True):
-            crop[:length] = rows[window["sample"], window["start"] : window["end"]]
-        return letters
+        windows = np.zeros((len(found), *rows.shape[1:-1], int(lengths.max(initial=1))), rows.dtype)
+        for crop, length, window in zip(windows, lengths, found, strict=True):
+            crop[..., :length] = rows[window["sample"], ..., window["start"] : window["end"]]
+        return windows
     family = model.method_.channel.family
     side = family.crop if isinstance(family, Crops) else int(found["height"].round().max(initial=1))
     boxes = np.stack([found[name] for name in ("top", "left", "height", "width")], axis=1)

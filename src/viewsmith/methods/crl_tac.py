@@ -158,7 +158,7 @@ class CRLTACMethod(Method):
         size, beta = self.channel.family.size, self.channel_beta
         if self.exact_channel:
             with torch.no_grad(), eval_mode(self.encoder, self.head):
-                z = self.every_projection(x)
+                z = apply_in_blocks(self.every_projection, x, self.channel.family.rows_at_once(self.encoder, x))
             return self._gain(z, log_p.exp(), beta, order=2 if beta <= 1 else None)
         t = torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
         with torch.no_grad(), eval_mode(self.encoder, self.head):

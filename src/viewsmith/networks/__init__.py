@@ -5,6 +5,7 @@ from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, Pos
 from viewsmith.networks.color_split import ColorSplit, rgb_to_lab, rgb_to_ydbdr
 from viewsmith.networks.encoders.alexnet import SplitAlexNet
 from viewsmith.networks.encoders.cnn import CropCNN, SmallCNN
+from viewsmith.networks.encoders.dense_resnet import DenseResNet18
 from viewsmith.networks.encoders.hyena import Hyena
 from viewsmith.networks.encoders.resnet import ResNet, resnet18, resnet50
 from viewsmith.networks.encoders.sequence import SequenceCNN
@@ -22,6 +23,7 @@ __all__ = [
     "ColorSplit",
     "CropCNN",
     "CropScores",
+    "DenseResNet18",
     "EncoderContext",
     "Hyena",
     "ImageScores",

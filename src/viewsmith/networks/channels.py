@@ -71,24 +71,29 @@ class MaskScores(nn.Module):
 
 
 class PositionScores(nn.Module):
-    """Scaled DNA (B, 4, L) to one logit per position, (B, L), by two convolutions that ignore padding.
+    """Sequences (B, C, L) to one logit per position, (B, L), by two convolutions.
 
     Parameters
     ----------
+    channels : int
+        C: 4 for scaled DNA.
+    padded : bool
+        Whether columns of zeros are padding, as in DNA, and ignored.
     width : int
         Channels of the hidden layer.
     """
 
-    def __init__(self, *, width: int = 32) -> None:
+    def __init__(self, channels: int = 4, *, padded: bool = True, width: int = 32) -> None:
         super().__init__()
-        self.conv1 = nn.Conv1d(4, width, 11, padding=5)
+        self.padded = padded
+        self.conv1 = nn.Conv1d(channels, width, 11, padding=5)
         self.conv2 = nn.Conv1d(width, 1, 5, padding=2)
         nn.init.zeros_(self.conv2.weight)
         nn.init.zeros_(self.conv2.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
-        h = F.relu(self.conv1(x)) * real_positions(x)[:, None]
-        scores: Tensor = self.conv2(h)
+        h = F.relu(self.conv1(x))
+        scores: Tensor = self.conv2(h * real_positions(x)[:, None] if self.padded else h)
         return scores[:, 0]
 
 
@@ -125,7 +130,7 @@ class ImageScores(nn.Module):
 
 
 class SequenceScores(nn.Module):
-    """Scaled DNA (B, 4, L) to the logits of any M transformations, (B, M).
+    """Sequences (B, C, L) to the logits of any M transformations, (B, M).
 
     Two convolutions that ignore padding, means over `PARTS` equal parts of each sequence without its padding, and a
     linear layer.
@@ -134,15 +139,17 @@ class SequenceScores(nn.Module):
     ----------
     n_transforms : int
         M, the number of transformations.
+    channels : int
+        C: 4 for scaled DNA.
     width : int
         Channels of the convolutions.
     """
 
     PARTS = 8
 
-    def __init__(self, n_transforms: int, *, width: int = 32) -> None:
+    def __init__(self, n_transforms: int, channels: int = 4, *, width: int = 32) -> None:
         super().__init__()
-        self.conv1 = nn.Conv1d(4, width, 11, padding=5)
+        self.conv1 = nn.Conv1d(channels, width, 11, padding=5)
         self.conv2 = nn.Conv1d(width, width, 5, padding=2)
         self.outer = nn.Linear(width * self.PARTS, n_transforms)
         nn.init.zeros_(self.outer.weight)

@@ -81,9 +81,10 @@ class Gallery:
         Heading and one line under it.
     samples : (n, ...) array
         ``vectors``: (n, d). ``images``: (n, H, W) or (n, H, W, 1 or 3), uint8 or float. ``dna``: (n, L) uint8 letters.
+        ``series``: (n, C, T).
     views : (n, k, ...) array
         k views of each sample, each of the sample's shape.
-    kind : {"curve", "pixels", "letters"}
+    kind : {"curve", "pixels", "letters", "traces"}
         How the samples are drawn.
     """
 
@@ -91,10 +92,10 @@ class Gallery:
     caption: str
     samples: np.ndarray
     views: np.ndarray
-    kind: Literal["curve", "pixels", "letters"]
+    kind: Literal["curve", "pixels", "letters", "traces"]
 
     def __post_init__(self) -> None:
-        dimensions = {"curve": (2,), "pixels": (3, 4), "letters": (2,)}
+        dimensions = {"curve": (2,), "pixels": (3, 4), "letters": (2,), "traces": (3,)}
         if self.kind not in dimensions:
             raise InputError(f"gallery {self.title!r}: kind {self.kind!r}; use one of {', '.join(dimensions)}")
         sample, view = np.shape(self.samples), np.shape(self.views)

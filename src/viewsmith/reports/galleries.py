@@ -1,4 +1,4 @@
-"""Samples beside their views: line profiles for vectors, a picture grid for images, aligned letters for DNA."""
+"""Samples beside their views: lines for vectors and recordings, a grid of images, aligned letters for DNA."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from viewsmith.reports.drawing import INK, PALETTE, Picture, as_svg, new_axes, p
 _VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6
 _MAX_VIEWS = 6
 _MAX_FEATURES = 200
+_CHANNELS = 6
 _TILE = 96
 _LETTERS = 90
 OUTSIDE = ord(".")  # marks a position of a sample that its view does not cover
@@ -49,7 +50,7 @@ def draw_gallery(gallery: Gallery) -> DrawnGallery:
     """Draw the first few samples of a gallery with their first few views."""
     if not len(gallery.samples):
         return DrawnGallery(gallery.title, gallery.caption, "No samples.")
-    return {"curve": _vectors, "pixels": _images, "letters": _dna}[gallery.kind](gallery)
+    return {"curve": _vectors, "pixels": _images, "letters": _dna, "traces": _recordings}[gallery.kind](gallery)
 
 
 def _vectors(gallery: Gallery) -> DrawnGallery:
@@ -85,6 +86,32 @@ def _vectors(gallery: Gallery) -> DrawnGallery:
                 f"mean absolute change {change:.3g}."
             )
             pictures.append(as_svg(figure, alt))
+    return DrawnGallery(gallery.title, gallery.caption, note, pictures=tuple(pictures))
+
+
+def _recordings(gallery: Gallery) -> DrawnGallery:
+    """Channels below each other; a view that covers a part of its sample is NaN elsewhere."""
+    samples = np.asarray(gallery.samples, dtype=np.float64)
+    views = np.asarray(gallery.views, dtype=np.float64)[:, :_MAX_VIEWS]
+    shown = min(samples.shape[1], _CHANNELS)
+    note = f"Dark lines: the sample. Colored lines: {views.shape[1]} of its views. One line for each channel."
+    if shown < samples.shape[1]:
+        note += f" Shown: the first {shown} of {samples.shape[1]} channels."
+    center, spread = np.nanmean(samples, axis=(0, 2)), np.nanstd(samples, axis=(0, 2))
+    offset = -5.0 * np.arange(shown)[:, None] - (center / np.where(spread > 0, spread, 1))[:shown, None]
+    scale = np.where(spread > 0, spread, 1)[:shown, None]
+    pictures = []
+    with style():
+        for i in range(min(len(samples), _VECTOR_SAMPLES)):
+            figure, axes = new_axes(4.6, 0.9 + 0.5 * shown)
+            for j, view in enumerate(views[i]):
+                color = PALETTE[(j + 1) % len(PALETTE)]
+                axes.plot((view[:shown] / scale + offset).T, color=color, linewidth=0.7, alpha=0.8)
+            axes.plot((samples[i, :shown] / scale + offset).T, color=INK, linewidth=1.1)
+            axes.margins(x=0.01)
+            axes.set_yticks([])
+            axes.set_xlabel("time")
+            pictures.append(as_svg(figure, f"Sample {i + 1} and {views.shape[1]} views, {shown} channels."))
     return DrawnGallery(gallery.title, gallery.caption, note, pictures=tuple(pictures))
 
 

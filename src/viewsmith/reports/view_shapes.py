@@ -12,9 +12,9 @@ GRAY = 128
 def match_sample_shape(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """Pad, subsample or align views of images or sequences to the shape of their samples.
 
-    Smaller images are centered on gray; larger images are subsampled evenly. A window of a sequence is aligned to the
-    position where the sequence contains it, with `OUTSIDE` at all other positions. A view that the sequence does not
-    contain is aligned to the start.
+    Smaller images are centered on gray; larger images are subsampled evenly. Shorter recordings are centered on NaN. A
+    window of a sequence is aligned to the position where the sequence contains it, with `OUTSIDE` at all other
+    positions. A view that the sequence does not contain is aligned to the start.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ def match_sample_shape(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
             views = views.take(np.arange(size) * given // size, axis=axis)
     missing = [large - small for large, small in zip(samples.shape[1:], views.shape[2:], strict=True)]
     padding = [(part // 2, part - part // 2) for part in missing]
-    return np.pad(views, [(0, 0), (0, 0), *padding], constant_values=GRAY)
+    outside = np.nan if views.dtype.kind == "f" else GRAY
+    return np.pad(views, [(0, 0), (0, 0), *padding], constant_values=outside)
 
 
 def _align(view: np.ndarray, sample: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """View makers: fixed, learned and generated."""
 
 from viewsmith.views.base import Pair, ViewContext, ViewMaker
-from viewsmith.views.fixed import dna_names, image_names  # noqa: F401, these register view makers
+from viewsmith.views.fixed import dna_names, image_names, series  # noqa: F401, these register view makers
 from viewsmith.views.fixed.adversarial import AdversarialViews
 from viewsmith.views.fixed.conditional import ConditionalCorruption
 from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
@@ -10,6 +10,7 @@ from viewsmith.views.fixed.masking import Masking
 from viewsmith.views.fixed.representation import RepresentationNoise
 from viewsmith.views.fixed.thinning import Thinning
 from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
+from viewsmith.views.learned import transform_names  # noqa: F401, this registers families of transformations
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel
 from viewsmith.views.learned.custom_transforms import Functions
 from viewsmith.views.learned.feature_augmenters import MetaFeatures

@@ -1,4 +1,4 @@
-"""Write the locations that a CRL-TAC model finds in the samples of a data set, or crops at these locations."""
+"""What commands do with a CRL-TAC model: write the locations that it finds, or crops at them; average over views."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from viewsmith.data import Dataset
 from viewsmith.data.write_locations import check_crops_path, check_locations_path, write_crops, write_locations
 from viewsmith.estimators import CRLTAC
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build.crl_tac import with_inference
 from viewsmith.workflows.runs import split_rows
 
 
@@ -105,9 +106,23 @@ def _order(dataset: Dataset, found: np.ndarray) -> np.ndarray:
     return np.argsort(test[found["sample"]], kind="stable")
 
 
-def _of_crl_tac(model: ViewsmithEstimator) -> CRLTAC:
+def inferring(model: ViewsmithEstimator, inference: str | None) -> ViewsmithEstimator:
+    """The model, with another average over views as its representation if `inference` is not None.
+
+    Raises
+    ------
+    InputError
+        The model is not a CRL-TAC model, or `inference` is unknown.
+    """
+    if inference is None:
+        return model
+    what = "has no distribution of views to average over: leave --inference out, or"
+    return with_inference(_of_crl_tac(model, what), inference)
+
+
+def _of_crl_tac(model: ViewsmithEstimator, what: str = "finds no locations:") -> CRLTAC:
     if not isinstance(model, CRLTAC):
-        raise InputError(f"the run was fitted with {model.name}, which finds no locations: give a run of crl-tac")
+        raise InputError(f"the run was fitted with {model.name}, which {what} give a run of crl-tac")
     return model
 
 

@@ -15,7 +15,8 @@ from viewsmith.estimators.build.custom_transforms import CUSTOM, FamilyOption, f
 from viewsmith.training.run import RunFolder
 from viewsmith.views.base import ViewContext
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel
-from viewsmith.views.learned.transforms import Family, TransformsContext
+from viewsmith.views.learned.transform_names import TransformsContext
+from viewsmith.views.learned.transforms import Family
 
 CHANNEL = "channel:"  # prefix of the CRL-TAC run whose augmentation channel draws the views
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, get_args
+
+from sklearn.utils.validation import check_is_fitted
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries, find, register
@@ -12,8 +15,11 @@ from viewsmith.estimators.build.channels import transforms_of
 from viewsmith.estimators.build.plan import Resolved, TrainingData
 from viewsmith.estimators.build.resolve import MODULE, part_options
 from viewsmith.estimators.build.sizes import check_crops
+from viewsmith.methods.crl_tac import Inference
 from viewsmith.views.learned.augmentation_channel import Predicate, nonzero
 from viewsmith.views.learned.transforms import Family, crop_grid
+
+Model = TypeVar("Model", bound=Any)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +108,30 @@ def nonempty_of(options: Any, scaling: str, domain: Domain) -> Predicate | None:
         predicate: Predicate = options.nonempty
         return predicate
     return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
+
+
+def with_inference(model: Model, inference: str | None) -> Model:
+    """A copy of a fitted CRL-TAC model, with the same weights, whose representation is another average.
+
+    Parameters
+    ----------
+    model : CRLTAC
+    inference : {"expectation", "top", "uniform"} or None
+        See `CRLTAC`; None returns the model itself.
+
+    Raises
+    ------
+    InputError
+        Unknown `inference`.
+    """
+    check_is_fitted(model)
+    if inference is None:
+        return model
+    if inference not in get_args(Inference):
+        raise InputError(f"inference is {inference!r}, expected 'expectation', 'top' or 'uniform'")
+    other, method = copy.copy(model), copy.copy(model.method_)
+    other.method_, method.inference = method, inference
+    return other
 
 
 @register(

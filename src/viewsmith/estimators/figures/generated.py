@@ -113,7 +113,7 @@ def cache_gallery(
         The training rows.
     quality : callable
         From rows and a view of each to quality, (n,).
-    picture : {"curve", "pixels", "letters"}
+    picture : {"curve", "pixels", "letters", "traces"}
     """
     try:
         cache = ViewCacheFolder(path)

@@ -1,4 +1,4 @@
-"""A small convolutional encoder for DNA."""
+"""A small convolutional encoder for DNA and for recordings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ConvolutionBlock(nn.Module):
 
 
 class SequenceCNN(nn.Module):
-    """DNA (B, 4, L) of any length to representations (B, n_components).
+    """DNA (B, 4, L), or recordings (B, C, L), of any length to representations (B, n_components).
 
     Convolutions with BatchNorm and ReLU, the first over letters (motifs), with max-pooling over 4 positions in between;
     then the mean and the maximum over the positions of bases, and Linear - BatchNorm - ReLU. Padding is zero after
@@ -80,6 +80,10 @@ class SequenceCNN(nn.Module):
         Kernel size of the first convolution, in bases, odd; the others have kernel size 5.
     n_components : int
         Width of the representation.
+    channels : int
+        C.
+    padded : bool
+        Whether columns of zeros are padding, as in DNA.
 
     Attributes
     ----------
@@ -92,20 +96,30 @@ class SequenceCNN(nn.Module):
         `widths` is empty or `kernel` is even.
     """
 
-    def __init__(self, widths: Sequence[int] = (48, 96, 128), *, kernel: int = 11, n_components: int = 256) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int] = (48, 96, 128),
+        *,
+        kernel: int = 11,
+        n_components: int = 256,
+        channels: int = 4,
+        padded: bool = True,
+    ) -> None:
         super().__init__()
         if not widths or kernel % 2 == 0:
             raise InputError(f"widths = {widths}, kernel = {kernel}: expected at least one width and an odd kernel")
-        self.n_components, self.stem_width = n_components, widths[0]
+        self.n_components, self.stem_width, self.padded = n_components, widths[0], padded
         kernels = [kernel] + [LATER_KERNEL] * (len(widths) - 1)
         self.blocks = nn.ModuleList(
             ConvolutionBlock(n_in, n_out, size)
-            for n_in, n_out, size in zip([4, *widths[:-1]], widths, kernels, strict=True)
+            for n_in, n_out, size in zip([channels, *widths[:-1]], widths, kernels, strict=True)
         )
         self.project = nn.Linear(2 * widths[-1], n_components, bias=False)
         self.norm = nn.BatchNorm1d(n_components)
 
     def _real(self, x: Tensor) -> Tensor | None:
+        if not self.padded:
+            return None
         real = real_positions(x)
         # Most training batches have no padding. Masks, which they do not need, would take a fifth of the time.
         return None if self.training and on_host(real) and bool(real.all()) else real
@@ -141,3 +155,8 @@ def _max_pool(h: Tensor) -> Tensor:
 )
 def _sequence_cnn(context: EncoderContext) -> SequenceCNN:
     return SequenceCNN(n_components=context.n_components)
+
+
+@register("encoder", "cnn", help="a small convolutional network for CPUs", domains="series", default_width=256)
+def _recording_cnn(context: EncoderContext) -> SequenceCNN:
+    return SequenceCNN(n_components=context.n_components, channels=context.channels, padded=False)

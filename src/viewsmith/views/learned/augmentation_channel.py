@@ -19,7 +19,8 @@ from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 Predicate = Callable[[Tensor], Tensor]
 
 TOP = 8  # default number of most probable transformations
-ROWS = 16  # samples whose M views are in memory at a time
+ROWS = 16  # largest number of samples whose M views are in memory at a time
+VALUES = 2**22  # largest number of values of views in memory at a time, and of samples whose logits are computed
 
 
 def nonzero(views: Tensor) -> Tensor:
@@ -50,8 +51,11 @@ class AugmentationChannel(ViewMaker):
         """log P(T|x), (B, M), of samples (B, ...); computed without autocast, because bfloat16 loses small updates."""
         if self.scores is None:
             return F.log_softmax(x.new_zeros(len(x), self.family.size), dim=1)
+        # Without gradient in blocks, so that memory is bounded.
+        size = len(x) if torch.is_grad_enabled() else max(1, VALUES // max(1, x[:1].numel()))
         with torch.autocast(x.device.type, enabled=False):
-            return F.log_softmax(self.family.scores(self.scores, x), dim=1)
+            parts = [F.log_softmax(self.family.scores(self.scores, part), dim=1) for part in x.split(max(1, size))]
+            return torch.cat(parts)
 
     def effective(self, x: Tensor) -> Tensor:
         """Effective number of transformations of each sample, exp(H(T|x)): (B,), from 1 to M."""

@@ -6,7 +6,6 @@ A family makes views of samples, and encodes all views of a sample, in one pass 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -15,9 +14,11 @@ from torch import Tensor, nn
 
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
 from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.networks.inputs.nucleotides import real_positions
+
+#: Largest number of values of views, and of pixels of images, that an encoder gets at a time without gradient.
+MAX_VALUES, MAX_PIXELS = 2**22, 2**18
 
 
 class Family(nn.Module):
@@ -55,6 +56,11 @@ class Family(nn.Module):
         h: Tensor = encoder(self.take(x, t).flatten(0, 1))
         return h.unflatten(0, t.shape)
 
+    def rows_at_once(self, encoder: nn.Module, x: Tensor) -> int:
+        """Number of samples like `x` (B, ...) whose views are embedded at a time without gradient, to bound memory."""
+        first = self.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
+        return max(1, MAX_VALUES // (self.size * first.numel()))
+
     def is_view(self, x: Tensor) -> bool:
         """Whether `x` has the shape of views, if this is not the shape of samples."""
         return self.shapes is not None and tuple(x.shape[1:]) == self.shapes[1] != self.shapes[0]
@@ -76,7 +82,7 @@ class Family(nn.Module):
         """A network for the logits of scaled samples with `dims` dimensions, the first of size `channels`."""
         if dims == 1:
             return MaskScores(channels, self.size)
-        return SequenceScores(self.size) if dims == 2 else ImageScores(channels, self.size)
+        return SequenceScores(self.size, channels) if dims == 2 else ImageScores(channels, self.size)
 
     def _check_size(self, number: int, what: str) -> int:
         if number < 2:
@@ -178,8 +184,23 @@ class Crops(Family):
     def embed(self, encoder: nn.Module, x: Tensor) -> Tensor:
         if not self.is_dense(encoder):
             return super().embed(encoder, x)
-        maps = [encoder.dense(image).flatten(2) for image in self.layers(x)]  # type: ignore[operator]
+        grids = [grid for grid in self.grids for _ in range(1 + self.flip)]
+        maps = [self._dense(encoder, image, grid) for image, grid in zip(self.layers(x), grids, strict=True)]
         return torch.cat(maps, dim=2).mT
+
+    def _dense(self, encoder: nn.Module, image: Tensor, grid: tuple[int, int]) -> Tensor:
+        """Representations of the crops of a grid, (B, n_components, crops): means of the encoder's map over each."""
+        maps: Tensor = encoder.dense(image)  # type: ignore[operator]
+        smallest, spacing = _dense_grid(encoder)
+        each, step = (self.crop - smallest) // spacing + 1, self.stride // spacing
+        if each > 1 or step > 1:
+            maps = F.avg_pool2d(maps, each, step)[..., : grid[0], : grid[1]]
+        return maps.flatten(2)
+
+    def rows_at_once(self, encoder: nn.Module, x: Tensor) -> int:
+        if not self.is_dense(encoder):
+            return super().rows_at_once(encoder, x)
+        return max(1, MAX_PIXELS // sum(height * width for height, width in self.sizes) // (1 + self.flip))
 
     def embed_some(self, encoder: nn.Module, x: Tensor, t: Tensor) -> Tensor:
         """As in `Family`; a dense encoder encodes each distinct crop once, or all in one pass if that is less work."""
@@ -216,8 +237,22 @@ class Crops(Family):
         return tuple(x.shape[2:]) == (self.crop, self.crop) != self.image_size
 
     def is_dense(self, encoder: nn.Module) -> bool:
-        """Whether the encoder encodes all crops in one pass: it must have this crop size and stride."""
-        return (getattr(encoder, "crop", None), getattr(encoder, "stride", None)) == (self.crop, self.stride)
+        """Whether the encoder encodes all crops in one pass.
+
+        It then has a method `dense`, from images to a map of the representations of all its smallest crops (attribute
+        `crop`, with corners at multiples of `stride`), and represents larger images by the mean of this map. Crops must
+        be at least as large, with corners at multiples of `stride`. In train mode it must not have BatchNorm, whose
+        statistics of all crops and of drawn crops differ.
+        """
+        smallest, spacing = _dense_grid(encoder)
+        if not spacing or self.crop < smallest or self.stride % spacing:
+            return False
+        return not (encoder.training and any(isinstance(module, nn.BatchNorm2d) for module in encoder.modules()))
+
+
+def _dense_grid(encoder: nn.Module) -> tuple[int, int]:
+    """Side of the smallest crop that a dense encoder encodes, and spacing of the corners; zeros for other encoders."""
+    return (int(encoder.crop), int(encoder.stride)) if hasattr(encoder, "dense") else (0, 0)  # type: ignore[arg-type]
 
 
 def crop_grid(
@@ -288,6 +323,8 @@ class Windows(Family):
         Length of a window as a fraction of its sequence; at least one base.
     count : int
         M, the number of windows. In a short sequence some are equal.
+    padded : bool
+        Whether columns of zeros are padding, as in DNA. If not, all sequences have one length.
 
     Raises
     ------
@@ -295,19 +332,19 @@ class Windows(Family):
         `count` is below 2.
     """
 
-    def __init__(self, *, fraction: float = 0.5, count: int = 16) -> None:
+    def __init__(self, *, fraction: float = 0.5, count: int = 16, padded: bool = True) -> None:
         super().__init__()
-        self.fraction, self.size = fraction, self._check_size(count, "windows")
+        self.fraction, self.size, self.padded = fraction, self._check_size(count, "windows"), padded
         first = torch.linspace(0, 1 - fraction, count).tolist()
         self.names = [f"{start:.0%} to {start + fraction:.0%}" for start in first]
 
     def score_network(self, channels: int, dims: int) -> nn.Module:
-        """A network with one logit per base."""
-        return PositionScores()
+        """A network with one logit per position."""
+        return PositionScores(channels, padded=self.padded)
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """First base of each window, int64 (B, M), and the length of a sequence's windows, int64 (B,)."""
-        lengths = real_positions(x).sum(dim=1)
+        lengths = real_positions(x).sum(dim=1) if self.padded else torch.full((len(x),), x.shape[2], device=x.device)
         widths = (self.fraction * lengths).round().long().clamp_min(1)
         steps = torch.linspace(0, 1, self.size, device=x.device)
         return ((lengths - widths).clamp_min(0)[:, None] * steps).round().long(), widths
@@ -332,67 +369,3 @@ class Windows(Family):
         sums = F.pad(network(x).cumsum(dim=1), (1, 0))
         ends = (starts + widths[:, None]).clamp_max(x.shape[2])
         return (sums.gather(1, ends) - sums.gather(1, starts)) / widths[:, None]
-
-
-# ---- registered names ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TransformsContext:
-    """The arguments that a registered family of transformations is built from.
-
-    A family is registered by ``@register("transforms", ...)`` on a function of this context, whose keyword-only
-    arguments are its options. Its traits: ``noun`` (its name in messages) and ``learning_rate`` (of CRL-TAC's encoder,
-    if it is not the default).
-
-    Attributes
-    ----------
-    row_shape : tuple of int
-        Shape of a sample as given by the user.
-    channels : int
-        First dimension of a scaled sample.
-    seed : int
-    columns : sequence of int or None
-        Of a table: the number of the column that each feature is of.
-    """
-
-    row_shape: tuple[int, ...]
-    channels: int
-    seed: int
-    columns: Sequence[int] | None = None
-
-
-@register("transforms", "crops", help="crops on a grid", domains="images", noun="crops of images")
-def _crops(
-    context: TransformsContext,
-    *,
-    crop_size: int | Literal["auto"] = "auto",
-    crop_stride: int | Literal["auto"] = "auto",
-    crop_scales: tuple[float, ...] = (1.0,),
-    crop_flips: bool = False,
-) -> Crops:
-    crop, stride = crop_grid(context.row_shape, crop_size, crop_stride)
-    return Crops(*context.row_shape[:2], crop=crop, stride=stride, scales=crop_scales, flip=crop_flips)
-
-
-@register(
-    "transforms",
-    "masks",
-    help="subsets of the features",
-    domains="vectors",
-    noun="masks of vectors",
-)
-def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float = 0.5) -> Masks:
-    return Masks(context.columns or context.row_shape[0], count=masks, keep=mask_fraction, seed=context.seed)
-
-
-@register(
-    "transforms",
-    "windows",
-    help="windows of sequences",
-    domains="dna",
-    noun="windows of DNA",
-    learning_rate=5e-4,
-)
-def _windows(context: TransformsContext, *, windows: int = 16, window_fraction: float = 0.5) -> Windows:
-    return Windows(fraction=window_fraction, count=windows)
