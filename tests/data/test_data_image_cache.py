@@ -54,6 +54,28 @@ def test_images_are_decoded_once(options, photos, tmp_path, count):
     assert count() == 60
 
 
+def read_shared(photos, place, done):
+    """Report how many images this process decodes, and the sum of the pixels that it reads."""
+    decoded, decode = [], folders._decode
+    folders._decode = lambda *arguments: decoded.append(1) or decode(*arguments)
+    data = load_dataset(photos, cache_if_large=place, shared=True)
+    assert isinstance(data.x, RowSource) and data.x.small
+    done.put((len(decoded), int(data.x[:].sum())))
+
+
+def test_several_processes_decode_a_small_folder_once(photos, tmp_path, processes):
+    done = processes.SimpleQueue()
+    members = [processes.Process(target=read_shared, args=(photos, tmp_path / "run.cache", done)) for _ in range(3)]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join(30)
+    assert [member.exitcode for member in members] == [0, 0, 0]
+    found = [done.get() for _ in members]
+    assert sorted(decoded for decoded, _ in found) == [0, 0, 20]
+    assert {total for _, total in found} == {int(load_dataset(photos).x.sum())}
+
+
 @pytest.mark.parametrize("change", ["removed", "renamed", "date", "size"])
 def test_a_changed_folder_is_decoded_again(change, photos, tmp_path, count):
     load_dataset(photos, cache=tmp_path / "cache")

@@ -92,6 +92,25 @@ def test_rows_on_disk_are_those_in_memory(form, tmp_path):
     assert (one.y is None and other.y is None) or np.array_equal(other.y, one.y)
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_processes_share_files_that_are_read_by_index(form, tmp_path, monkeypatch):
+    path = FORMATS[form](tmp_path)
+    label = {"label": "kind"} if form.startswith(("h5ad", "zarr", "parquet")) else {}
+    one, shared = load_dataset(path, **label), load_dataset(path, **label, shared=True)
+    assert isinstance(shared.x, RowSource) == (form != "parquet")
+    assert np.array_equal(shared.x[:], one.x) and np.array_equal(shared.x_train[:], one.x_train)
+    if form != "parquet":
+        assert shared.x.small and shared.x_train.small
+        assert not load_dataset(path, **label, shared=True, stream=True).x.small
+        monkeypatch.setattr(row_source, "STREAM_ABOVE", one.x.nbytes - 1)
+        assert not load_dataset(path, **label, shared=True).x.small
+
+
+def test_tables_of_several_processes_are_in_memory(tmp_path):
+    pd.DataFrame({"a": [1.0, 2, 3], "b": ["x", "y", "x"]}).to_parquet(tmp_path / "x.parquet")
+    assert isinstance(load_dataset(tmp_path / "x.parquet", shared=True).x, np.ndarray)
+
+
 @pytest.mark.parametrize("form", ["h5ad_csr", "h5ad_dense", "parquet"])
 def test_columns_come_in_the_order_of_the_run(form, tmp_path):
     first = load_dataset(FORMATS[form](tmp_path), label="kind")

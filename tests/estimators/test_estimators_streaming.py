@@ -96,6 +96,27 @@ def test_neighbors_need_few_axes(tmp_path):
         Contrastive(epochs=1, random_state=0, input_components=None).fit(source)
 
 
+@pytest.mark.parametrize(
+    ("width", "options"),
+    [(60, {}), (201, {}), (201, {"input_components": None}), (60, {"view_maker": "noise"}), (60, {"max_rows": 40})],
+    ids=str,
+)
+def test_rows_that_processes_share_are_trained_on_as_in_memory(width, options, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(90, width)).astype(np.float32))
+    one, other = (load_dataset(tmp_path / "x.npy", shared=shared).x for shared in (False, True))
+    assert isinstance(one, np.ndarray) and isinstance(other, ArrayRows) and other.small
+    models = [Contrastive(epochs=2, random_state=0, **options).fit(x) for x in (one, other)]
+    assert (
+        models[0].fitted_["input_components"]
+        == models[1].fitted_["input_components"]
+        == (50 if width > 200 and not options else 0)
+    )
+    assert models[0].summary_["rows"] == models[1].summary_["rows"] == 90
+    losses = [[row["loss"] for row in model.metrics_] for model in models]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    np.testing.assert_allclose(models[1].transform(one), models[0].transform(one), atol=2e-3)  # the axes of noise
+
+
 def test_a_resumed_run_on_disk_is_the_uninterrupted_one(on_disk, tmp_path):
     def model(epochs_of_stop=None):
         return Contrastive(epochs=4, random_state=0, input_components=6, checkpoint_every=0.0, batch_size=64)

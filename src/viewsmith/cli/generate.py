@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Data, Debug, Features, ImageSize, Label, Labels, Threads, set_threads
+from viewsmith.cli.options import (
+    Cache,
+    Data,
+    Debug,
+    Features,
+    ImageSize,
+    Label,
+    Labels,
+    Stream,
+    Threads,
+    set_threads,
+    storage,
+)
 
 
 def generate(
@@ -60,6 +72,8 @@ def generate(
     image_size: ImageSize = None,
     domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Generate views of all rows.")] = False,
+    stream: Stream = False,
+    cache: Cache = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -70,9 +84,10 @@ def generate(
 
     part = parse_shard(shard)
     set_threads(threads)
-    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size)
+    stored = storage(out, stream, cache)
+    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size, **stored)
     with writing(out):
-        cache = generate_cache(
+        made = generate_cache(
             dataset,
             out,
             generator=generator,
@@ -93,8 +108,8 @@ def generate(
             device=device,
             progress=True,
         )
-    if missing := cache.missing():
-        typer.echo(f"{len(missing)} of {len(cache.numbers())} blocks are for other shards", err=True)
+    if missing := made.missing():
+        typer.echo(f"{len(missing)} of {len(made.numbers())} blocks are for other shards", err=True)
     typer.echo(str(out))
 
 

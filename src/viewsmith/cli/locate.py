@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Data, Debug, Label, Labels, Run, Threads, load_run_and_data
+from viewsmith.cli.options import Cache, Data, Debug, Label, Labels, Run, Stream, Threads, load_run_and_data
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 
@@ -20,6 +20,8 @@ def locate(
     n: N = 1,
     label: Label = None,
     labels: Labels = None,
+    stream: Stream = False,
+    cache: Cache = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
@@ -29,7 +31,7 @@ def locate(
     """
     from viewsmith.workflows.locate import locate_to
 
-    model, dataset = load_run_and_data(run, data, label, labels, threads)
+    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     with writing(out):
         locate_to(out, model, dataset, n)
     typer.echo(str(out))
@@ -42,13 +44,15 @@ def crop(
     n: N = 1,
     label: Label = None,
     labels: Labels = None,
+    stream: Stream = False,
+    cache: Cache = None,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
     """Write crops of images or windows of sequences at the locations that a run of crl-tac finds, as new data."""
     from viewsmith.workflows.locate import crop_to
 
-    model, dataset = load_run_and_data(run, data, label, labels, threads)
+    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     with writing(out):
         crop_to(out, model, dataset, n)
     typer.echo(str(out))

@@ -99,7 +99,10 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
     family = model.method_.channel.family
     side = family.crop if isinstance(family, Crops) else int(found["height"].round().max(initial=1))
     boxes = np.stack([found[name] for name in ("top", "left", "height", "width")], axis=1)
-    images = rows[found["sample"]]
-    in_color = torch.from_numpy(images if images.ndim == 4 else images[..., None])
-    crops = crop_boxes(in_color, torch.from_numpy(boxes), side).numpy()
-    return crops.reshape(len(found), side, side, *images.shape[3:])
+    crops = np.empty((len(found), side, side, *rows.shape[3:]), rows.dtype)
+    for start in range(0, len(found), BLOCK):
+        part = slice(start, start + BLOCK)
+        images = rows[found["sample"][part]]
+        in_color = torch.from_numpy(images if images.ndim == 4 else images[..., None])
+        crops[part] = crop_boxes(in_color, torch.from_numpy(boxes[part]), side).numpy().reshape(crops[part].shape)
+    return crops

@@ -13,15 +13,19 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
+from viewsmith.core.row_source import RowSource
+from viewsmith.core.samples import take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.views.generated.noise_level import LEVELS, adaptive_levels, random_levels
 
 #: Noise tolerance and quality that were not computed.
 NOT_COMPUTED = float("nan")
 
+#: Samples in the units of the data, (n, ...), in memory or on disk.
+AnySamples = Tensor | RowSource
 #: Maps all rows (n, ...), an index (B,) of rows, their candidates (B, C, ...) and K to the numbers of the candidates to
 #: keep, (B, K); -1 for the sample itself.
-Choose = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+Choose = Callable[[AnySamples, Tensor, Tensor, int], Tensor]
 
 
 class ViewGenerator(Protocol):
@@ -44,7 +48,7 @@ class ViewGenerator(Protocol):
         """
         ...
 
-    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: AnySamples) -> tuple[Tensor, Tensor]:
         """Noise tolerance of all rows, float64 (n,), 0 to 1, and the foreground axis it was computed from, (D,).
 
         D is 0 if the features have no patches.
@@ -64,7 +68,7 @@ class ViewGenerator(Protocol):
 
 def generate(
     cache: ViewCacheFolder,
-    rows: Tensor,
+    rows: AnySamples,
     generator: ViewGenerator,
     *,
     shard: tuple[int, int] = (1, 1),
@@ -80,7 +84,7 @@ def generate(
     ----------
     cache : ViewCacheFolder
         Opened for these rows and this generator.
-    rows : Tensor, shape (n, ...)
+    rows : Tensor or RowSource, shape (n, ...)
         Samples in the units of the data.
     generator : ViewGenerator
     shard : (int, int)
@@ -102,7 +106,7 @@ def generate(
         bar = with_progress(claimed, "generate", len(todo), "blocks", after=0) if progress else claimed
         for number in bar:
             index, count = cache.rows_of(number), record["candidates"]
-            block, seed = rows[index], torch.tensor(cache.seeds(index))
+            block, seed = take_rows(rows, index), torch.tensor(cache.seeds(index))
             level = known[1][index].repeat(1, count)
             made = []
             for view in range(seed.shape[1]):
@@ -129,7 +133,7 @@ def _take(chosen: Tensor, default: Tensor | int, values: Tensor) -> Tensor:
     return torch.cat([rest, values], dim=1)[torch.arange(len(chosen))[:, None], chosen + 1]
 
 
-def find_levels(record: dict[str, Any], rows: Tensor, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:
+def find_levels(record: dict[str, Any], rows: AnySamples, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:
     """Noise tolerances, float64 (n,), noise levels, int64 (n, K), and foreground axis, (D,), for a cache's record.
 
     The levels depend on the noise in the record. ``adaptive``: by the tolerance, equal for all views of a sample.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.samples import apply_in_blocks
+from viewsmith.core.row_source import RowSource
+from viewsmith.core.samples import apply_in_blocks, take_rows
 from viewsmith.core.version import __version__
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.feature_extractor import (
@@ -82,10 +84,10 @@ class DiffusionGenerator:
             "guidance": core.guidance,
         } | describe_extractor(self._extractor)
 
-    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
         if self._extractor is not None:
             return self._extractor.noise_tolerance(rows)
-        return noise_tolerance(self.generated.encoder, self.model.samples(rows.numpy()))
+        return noise_tolerance(self.generated.encoder, self.model.samples(_given(rows)))
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         if self._extractor is not None:
@@ -97,12 +99,12 @@ class DiffusionGenerator:
         return self._quality(x, self.model.scale_rows(views))
 
     @torch.no_grad()
-    def choose(self, rows: Tensor, index: Tensor, views: Tensor, n_views: int) -> Tensor:
+    def choose(self, rows: Tensor | RowSource, index: Tensor, views: Tensor, n_views: int) -> Tensor:
         """Choose among generated views by quality and novelty.
 
         Parameters
         ----------
-        rows : Tensor, shape (n, ...)
+        rows : Tensor or RowSource, shape (n, ...)
             All samples, the same ones in each call.
         index : Tensor of int64, shape (B,)
         views : Tensor, shape (B, C, ...)
@@ -116,9 +118,10 @@ class DiffusionGenerator:
         """
         encoder, scale = self.generated.encoder, self.model.scale_rows
         if self._pool is None:
-            self._pool = apply_in_blocks(lambda x: encoder(x).float(), self.model.samples(rows.numpy()), 256)
+            self._pool = apply_in_blocks(lambda x: encoder(x).float(), self.model.samples(_given(rows)), 256)
         candidates = [scale(view) for view in views.unbind(1)]
-        return choose_among(scale(rows[index]), candidates, index.to(self.device), self._pool, encoder, n_views).cpu()
+        x = scale(take_rows(rows, index))
+        return choose_among(x, candidates, index.to(self.device), self._pool, encoder, n_views).cpu()
 
     @torch.no_grad()
     def generate(
@@ -128,3 +131,8 @@ class DiffusionGenerator:
         made = self.generated.generate(x, None, streams, level_to_strength(level).to(self.device))
         views: Tensor = self.model.scaler_.inverse(made)
         return views.cpu().reshape(rows.shape)
+
+
+def _given(rows: Tensor | RowSource) -> np.ndarray | RowSource:
+    """Samples as estimators take them."""
+    return rows.numpy() if isinstance(rows, Tensor) else rows

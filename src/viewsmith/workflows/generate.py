@@ -12,13 +12,14 @@ import numpy as np
 import torch
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.row_source import AnyRows, RowSource
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.domains import domain_of
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtractor, FeaturesOption, uses_extractor
 from viewsmith.estimators.fitting import find_device
-from viewsmith.estimators.rows import fingerprint
+from viewsmith.estimators.rows import fingerprint, unscaled
 from viewsmith.networks.inputs.pixels import Pixels
 from viewsmith.training.generation import Choose, ViewGenerator, check_noise, generate
 from viewsmith.training.run import RunFolder
@@ -104,7 +105,8 @@ def generate_cache(
     StoppedEarly
         The training of a generator was stopped, by a signal or after `minutes`. The same call resumes it.
     """
-    rows = np.ascontiguousarray(dataset.fit_rows(transductive))
+    rows = dataset.fit_rows(transductive)
+    rows = rows if isinstance(rows, RowSource) else np.ascontiguousarray(rows)
     name, _, where = generator.partition(":")
     extractor = features if uses_extractor(features, dataset.domain) else None
     _check_options(
@@ -174,7 +176,7 @@ def generate_cache(
             made = diffusion = DiffusionGenerator(trained, steps, features)
             choose = diffusion.choose
         cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
-        generate(cache, torch.from_numpy(rows), made, shard=shard, choose=choose, progress=progress)
+        generate(cache, unscaled(rows), made, shard=shard, choose=choose, progress=progress)
     return cache
 
 
@@ -188,7 +190,7 @@ def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
 
 
 def _precomputed(
-    path: Path, rows: np.ndarray, dataset: Dataset, transductive: bool, features: FeaturesOption, device: str
+    path: Path, rows: AnyRows, dataset: Dataset, transductive: bool, features: FeaturesOption, device: str
 ) -> PrecomputedViews:
     """Precomputed views; those of images are matched by file names."""
     names = dataset.row_names
@@ -198,14 +200,14 @@ def _precomputed(
     return PrecomputedViews(path, rows, names if domain_of(dataset.domain).picture == "pixels" else None, extractor)
 
 
-def _image_extractor(features: FeaturesOption, rows: np.ndarray, device: str) -> FeatureExtractor:
+def _image_extractor(features: FeaturesOption, rows: AnyRows, device: str) -> FeatureExtractor:
     """A feature extractor for images without a model, with its own input scaling."""
     scaler = Pixels(rows.shape[1:])
-    scaler.fit(torch.from_numpy(rows), "auto")
+    scaler.fit(unscaled(rows), "auto")
     return FeatureExtractor(features, scaler, torch.from_numpy(rows[:1]), find_device(device))
 
 
-def _load_matching(run: Path, rows: np.ndarray, domain: str) -> ViewsmithEstimator:
+def _load_matching(run: Path, rows: AnyRows, domain: str) -> ViewsmithEstimator:
     """Load the model of a run, which must accept these rows."""
     model = load_run(run)
     resolved = model.resolved_

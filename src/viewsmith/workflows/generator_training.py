@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from viewsmith.core.errors import StoppedEarly
+from viewsmith.core.row_source import AnyRows
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain, domain_of
 from viewsmith.estimators.base import ViewsmithEstimator
@@ -113,7 +113,7 @@ def plan_training(
 
 def train_generator(
     folder: RunFolder,
-    rows: np.ndarray,
+    rows: AnyRows,
     dataset: Dataset,
     context: dict[str, Any],
     *,
@@ -128,7 +128,7 @@ def train_generator(
     Parameters
     ----------
     folder : RunFolder
-    rows : ndarray, shape (n, ...)
+    rows : ndarray or RowSource, shape (n, ...)
     dataset : Dataset
     context : dict
         See `viewsmith.workflows.runs.data_record`.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.row_source import AnyRows, RowSource
 from viewsmith.data.readers.folders import SUFFIXES, read_images
 from viewsmith.domains.images import same_shape
 from viewsmith.estimators.build.feature_extractor import FeatureExtractor, describe_extractor
@@ -25,7 +26,7 @@ class PrecomputedViews:
         A folder that has, for each image of the data, an image with the same name and any suffix; for several views of
         each image, one such subfolder for each view: 0, 1, ... Or an .npz file with ``views`` (n, K, ...), as written
         by `viewsmith views`.
-    rows : ndarray, shape (n, ...)
+    rows : ndarray or RowSource, shape (n, ...)
         The samples.
     names : list of str, optional
         File names of the samples.
@@ -41,7 +42,7 @@ class PrecomputedViews:
     device = torch.device("cpu")
 
     def __init__(
-        self, path: Path, rows: np.ndarray, names: list[str] | None, extractor: FeatureExtractor | None = None
+        self, path: Path, rows: AnyRows, names: list[str] | None, extractor: FeatureExtractor | None = None
     ) -> None:
         self.path, self.like, self.extractor = path, rows[:1], extractor
         self.views: np.ndarray | None = None
@@ -59,7 +60,7 @@ class PrecomputedViews:
     def describe(self) -> dict[str, Any]:
         return {"name": "folder", "version": "1", "path": str(self.path)} | describe_extractor(self.extractor)
 
-    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
         if self.extractor is None:
             raise InputError("precomputed views have no noise level: leave the noise out, or give features")
         return self.extractor.noise_tolerance(rows)
@@ -92,7 +93,7 @@ def _image(folder: Path, name: str) -> Path:
     raise InputError(f"{folder} has no view of {name}: expected an image of that name, with any suffix")
 
 
-def _array(path: Path, rows: np.ndarray) -> np.ndarray:
+def _array(path: Path, rows: AnyRows) -> np.ndarray:
     try:
         with np.load(path, allow_pickle=False) as content:
             views: np.ndarray = content["views"]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Samples
 from viewsmith.domains import domain_of
 from viewsmith.estimators.build.resolve import MODULE
@@ -136,8 +137,8 @@ class FeatureExtractor:
     def describe(self) -> dict[str, str]:
         return {"name": self.name, "weights": digest(self.maps.network().state_dict())}
 
-    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        return noise_tolerance(nn.Identity(), Samples(rows.to(self.device), self.scaler), self.maps)
+    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
+        return noise_tolerance(nn.Identity(), Samples(rows, self.scaler).to(self.device), self.maps)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         return pair_quality(*(map_pools(self.maps(self._scaled(each)).float(), axis) for each in (rows, views)))

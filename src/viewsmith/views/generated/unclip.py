@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.row_source import RowSource
+from viewsmith.core.samples import take_rows
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.networks.clip import clip_features, is_local_folder
 from viewsmith.views.base import randn
@@ -191,9 +193,13 @@ class StableUnCLIP:
         level_embedding = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
         return torch.cat([noised, level_embedding.to(noised)], dim=1)
 
-    def noise_tolerance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
         """Foreground fraction of each of n images, float64 (n,), from the patches of CLIP; and the axis, (D,)."""
-        return foreground_fractions(lambda index: self.encode_images(rows[index])[1].float(), len(rows), block=BLOCK)
+
+        def patches(index: Tensor) -> Tensor:
+            return self.encode_images(take_rows(rows, index))[1].float()
+
+        return foreground_fractions(patches, len(rows), block=BLOCK)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         """Quality q of images and a view of each, float32 (B,), from the patches of CLIP and their foreground axis."""
