@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
+.PHONY: help install demo example test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -41,6 +41,10 @@ demo: $(CORE)      ## train on handwritten digits, evaluate, write runs/demo/rep
 	$(PY) -m viewsmith evaluate runs/demo digits --threads $(THREADS)
 	$(PY) -m viewsmith report runs/demo --threads $(THREADS)
 
+example: $(CORE)   ## find objects in clutter without labels, and draw them: runs/objects.png
+	mkdir -p runs
+	OMP_NUM_THREADS=$(THREADS) $(PY) examples/objects_in_clutter.py --out runs/objects.png
+
 test: $(TEST)      ## tests without the slow ones, in minutes (ARGS="-k name" selects)
 	$(PYTEST) -m "not slow and not gpu" $(ARGS)
 
@@ -61,7 +65,7 @@ lint: $(CHECK)     ## ruff, mypy and the check of the layers
 
 check: lint test   ## lint and test: run it before every change
 
-PICTURES := crl_tac contrastive pinda diffaug genview metaug images dna
+PICTURES := objects crl_tac contrastive pinda diffaug genview metaug images dna
 
 ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)

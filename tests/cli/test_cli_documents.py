@@ -15,7 +15,7 @@ from cli_tools import good
 from cases import slow
 from viewsmith.cli import app
 from viewsmith.core.registry import entries
-from viewsmith.estimators import contrastive
+from viewsmith.estimators import contrastive, crl_tac
 from viewsmith.estimators import figures as pictures
 from viewsmith.estimators.build import strength
 
@@ -107,6 +107,7 @@ def workplace(tmp_path, monkeypatch):
     for name in ("SHORTEST", "SHORT"):
         monkeypatch.setattr(contrastive, name, (1, 3e-3))
     monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
+    monkeypatch.setattr(crl_tac, "STEPS", 1)
     # t-SNE takes longer than everything else.
     monkeypatch.setattr(pictures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
     rng = np.random.default_rng(0)
@@ -178,6 +179,8 @@ def test_the_documents_with_code_are_known():
         "labels_and_groups.md",
         "large_data.md",
         "metaug.md",
+        "recordings.md",
+        "tutorial_objects.md",
     }
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}
 

@@ -61,7 +61,8 @@ class ConvolutionBlock(nn.Module):
         self.norm = SequenceBatchNorm(n_out)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        return F.relu(self.norm(self.convolution(x), real))
+        # In place: in full resolution an activation of long sequences takes as much memory as all later layers.
+        return F.relu(self.norm(self.convolution(x), real), inplace=True)
 
 
 class SequenceCNN(nn.Module):
@@ -142,7 +143,9 @@ class SequenceCNN(nn.Module):
 
 def _max_pool(h: Tensor) -> Tensor:
     # On a CPU this is faster than max_pool1d. Activations are not negative, so padding is never the maximum.
-    return F.pad(h, (0, -h.shape[-1] % POOL)).unflatten(-1, (-1, POOL)).amax(dim=-1)
+    missing = -h.shape[-1] % POOL
+    padded = F.pad(h, (0, missing)) if missing else h  # F.pad copies even if there is nothing to pad
+    return padded.unflatten(-1, (-1, POOL)).amax(dim=-1)
 
 
 @register(
