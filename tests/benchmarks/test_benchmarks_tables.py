@@ -3,7 +3,6 @@
 import pytest
 
 from benchmarks.tables import (
-    cells,
     crl_tac,
     diffaug,
     domains,
@@ -11,7 +10,6 @@ from benchmarks.tables import (
     genview,
     labels_and_groups,
     metaug,
-    tables,
     vectors,
 )
 
@@ -22,8 +20,6 @@ PAGES = {
     "results_metaug.md": metaug,
     "results_genview.md": genview,
     "results_crl_tac.md": crl_tac,
-    "results_tables.md": tables,
-    "results_cells.md": cells,
     "results_labels_and_groups.md": labels_and_groups,
 }
 

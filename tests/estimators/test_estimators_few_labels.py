@@ -1,10 +1,12 @@
 """supervision="labels" and groups= of the estimators."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
 import viewsmith
+from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.estimators.build.labels import labels_used
@@ -150,3 +152,12 @@ def test_aligned_groups():
 def test_groups_that_cannot_be_aligned(options, groups, message):
     with pytest.raises(InputError, match=message):
         Contrastive(**SMALL, group_mode="align", **options).fit(X, groups=groups)
+
+
+def test_columns_of_a_table_that_repeat_the_labels_are_named():
+    codes = np.arange(60) % 4
+    frame = pd.DataFrame({"a": np.random.default_rng(0).normal(size=60), "kind": np.array(list("wxyz"))[codes]})
+    model = Contrastive(supervision="labels", epochs=1)
+    assert "the feature kind repeats the labels: " in refusal(model.fit, frame, codes)
+    frame = frame.drop(columns="kind").join(pd.get_dummies(codes, prefix="is"))
+    assert "the features is_0, is_1, is_2, is_3 together repeat" in refusal(model.fit, frame, codes)

@@ -143,7 +143,7 @@ def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
         Class numbers from 0, each with at least one row.
     """
     classes = int(y.max()) + 1
-    first = np.stack([x[np.argmax(y == each)] for each in range(classes)])
+    first = x[np.unique(y, return_index=True)[1]]
     same = np.flatnonzero((x == first[y]).all(axis=0) & (first != first[0]).any(axis=0))
     for column in same:
         if len(np.unique(first[:, column])) == classes:
@@ -162,7 +162,7 @@ def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | No
     codes : int array (n,)
         Class numbers, -1 without a label. Nothing is checked with fewer than 20 labels or 2 of a class on average.
     names : sequence of str, optional
-        Names of the features.
+        Names of the features, or of the columns of a table that they are of.
     """
     labeled = np.flatnonzero(codes >= 0)
     classes = int(codes.max()) + 1
@@ -171,14 +171,14 @@ def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | No
     found = repeated_by(rows[labeled], codes[labeled])
     if not found:
         return
-    shown = name_list([str(column) if not names else one_line(names[column], 60) for column in found], 5)
+    shown = list(dict.fromkeys(str(column) if not names else one_line(names[column], 60) for column in found))
     counted = "" if names else " (counted from 0)"
-    if len(found) == 1:
+    if len(shown) == 1:
         raise InputError(
-            f"the feature {shown}{counted} repeats the labels: it has one value in each of the {classes} classes; "
+            f"the feature {shown[0]}{counted} repeats the labels: it has one value in each of the {classes} classes; "
             "leave it out (--drop)"
         )
     raise InputError(
-        f"the features {shown}{counted} together repeat the labels: each has one value in each of the {classes} "
-        "classes, and no two classes agree in all of them; leave them out (--drop)"
+        f"the features {name_list(shown, 5)}{counted} together repeat the labels: each has one value in each of the "
+        f"{classes} classes, and no two classes agree in all of them; leave them out (--drop)"
     )

@@ -27,9 +27,8 @@ def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
     if len(labels) == 0:
         return []
     base = np.bincount(labels).max() / len(labels)
-    found = []
-    for name in frame.columns:
-        codes = pd.factorize(frame[name])[0]
+    found, all_codes = [], [pd.factorize(frame[name])[0] for name in frame.columns]
+    for name, codes in zip(frame.columns, all_codes, strict=True):
         table = pd.crosstab(codes, labels).to_numpy() if len(np.unique(codes)) <= len(codes) // 2 else np.zeros((0, 1))
         table = table[table.sum(axis=1) > 1]
         rows = table.sum()
@@ -37,10 +36,9 @@ def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
             continue
         if table.max(axis=1).sum() >= PURE * rows and len(table) > 1:
             found.append(str(name))
-    if found or len(labels) < LEAK_ROWS:
+    if found or len(labels) < LEAK_ROWS or not all_codes:
         return found
-    codes = np.column_stack([pd.factorize(frame[name])[0] for name in frame.columns])
-    return [str(frame.columns[column]) for column in repeated_by(codes, labels)]
+    return [str(frame.columns[column]) for column in repeated_by(np.column_stack(all_codes), labels)]
 
 
 def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> None:

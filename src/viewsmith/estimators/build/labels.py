@@ -14,6 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find, get
 from viewsmith.core.row_source import RowSource
 from viewsmith.domains.few_labels import check_no_leak, few_label_codes
+from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.methods.supervision import FewLabels
 
@@ -115,6 +116,8 @@ def few_labels(options: Arguments, rows: np.ndarray | RowSource, y: Any, names: 
             "supervision out"
         )
     codes = few_label_codes(y, len(rows))
+    if (table := table_of(rows)) is not None:
+        names = [table.columns[number].name for number in table.column_of]
     check_no_leak(rows, codes, names)
     return FewLabels(torch.from_numpy(codes), options.supervision_weight)
 
