@@ -11,7 +11,6 @@ end. Data of at most 1 GiB as float32 stay on disk with --stream.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.speed.timing import parser, read, record
+from benchmarks.speed.timing import parser, process, read, record
 from viewsmith.training.run import RunFolder
 
 FEATURES, CLUSTERS, GENES, CELLS, DENSITY = 200, 100, 20_000, 200_000, 0.01
@@ -68,19 +67,8 @@ def write_sparse(path: Path, n: int, genes: int) -> None:
 
 
 def command(*arguments: object) -> dict[str, float]:
-    """Wall and CPU seconds and peak memory, in GB of 10^9 bytes, of a viewsmith command."""
-    started = time.perf_counter()
-    process = os.posix_spawn(
-        sys.executable, [sys.executable, "-m", "viewsmith", *map(str, arguments)], dict(os.environ)
-    )
-    _, status, used = os.wait4(process, 0)
-    if status:
-        raise RuntimeError(f"viewsmith {arguments[0]} ended with {os.waitstatus_to_exitcode(status)}")
-    return {
-        "wall": round(time.perf_counter() - started, 1),
-        "cpu": round(used.ru_utime + used.ru_stime, 1),
-        "peak_gb": round(used.ru_maxrss * 1024 / 1e9, 2),
-    }
+    """Seconds and memory of a viewsmith command."""
+    return process(sys.executable, "-m", "viewsmith", *arguments)
 
 
 def summary_of(run: Path) -> dict[str, Any]:
@@ -130,9 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     given = read(options, arguments)
     sizes = {"dense": given.rows, "sparse": given.cells} if not given.quick else {"dense": 3000, "sparse": 600}
-    found = {}
     for kind in given.kinds:
-        found[kind] = measure(
+        found = measure(
             kind,
             sizes[kind],
             given.folder,
@@ -142,8 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream=given.stream,
             quick=given.quick,
         )
-        print(kind, found[kind], flush=True)
-    record("large_data", {"measured": found}, given)
+        record("large_data", {"measured": {kind: found}}, given)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import resource
+import signal
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -84,6 +87,33 @@ def time_interleaved(
             if number >= warm:
                 seconds[name].append((now() - started) / calls)
     return seconds
+
+
+def process(*arguments: object, limit: int | None = None) -> dict[str, float]:
+    """Run a process; its wall and CPU seconds and peak memory, in GB of 10^9 bytes.
+
+    A process that needs more than `limit` CPU seconds is ended; `more_than` is then this limit.
+
+    Raises
+    ------
+    RuntimeError
+        It failed.
+    """
+    given, (_, hard) = [str(each) for each in arguments], resource.getrlimit(resource.RLIMIT_CPU)
+    started = time.perf_counter()
+    number = os.posix_spawn(given[0], given, dict(os.environ))
+    if limit is not None:
+        resource.prlimit(number, resource.RLIMIT_CPU, (limit, hard))
+    _, status, used = os.wait4(number, 0)
+    late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+    if status and not late:
+        raise RuntimeError(f"{' '.join(given[1:4])} ended with {os.waitstatus_to_exitcode(status)}")
+    found = {
+        "wall": round(time.perf_counter() - started, 1),
+        "cpu": round(used.ru_utime + used.ru_stime, 1),
+        "peak_gb": round(used.ru_maxrss * 1024 / 1e9, 2),
+    }
+    return found | {"more_than": limit} if late and limit is not None else found
 
 
 def milliseconds(seconds: Mapping[str, list[float]], digits: int = 2) -> dict[str, float]:

@@ -1,5 +1,8 @@
 """Rows that stay on disk: every format gives the rows that it gives in memory, in ranges and by index."""
 
+import threading
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +10,7 @@ import scipy.sparse as sp
 
 from refusals import refusal
 from viewsmith.core import row_source
-from viewsmith.core.row_source import ArrayRows, JoinedRows, RowSource, SparseRows, as_source, one_ahead
+from viewsmith.core.row_source import ArrayRows, JoinedRows, RowSource, SparseRows, as_source, read_ahead
 from viewsmith.data import load_dataset, write_representations
 from viewsmith.data.readers import parquet_rows
 
@@ -209,13 +212,33 @@ def test_rows_that_are_not_there(key):
         ArrayRows(COUNTS)[key]
 
 
-def test_an_error_of_the_reader_is_raised_in_its_turn():
+@pytest.mark.parametrize("ahead", [1, 4])
+def test_as_many_items_as_wanted_are_made_ahead(ahead):
+    made, enough = [], threading.Event()
+
+    def items():
+        for number in range(10):
+            made.append(number)
+            if number == ahead:  # the item in hand is number 0
+                enough.set()
+            yield number
+
+    found = read_ahead(items(), ahead)
+    assert next(found) == 0
+    assert enough.wait(10)
+    time.sleep(0.05)
+    assert made == list(range(ahead + 1))
+    assert list(found) == list(range(1, 10))
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+def test_an_error_of_the_reader_is_raised_in_its_turn(ahead):
     def items():
         yield 1
         yield 2
         raise OSError("the disk")
 
-    found = one_ahead(items())
+    found = read_ahead(items(), ahead)
     assert [next(found), next(found)] == [1, 2]
     with pytest.raises(OSError, match="the disk"):
         next(found)

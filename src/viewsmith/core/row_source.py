@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -122,7 +123,7 @@ class RowSource:
     def blocks(self) -> Iterator[np.ndarray]:
         """All rows in order, in blocks of about `BLOCK_VALUES` values; the next one is read meanwhile."""
         size = self.block_rows
-        return one_ahead(self[start : start + size] for start in range(0, len(self), size))
+        return read_ahead(self[start : start + size] for start in range(0, len(self), size))
 
     def select(self, index: np.ndarray) -> RowSource:
         """The rows at an increasing index, read where they are asked for."""
@@ -271,14 +272,14 @@ def as_source(x: Any, name: str = "the data", *, always: bool = False, dtype: An
     return SparseRows(x.tocsr(), name) if sparse else ArrayRows(x, name, dtype)
 
 
-def one_ahead(items: Iterable[T]) -> Iterator[T]:
-    """The items, of which the next one is made by a thread while the caller works on one."""
+def read_ahead(items: Iterable[T], ahead: int = 1) -> Iterator[T]:
+    """The items, of which the next `ahead` are made by a thread while the caller works on one."""
     todo = iter(items)
     end = object()
     with ThreadPoolExecutor(1) as reader:
-        waiting = reader.submit(next, todo, end)
-        while (item := waiting.result()) is not end:
-            waiting = reader.submit(next, todo, end)
+        waiting = deque(reader.submit(next, todo, end) for _ in range(ahead))
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(reader.submit(next, todo, end))
             yield item  # type: ignore[misc]
 
 

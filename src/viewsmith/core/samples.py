@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.row_source import RowSource, one_ahead
+from viewsmith.core.row_source import RowSource, read_ahead
 
 #: Largest number of rows, and of values, in a block of vectors.
 BLOCK, BLOCK_VALUES = 1024, 4_000_000
 #: The same for images and sequences, whose activations are large.
 IMAGE_BLOCK, IMAGE_VALUES = 64, 400_000
+#: Batches on disk that are read before they are needed: with one, training waits on a machine with other work.
+BATCHES_AHEAD = 4
 #: Values of a sample of rows on disk.
 SOME_VALUES = 2**26
 
@@ -56,11 +58,12 @@ class Samples:
         rows = self.rows if isinstance(self.rows, RowSource) else self.rows.to(device)
         return Samples(rows, self.scale, device)
 
-    def ahead(self, indices: Iterable[Tensor] | Iterable[slice]) -> Iterator[Tensor]:
-        """``samples[index]`` for each index in turn; rows on disk are read one batch ahead."""
+    def ahead(self, indices: Iterable[Tensor] | Iterable[slice], number: int = BATCHES_AHEAD) -> Iterator[Tensor]:
+        """``samples[index]`` for each index in turn; rows on disk are read so many batches ahead."""
         if not isinstance(self.rows, RowSource):
             return (self[index] for index in indices)
-        return (self._scaled(rows) for rows in one_ahead(take_rows(self.rows, index) for index in indices))
+        parts = (take_rows(self.rows, index) for index in indices)
+        return (self._scaled(rows) for rows in read_ahead(parts, number))
 
     @torch.no_grad()
     def _scaled(self, rows: Tensor) -> Tensor:
@@ -78,7 +81,7 @@ def take_rows(rows: Tensor | RowSource, index: Tensor | slice) -> Tensor:
 
 
 def batches(rows: Rows, indices: Iterable[Tensor] | Iterable[slice]) -> Iterator[Tensor]:
-    """``rows[index]`` for each index in turn; rows on disk are read one batch ahead."""
+    """``rows[index]`` for each index in turn; rows on disk are read a few batches ahead."""
     return rows.ahead(indices) if isinstance(rows, Samples) else (rows[index] for index in indices)
 
 
@@ -139,6 +142,6 @@ def blocks(x: Tensor | RowSource, views: int = 1) -> Iterator[tuple[Tensor, int]
     size = max(1, block_size(x) // views)
     at_once = size * max(1, x.block_rows // size) if isinstance(x, RowSource) else size
     parts: Iterable[Tensor] = (take_rows(x, slice(start, start + at_once)) for start in range(0, len(x), at_once))
-    for part in one_ahead(parts) if isinstance(x, RowSource) else parts:
+    for part in read_ahead(parts) if isinstance(x, RowSource) else parts:
         for block in part.split(size):
             yield _padded(block, size), len(block)

@@ -177,7 +177,7 @@ def scaled_blocks(x: Rows) -> Iterator[Tensor]:
         return iter([x])
     assert isinstance(x.rows, RowSource)
     size = x.rows.block_rows
-    return x.ahead(slice(start, start + size) for start in range(0, len(x), size))
+    return x.ahead((slice(start, start + size) for start in range(0, len(x), size)), 1)
 
 
 def _weights(deviation: Tensor) -> Tensor:
