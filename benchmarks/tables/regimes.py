@@ -93,6 +93,26 @@ INTRODUCTION = """# When do learned views help?
 Every method of viewsmith learns or generates views. This page says on which kinds of data that was better than the best
 fixed view we could put in its place, with one measured number each. It is written by `benchmarks/tables/regimes.py`
 from the files in `benchmarks/results`, so that it cannot say more than they do."""
+READING = """## How to read it
+
+Each number is the mean difference of accuracy on test rows, method minus the row it is compared with, at the same
+number of training steps, over pairs of a set and a seed; ± is half of the 95 % interval, which one or two pairs do not
+have. The seeds of one set are not independent, so the true intervals are wider. The verdict is a tie if the difference
+is at most .015 (kNN, linear) or .05 (k-means): [evaluation.md](evaluation.md). Sets and rows by name, with all metrics:
+[vectors](results.md), [images and DNA](results_domains.md), [CRL-TAC](results_crl_tac.md),
+[DiffAug](results_diffaug.md), [GenView](results_genview.md).
+
+## Rule of thumb
+
+- **What matters is at an unknown place** in an image, a sequence or a recording: train `crl-tac`. This is the one kind
+  of data where a learned view is clearly better, because a fixed crop mostly shows something else
+  ([objects in clutter](tutorial_objects.md)).
+- **New rows come from other persons, machines or batches** than the training rows: compare `pinda` and, with a column
+  that names them, `--groups` ([labels and groups](labels_and_groups.md)) with the default on rows held out by group.
+  The gain of PiNDA was seen on one set.
+- **Everything else**: take the default of `contrastive`. Learned noise and generated samples tie with it on vectors,
+  images and DNA, and cost more time. They say something about the data all the same: which features matter least, and
+  what a sample's neighbors could have been."""
 
 
 def verdict(table: Table, regime: Regime) -> str:
@@ -124,7 +144,7 @@ def interval(found: Sequence[float]) -> str:
 
 
 def main() -> None:
-    write("when_views_help.md", [INTRODUCTION, "", *lines()])
+    write("when_views_help.md", [INTRODUCTION, "", *lines(), "", READING])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ PAGES = {
     "results_genview.md": genview,
     "results_crl_tac.md": crl_tac,
     "results_labels_and_groups.md": labels_and_groups,
+    "when_views_help.md": regimes,
 }
 
 

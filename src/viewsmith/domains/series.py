@@ -40,8 +40,8 @@ def recording_rows(X: Any, impute: Any = "none", what: str = "the data") -> np.n
 
     Parameters
     ----------
-    X : array-like of numbers, shape (n, C, T)
-        C channels and T points in time, at least 8. A tensor, an array, or a list of arrays (C, T).
+    X : array-like, shape (n, C, T)
+        Numbers: C channels and T points in time, at least 8. A tensor, an array, or a list of arrays (C, T).
     impute : {"none", "median"}
         "median" allows missing values.
     what : str
