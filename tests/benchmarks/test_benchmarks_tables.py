@@ -10,6 +10,7 @@ from benchmarks.tables import (
     genview,
     labels_and_groups,
     metaug,
+    regimes,
     vectors,
 )
 
