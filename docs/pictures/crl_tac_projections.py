@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from saving import bare, save
 from sklearn.datasets import load_digits
 
-import viewsmith
 from viewsmith import CRLTAC
 from viewsmith.losses.diagnostics import uniformity
 from viewsmith.reports.drawing import BLUE, PALETTE, VERMILION
@@ -43,12 +42,13 @@ def images(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 def trained(channel: str, width: int, X: np.ndarray, folder: Path) -> CRLTAC:
     """A model with a projection of `width` numbers; its run in `folder` is made, resumed or read."""
     run = folder / f"{channel}-{width}"
-    if not (run / "model.safetensors").exists():
-        model = CRLTAC(beta=0.5, projector_dims=(200, width), channel=channel, epochs=EPOCHS, random_state=0)
-        started = time.process_time()
-        model.fit(X, run=run, resume=True)
-        print(f"{run.name}: {time.process_time() - started:.0f} s of CPU time", flush=True)
-    return viewsmith.load(run)
+    started = time.process_time()
+    model = CRLTAC(beta=0.5, projector_dims=(200, width), channel=channel, epochs=EPOCHS, random_state=0)
+    model.fit(X, run=run, resume=True)
+    print(f"{run.name}: {time.process_time() - started:.0f} s of CPU time", flush=True)
+    if model.status_ != "finished":
+        sys.exit(f"{run} is not finished: start this script again")
+    return model
 
 
 X, y = images(np.random.default_rng(0))

@@ -1,9 +1,11 @@
 """Commands in several processes, as torchrun starts them: one of them dies, or their number changes."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -86,6 +88,36 @@ def test_a_process_that_dies_ends_the_other_with_one_line_and_the_run_resumes(st
     good(*command)
     assert epochs_of(run) == list(range(1, 41))
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
+
+
+def peak(members):
+    """Largest sum of the memory of living processes, pages that they share counted once, in MB."""
+    largest = 0.0
+    while any(member.is_alive() for member in members):
+        now = 0.0
+        for member in members:
+            with contextlib.suppress(OSError):  # it has ended
+                rollup = Path(f"/proc/{member.pid}/smaps_rollup").read_text()
+                now += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) / 1000
+        largest = max(largest, now)
+        time.sleep(0.02)
+    assert wait(members) == [0] * len(members)
+    return largest
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory of a process is in /proc on Linux alone")
+@pytest.mark.parametrize("views", [("noise",), ("mixup", "--set", "input_components=20")], ids=str)
+def test_two_processes_share_what_they_keep_of_the_data(start, tmp_path, views):
+    short = ("--epochs", 1, "--views", *views, "--set", "n_components=4", "--set", "hidden=16", "--batch-size", 128)
+    taken = {}
+    for name, n in (("few", 256), ("many", 15000)):
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).normal(size=(n, 800)).astype(np.float32))
+        for size in (1, 2):
+            run = tmp_path / f"{name}-{size}"
+            taken[name, size] = peak(start(size, "fit", tmp_path / f"{name}.npy", "--out", run, *short)[0])
+    one, two = (taken["many", size] - taken["few", size] for size in (1, 2))
+    assert one > 48 and two < 1.2 * one, taken  # the rows have 48 MB
 
 
 @pytest.mark.slow

@@ -117,8 +117,9 @@ class RowSource:
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block."""
-        return max(1, BLOCK_VALUES // math.prod(self.shape[1:]))
+        """Rows of a block: few of small data, of which the blocks would otherwise take more memory than all rows."""
+        values = BLOCK_VALUES // 8 if self.small else BLOCK_VALUES
+        return max(1, values // math.prod(self.shape[1:]))
 
     def blocks(self) -> Iterator[np.ndarray]:
         """All rows in order, in blocks of about `BLOCK_VALUES` values; the next one is read meanwhile."""
@@ -283,8 +284,8 @@ def read_ahead(items: Iterable[T], ahead: int = 1) -> Iterator[T]:
             yield item  # type: ignore[misc]
 
 
-def stamp(file: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Size and date of a file; None if it is not there."""
+def stamp(file: str | os.PathLike[str] | int) -> tuple[int, int] | None:
+    """Size and date of a file, by its path or number; None if it is not there."""
     try:
         found = os.stat(file)
     except OSError:

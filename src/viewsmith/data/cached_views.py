@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +26,25 @@ class Block:
     dtype: Any
     stamp: tuple[int, int] | None
 
-    def take(self, rows: np.ndarray, number: int) -> np.ndarray:
-        """View `number` of some rows of the block, (m, ...).
+    def read(self, rows: np.ndarray, number: int, made: np.ndarray) -> None:
+        """Read view `number` of some rows of the block into an array (m, ...).
 
-        The file is mapped for this read only: pages that stay mapped would count as memory of the process, and maps of
-        all blocks as open files.
+        Row by row from the open file, which takes a tenth of the time of mapping it into memory.
         """
-        if stamp(self.path) != self.stamp:
-            raise InputError(f"{self.path} was changed while it was read: start again, and leave it as it is meanwhile")
-        mapped = np.memmap(self.path, self.dtype, "r", self.position, self.shape)
-        return np.asarray(mapped[rows, number])
+        size = self.dtype.itemsize * math.prod(self.shape[2:])
+        with self._opened() as file:
+            for row, view in zip(rows.tolist(), made.reshape(len(rows), -1).view(np.uint8), strict=True):
+                file.seek(self.position + (row * self.shape[1] + number) * size)
+                file.readinto(view.data)
+
+    def _opened(self) -> io.FileIO:
+        """The file, which must be the one that was checked."""
+        with contextlib.suppress(FileNotFoundError):
+            file = io.FileIO(self.path)
+            if stamp(file.fileno()) == self.stamp:
+                return file
+            file.close()
+        raise InputError(f"{self.path} was changed while it was read: start again, and leave it as it is meanwhile")
 
 
 class CachedView(RowSource):
@@ -60,5 +72,5 @@ class CachedView(RowSource):
         block, first = np.unique(index // self.rows_in_block, return_index=True)
         for number, start, stop in zip(block, first, np.append(first, len(index))[1:], strict=True):
             position = index[start:stop] - number * self.rows_in_block
-            rows[start:stop] = self.blocks_on_disk[number].take(position, self.number)
+            self.blocks_on_disk[number].read(position, self.number, rows[start:stop])
         return rows
