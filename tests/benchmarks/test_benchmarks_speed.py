@@ -3,11 +3,12 @@
 import importlib
 import json
 import statistics
+import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.speed import timing
+from benchmarks.speed import processes, timing
 from cases import slow
 
 SCRIPTS = sorted(path.stem for path in Path(timing.__file__).parent.glob("*.py") if path.stem != "timing")
@@ -83,3 +84,32 @@ def test_a_row_has_options_commit_and_machine(results, capsys):
     assert {"date", "commit", "versions", "hardware"} <= line.keys()
     assert "quick" not in line and "quick" not in capsys.readouterr().out
     assert timing.read(timing.parser(None, rounds=7), ["--quick"]).rounds == 1
+
+
+def test_seconds_and_memory_of_a_process():
+    work = "x = bytearray(b'1') * 200_000_000; t = __import__('time'); c = t.process_time\nwhile c() < 0.5: pass"
+    found = timing.process(sys.executable, "-c", work)
+    assert 0.5 <= found["cpu"] < 3
+    assert found["wall"] >= 0.4
+    assert 0.2 <= found["peak_gb"] < 0.5
+    assert "more_than" not in found
+
+
+def test_a_process_beyond_its_limit_is_ended_and_one_that_fails_is_an_error():
+    found = timing.process(sys.executable, "-c", "while True: pass", limit=1)
+    assert found["more_than"] == 1
+    assert found["cpu"] >= 0.9
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        timing.process(sys.executable, "-c", "raise SystemExit(3)", limit=1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux only")
+def test_memory_of_processes_below_a_process():
+    found: dict[str, float] = {}
+    below = "import time; x = bytearray(b'1') * 100_000_000; time.sleep(1)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {below!r}])"
+    with processes.watched(found):
+        timing.process(
+            sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+        )
+    assert 0.1 <= found["peak_gb"] < 0.2

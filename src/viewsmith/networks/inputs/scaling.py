@@ -74,7 +74,8 @@ class Scaler(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.where(torch.isnan(x), self.fill, x)
-        return torch.where(self.varies, (x - self.center) / self.scale, 0.0)
+        # In place, because new memory takes more time than the arithmetic.
+        return x.sub_(self.center).div_(self.scale).masked_fill_(~self.varies, 0.0)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Scaled samples, (n, d), in the units of the data."""

@@ -13,6 +13,7 @@ from viewsmith.core.samples import Rows
 
 # Up to this width axes are found in one pass, from the d x d covariance; beyond, in a few passes without it.
 COVARIANCE_UP_TO = 2048
+COLUMNS = 256
 EXTRA, PASSES, CONVERGED = 14, 8, 1e-3
 # Bytes of a few columns of all rows, whose medians are found together.
 MEDIAN_BYTES = 2**29
@@ -60,11 +61,15 @@ def column_moments(blocks: Iterable[Tensor]) -> Moments:
     """Statistics of the columns of rows (n, d), given in blocks; NaN where a value is missing."""
     found: Moments | None = None
     for block in blocks:
+        mean, variance = torch.empty(2, block.shape[1], dtype=torch.float64, device=block.device)
         # In float64 by blocks of columns: a copy of all columns would double the memory.
-        variance = torch.cat([part.double().var(dim=0, correction=0) for part in block.split(256, dim=1)])
-        mean = block.mean(dim=0, dtype=torch.float64)
+        for start in range(0, block.shape[1], COLUMNS):
+            columns = slice(start, start + COLUMNS)
+            part = block[:, columns].to(torch.float64, copy=True)
+            mean[columns] = part.mean(dim=0)
+            variance[columns] = part.sub_(mean[columns]).square_().mean(dim=0)
         zeros = block.numel() - int(torch.count_nonzero(block))
-        low, high = block.min(dim=0).values, block.max(dim=0).values
+        low, high = block.amin(dim=0), block.amax(dim=0)
         own = Moments(len(block), zeros, mean, variance, low, high, block[0])
         found = own if found is None else found.joined(own)
     assert found is not None
