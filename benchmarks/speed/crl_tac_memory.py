@@ -27,9 +27,9 @@ from benchmarks.speed.timing import parser, read, record
 CASES = [
     ("6000", "84", "1", "crl-cnn"),
     ("600", "224", "1", "crl-cnn"),
-    ("2400", "224", "1", "crl-cnn"),
-    ("600", "224", "3", "crl-cnn"),
-    ("600", "84", "1", "resnet18-dense"),
+    ("1200", "224", "1", "crl-cnn"),
+    ("300", "224", "3", "crl-cnn"),
+    ("256", "84", "1", "resnet18-dense"),
 ]
 
 

@@ -13,7 +13,7 @@
 The forward pass without gradient, and the forward and backward pass. Interleaved rounds; medians of CPU seconds and of
 their ratio. The largest difference of the embeddings is recorded, too.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.speed.crop_embeddings [--threads 1] [--rounds 7] [--quick]
+    OMP_NUM_THREADS=1 python -m benchmarks.speed.crop_embeddings [--threads 1] [--rounds 7] [--case all] ... [--quick]
 """
 
 from __future__ import annotations
@@ -97,8 +97,12 @@ def measured(case: str, fast: Work, separate: Work, rounds: int) -> dict[str, An
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = read(parser(__doc__, rounds=7), arguments)
-    for name, (sizes, fast, separate) in cases(given.quick).items():
+    options = parser(__doc__, rounds=7)
+    options.add_argument("--case", action="append", help="only this case; may be repeated")
+    given = read(options, arguments)
+    found = cases(given.quick)
+    for name in given.case or found:
+        sizes, fast, separate = found[name]
         record("crop_embeddings", {"case": name, **sizes, **measured(name, fast, separate, given.rounds)}, given)
 
 

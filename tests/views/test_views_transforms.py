@@ -247,6 +247,7 @@ def test_the_rows_that_are_encoded_at_a_time_take_bounded_memory():
     assert Crops(84, 84).rows_at_once(CropCNN(), x) == 37  # images
     assert Crops(84, 84).rows_at_once(Mean(), x) == 12  # 289 x 3 x 20 x 20 values of views each
     assert Crops(84, 84, flip=True).rows_at_once(CropCNN(), x) == 18
+    assert Crops(84, 84).rows_at_once(None, x) == 12
     assert Crops(600, 600).rows_at_once(CropCNN(), x[..., :1, :1].expand(-1, -1, 600, 600)) == 1
     assert Masks(1000, count=64).rows_at_once(Mean(), torch.zeros(2, 1000)) == 65
 

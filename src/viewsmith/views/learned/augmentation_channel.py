@@ -20,7 +20,7 @@ Predicate = Callable[[Tensor], Tensor]
 
 TOP = 8  # default number of most probable transformations
 ROWS = 16  # largest number of samples whose M views are in memory at a time
-VALUES = 2**22  # largest number of values of views in memory at a time, and of samples whose logits are computed
+VALUES = 2**22  # largest number of values of samples whose logits are computed at a time, without gradient
 
 
 def nonzero(views: Tensor) -> Tensor:
@@ -89,7 +89,8 @@ class AugmentationChannel(ViewMaker):
         InputError
             The predicate fails or does not return bool (k,).
         """
-        return apply_in_blocks(lambda part: self._probability_of(part, predicate), x, ROWS)
+        size = min(ROWS, self.family.rows_at_once(None, x[:1]))
+        return apply_in_blocks(lambda part: self._probability_of(part, predicate), x, size)
 
     def _probability_of(self, x: Tensor, predicate: Predicate) -> Tensor:
         views = self.family.all_views(x).flatten(0, 1)

@@ -56,8 +56,11 @@ class Family(nn.Module):
         h: Tensor = encoder(self.take(x, t).flatten(0, 1))
         return h.unflatten(0, t.shape)
 
-    def rows_at_once(self, encoder: nn.Module, x: Tensor) -> int:
-        """Number of samples like `x` (B, ...) whose views are embedded at a time without gradient, to bound memory."""
+    def rows_at_once(self, encoder: nn.Module | None, x: Tensor) -> int:
+        """Number of samples like `x` (B, ...) whose views are embedded at a time without gradient, to bound memory.
+
+        Without an encoder: number of samples of which all views are in memory at a time.
+        """
         first = self.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
         return max(1, MAX_VALUES // (self.size * first.numel()))
 
@@ -197,8 +200,8 @@ class Crops(Family):
             maps = F.avg_pool2d(maps, each, step)[..., : grid[0], : grid[1]]
         return maps.flatten(2)
 
-    def rows_at_once(self, encoder: nn.Module, x: Tensor) -> int:
-        if not self.is_dense(encoder):
+    def rows_at_once(self, encoder: nn.Module | None, x: Tensor) -> int:
+        if encoder is None or not self.is_dense(encoder):
             return super().rows_at_once(encoder, x)
         return max(1, MAX_PIXELS // sum(height * width for height, width in self.sizes) // (1 + self.flip))
 
