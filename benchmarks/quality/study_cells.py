@@ -1,7 +1,7 @@
 """Views made for cells, masked genes and thinned counts, against the neighbor recipe on single-cell sets.
 
-At most 1,000 train and 1,000 test cells of a set, 250 training steps and layers of 64 features in place of 256 for every
-row. Other options of rows without neighbors are those of `study`.
+At most 1,000 train and 1,000 test cells of a set; 250 training steps and layers of 64 features in place of 256 for
+every row. Other options of rows without neighbors are those of `study`.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_cells [minutes] [name ...] [--quick]
 """

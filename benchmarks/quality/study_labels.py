@@ -1,9 +1,9 @@
 """What a few labels and groups bring: supervision="labels" and group_mode="align", against the same model without them.
 
 Labels: 1 %, 5 % and 10 % of the train rows of each class, at least one; at most 1,000 train and 1,000 test rows of each
-set, 250 training steps, layers of 64 features in place of 256. The scores are of a linear classifier and of the nearest row, fitted on these labeled rows
-alone, and of k-means on the test rows, which never have labels. Baselines get the same labels: UMAP with y, label
-spreading and logistic regression on scaled rows.
+set, 250 training steps, layers of 64 features in place of 256. The scores are of a linear classifier and of the nearest
+row, fitted on these labeled rows alone, and of k-means on the test rows, which never have labels. Baselines get the
+same labels: UMAP with y, label spreading and logistic regression on scaled rows.
 
 Groups: models fitted on some batches or subjects, 400 training steps, default layers, scored on others.
 

@@ -13,7 +13,7 @@ rows are scored on test rows and, as ``validation_...``, on the other train rows
     pca                   principal axes of raw
     gower + umap          UMAP (32 components) of Gower's distances: range-scaled numbers, categories, dates, text equal
                           or not, columns without a value in one of the rows left out of a pair
-    ours                  Contrastive with its defaults but for `STEPS` training steps and layers of 64 features in place
+    ours                  Contrastive with its defaults, but `STEPS` training steps and layers of 64 features in place
                           of 256, on weighted features
     ours, gower           on the weights of "raw, gower"
     ours, one-hot         on one-hot features
