@@ -17,7 +17,7 @@ from benchmarks.tables.formatting import (
 
 METRICS = titles("linear_10pct", "linear", "knn", "nmi")
 VALIDATION = {f"validation_{metric}": title for metric, title in METRICS.items()}
-UNITS = (("ours", "ours, gower"), ("ours", "ours, one-hot"), ("raw", "raw, gower"), ("raw", "raw one-hot"))
+UNITS = (("ours", "ours, double"), ("ours", "ours, one-hot"), ("raw", "raw, double"), ("raw", "raw one-hot"))
 OTHERS = (*UNITS, ("ours", "gower + umap"), ("ours", "raw"), ("ours", "pca"))
 
 

@@ -1,9 +1,8 @@
 """How much each column of a table weighs in distances: every column counts as one, however many features it has.
 
 With numbers standardized, rows x and x' are at a squared distance that is a sum over columns, as in Gower's coefficient
-(Gower 1971): (x - x')^2 in standard deviations for a number, which is 2 for two random rows on average; 2 for two
-different categories; and for text and dates as much, on average, as for a number. Neighbors are searched in these
-units, and noise of strength s is s of them.
+(Gower 1971): (x - x')^2 in standard deviations for a number, 1 for two different categories, and for text and dates as
+much, on average, as for a number. Neighbors are searched in these units, and noise of strength s is s of them.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ def fit_scaler(layer: Scaler, raw: Tensor, scaling: Scaling, table: TableEncoder
 
     `scaling` is that of numbers (`Scaler`): "auto" looks at them alone. Without scaling nothing is weighed.
 
-    - category: its indicators stay 0 and 1; two rows differ in two of them or in none, a squared distance of 2 or 0
+    - category: two rows differ in two indicators or in none; divided by sqrt(2) each, the distance is 1 or 0
     - text: all axes are divided by the root of the sum of their variances
     - date: its k features are standardized and divided by sqrt(k)
-    - an indicator of gaps stays 0 or 1: the distance is 1 or 0
+    - an indicator of gaps is not divided: the distance is 1 or 0
     """
     numbers = [a for column, (a, _) in zip(table.columns, table.spans, strict=True) if isinstance(column, Number)]
     of_numbers = Scaler(len(numbers))
@@ -38,7 +37,7 @@ def fit_scaler(layer: Scaler, raw: Tensor, scaling: Scaling, table: TableEncoder
     deviation = layer.scale.clone()
     for column, (first, end) in zip(table.columns, table.spans, strict=True):
         if isinstance(column, Category):
-            layer.scale[first:end] = 1.0
+            layer.scale[first:end] = 2**0.5
             continue
         if column.gaps:
             end -= 1
