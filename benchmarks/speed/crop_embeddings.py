@@ -5,7 +5,7 @@
 - all: all 289 crops of each of 32 images of 84 x 84 pixels, in one dense pass. Target: at least 8 times faster.
 - all, 28 pixels: crops of 28 x 28 pixels, each the mean of nine of the encoder's smallest crops.
 - all, 224 x 224: all 2,704 crops of 20 x 20 pixels of each of 4 images.
-- all, resnet18-dense: as "all", 4 images and the residual network without padding, in eval mode; 84 x 84 and 224 x 224.
+- all, resnet18-dense: as "all", 4 images and the residual network without padding, in eval mode.
 - drawn, 84 x 84: 8 crops of each of 256 images, drawn with repetition from 8 neighboring crops; each distinct crop is
   embedded once.
 - drawn, 28 x 28: 8 crops of each of 256 images, drawn from all nine, in one dense pass.
@@ -66,7 +66,6 @@ def cases(quick: bool) -> dict[str, tuple[dict[str, Any], Work, Work]]:
         "all, 28 pixels": every_crop(few, crop=28),
         "all, 224 x 224": every_crop(4, 224),
         "all, resnet18-dense": every_crop(4, encoder=residual),
-        "all, resnet18-dense, 224 x 224": every_crop(1, 224, crop=40, stride=8, encoder=residual),
     }
 
 

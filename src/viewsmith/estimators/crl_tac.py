@@ -341,10 +341,7 @@ class CRLTAC(ViewsmithEstimator):
         return cut(self, X, found), found
 
     def transform(self, X: Any, *, output: str = "representation", inference: Inference | None = None) -> np.ndarray:
-        """Representations, as for all methods; `inference` replaces the option of the model.
-
-        With "top" a representation is the mean over the most probable views (8 by default).
-        """
+        """Representations, as for all methods; `inference` replaces the option of the model ("top": see there)."""
         return super(CRLTAC, with_inference(self, inference)).transform(X, output=output)
 
     def transform_blocks(
