@@ -65,7 +65,7 @@ lint: $(CHECK)     ## ruff, mypy and the check of the layers
 
 check: lint test   ## lint and test: run it before every change
 
-PICTURES := objects crl_tac contrastive pinda diffaug genview metaug images dna
+PICTURES := objects crl_tac crl_tac_projections contrastive pinda diffaug genview metaug images dna
 
 ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)

@@ -2,9 +2,9 @@
 
 Digits of scikit-learn, 20 pixels wide, at one of nine places of a black image of 60 x 60 pixels, where the paper has
 MNIST in 84 x 84 pixels. The published beta and widths of the head, otherwise defaults. Each of the four models is saved
-in the folder given as argument when it is trained, resumed there if it was stopped, and read from there later.
+in a folder (runs/crl_tac_projections by default) and resumed there if it was stopped.
 
-    python docs/pictures/crl_tac_projections.py FOLDER
+    python docs/pictures/crl_tac_projections.py [FOLDER]
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from viewsmith.reports.drawing import BLUE, PALETTE, VERMILION
 from viewsmith.reports.projections import draw_panel
 
 GLYPH, EPOCHS, SHOWN = 20, 20, 400  # side of a digit in pixels; epochs; images whose projections are drawn
+RUNS = Path(__file__).parents[2] / "runs" / "crl_tac_projections"
 
 
 def images(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +53,7 @@ def trained(channel: str, width: int, X: np.ndarray, folder: Path) -> CRLTAC:
 
 
 X, y = images(np.random.default_rng(0))
-folder, some = Path(sys.argv[1]), np.random.default_rng(1).permutation(len(X))[:SHOWN]
+folder, some = RUNS if len(sys.argv) < 2 else Path(sys.argv[1]), np.random.default_rng(1).permutation(len(X))[:SHOWN]
 colors = np.array(PALETTE, dtype=object)[y[some]]
 figure = Figure(figsize=(8, 5.2))
 axes = figure.subplots(2, 3, width_ratios=(1, 1.7, 1.7))

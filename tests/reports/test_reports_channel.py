@@ -190,7 +190,8 @@ def test_projections_of_models_are_at_length_one_and_their_pairs_those_of_a_slow
 def test_the_rows_of_projections_are_spread_over_all_rows():
     model, x = model_with(np.ones(12) / 12)
     x = np.repeat(x[:2], [PAIRS, PAIRS], axis=0)  # sorted by class
-    data = SimpleNamespace(x_test=None, x_train=x, y_train=np.repeat([0, 1], PAIRS), domain="images")
+    rows = {"x_test": None, "x_train": x, "y_train": np.repeat([0, 1], PAIRS), "partly_labeled": False}
+    data = SimpleNamespace(**rows, domain="images")
     labels = model.figures(data).projections[0].labels
     assert len(labels) == PAIRS and labels.mean() == 0.5
 

@@ -44,7 +44,7 @@ from viewsmith.estimators.build.model import domain_in, make_encoder, make_head,
 from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.estimators.build.sizes import probe
-from viewsmith.estimators.figures import Figures, figure_rows, gallery_samples, shared_figures
+from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.figures.channel import channel_figures
 from viewsmith.estimators.locations import cut, locate
 from viewsmith.methods.crl_tac import CRLTACMethod, Inference
@@ -362,10 +362,8 @@ class CRLTAC(ViewsmithEstimator):
         check_is_fitted(self)
         nonempty = nonempty or self._method.nonempty
         if nonempty is None:
-            raise InputError(
-                "the model has no function that tells which views are not empty: give nonempty, from views (n, ...) to "
-                "bool (n,)"
-            )
+            line = "the model has no function that tells which views are not empty"
+            raise InputError(f"{line}: give nonempty, from views (n, ...) to bool (n,)")
         return self._channel.probability_of(self.samples(X), nonempty).cpu().numpy()
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -380,8 +378,7 @@ class CRLTAC(ViewsmithEstimator):
     def figures(self, dataset: Dataset) -> Figures:
         """Figures of all methods, and of P(T|x)."""
         found = shared_figures(self, self.views if self.views_like_samples else None, dataset)
-        x, y, _ = figure_rows(dataset)
-        return found.add(channel_figures(self, x, gallery_samples(dataset), y))
+        return found.add(channel_figures(self, dataset))
 
     @property
     def _method(self) -> CRLTACMethod:

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from viewsmith.core.samples import Rows
+from viewsmith.data import Dataset
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.plan import Resolved
-from viewsmith.estimators.figures import Figures
+from viewsmith.estimators.figures import Figures, figure_rows, gallery_samples
 from viewsmith.estimators.figures.boxes import box_gallery
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.reports import FeatureProfile, Projections, SortedSimilarities, TransformProbabilities
@@ -49,11 +50,10 @@ class ChannelModel(ProjectingModel, Protocol):
     def untrained(self, X: Any) -> ChannelModel: ...
 
 
-def channel_figures(
-    model: ChannelModel, x: np.ndarray, samples: np.ndarray, labels: np.ndarray | None = None
-) -> Figures:
+def channel_figures(model: ChannelModel, dataset: Dataset) -> Figures:
     """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, projections of rows."""
-    family, some = model.method_.channel.family, x[:PAIRS]
+    x, labels, _ = figure_rows(dataset)
+    family, some, samples = model.method_.channel.family, x[:PAIRS], gallery_samples(dataset)
     # Evenly spread over the rows, because these are often sorted by class.
     spread = np.unique(np.linspace(0, len(x) - 1, PAIRS).astype(np.int64))
     models = {"trained": model, "before training": model.untrained(x[spread])}
