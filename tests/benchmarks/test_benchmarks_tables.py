@@ -11,6 +11,7 @@ from benchmarks.tables import (
     labels_and_groups,
     metaug,
     regimes,
+    tables,
     vectors,
 )
 
@@ -21,6 +22,7 @@ PAGES = {
     "results_metaug.md": metaug,
     "results_genview.md": genview,
     "results_crl_tac.md": crl_tac,
+    "results_tables.md": tables,
     "results_labels_and_groups.md": labels_and_groups,
     "when_views_help.md": regimes,
 }
