@@ -12,6 +12,7 @@ from benchmarks.quality import (
     diffaug_preset,
     diffaug_sampler,
     diffaug_strength,
+    do_no_harm,
     metaug_objective,
     short_training,
     study,
@@ -40,6 +41,7 @@ STUDIES = [
         metaug_objective,
         study_cells,
         short_training,
+        do_no_harm,
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
@@ -56,6 +58,7 @@ SIZES = {
     "diffaug_strength": 27,
     "metaug_objective": 30,
     "short_training": 88,
+    "do_no_harm": 73,
     "crl_tac_mnist": 24,
 }
 

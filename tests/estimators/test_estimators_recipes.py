@@ -194,6 +194,44 @@ def test_many_rows_train_long(wine, few_steps, monkeypatch):
     assert training_of(Contrastive(**NEIGHBOR_RECIPE).fit(wine)) == (8, 0.003, 1.0)
 
 
+def brief(**options):
+    return Contrastive(**{"hidden": (6,), "epochs": 1, "batch_size": 64, "random_state": 0} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "expected"),
+    [
+        ({"n_components": 20}, {"skip_components": 50, "skip_length": 2.0}, 13),  # all features
+        ({"input_components": 5}, {"skip_components": 4, "skip_length": 2.0}, 4),
+        ({"framework": "byol"}, {"skip_components": 7, "skip_length": 2.0}, 7),
+        ({"view_maker": "noise", "representation_noise": 0.1}, {"skip_components": 7, "skip_length": 2.0}, 7),
+    ],
+)
+def test_columns_that_are_not_learned(options, given, expected, wine, tmp_path):
+    model = brief(**options, encoder_options=given).fit(wine, run=tmp_path / "run")
+    h = model.transform(wine)
+    np.testing.assert_array_equal(load(tmp_path / "run").transform(wine), h)
+    kept = h[:, -expected:]
+    assert np.sqrt(np.square(kept).sum(axis=1).mean()) == pytest.approx(2.0, rel=0.2)  # few axes have more variance
+    np.testing.assert_array_equal(model.untrained(wine).transform(wine)[:, -expected:], kept)
+
+
+def test_skipped_columns_do_not_change_the_learned_ones(wine):
+    with_skip = brief(n_components=30, encoder_options={"skip_components": 10}).fit(wine)
+    without = brief(n_components=20).fit(wine)
+    np.testing.assert_array_equal(with_skip.transform(wine)[:, :20], without.transform(wine))
+    projections = [model.transform(wine, output="projection") for model in (with_skip, without)]
+    np.testing.assert_array_equal(*projections)
+
+
+def test_skip_without_learned_columns_is_refused(wine):
+    said = refusal(brief(n_components=5, encoder_options={"skip_components": 5}).fit, wine)
+    assert said == (
+        "skip_components is 5, so that none of the 5 columns of the representation (n_components) would be learned: "
+        "give fewer"
+    )
+
+
 def test_a_rate_for_a_head_of_another_framework_is_refused(wine):
     said = refusal(Contrastive(**TINY, framework="byol", head_learning_rate=0.001).fit, wine)
     assert said == (

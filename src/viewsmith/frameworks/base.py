@@ -55,13 +55,14 @@ class FrameworkContext:
     encoder : nn.Module
         Samples (B, ...) to representations h (B, n_components).
     n_components : int
-        Width of the representations.
+        Width of the representations that heads get: without the columns that are not learned.
     published : bool
         Whether the encoder has the size for which heads were published (a ResNet). Otherwise heads are smaller.
     simclr_dims : tuple of int
         Default widths of a plain head in the domain.
     wrap : callable
-        Maps a head to the head that is used. It can add noise on the representation before the head.
+        Maps a head to the head that is used. It can add noise on the representation before the head, and leave out
+        columns that are not learned.
     """
 
     encoder: nn.Module

@@ -24,6 +24,7 @@ from viewsmith.estimators.build.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.networks.inputs.skip import FirstColumns, SkipCoordinates, skipped_columns
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.fixed.representation import RepresentationNoise
@@ -47,12 +48,13 @@ def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> M
     with torch.random.fork_rng([]):
         torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
         method = build(plan)
-    axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]
-    for number, each in enumerate(axes):  # the encoder's, and its momentum copy's
-        if number == 0:
-            each.fit(x, weighted="columns" not in plan.resolved.stats)  # columns of a table have weights already
-        else:
-            each.load_state_dict(axes[0].state_dict())
+    for kind in (PrincipalAxes, SkipCoordinates):
+        fixed = [m for m in method.modules() if isinstance(m, kind)]
+        for number, each in enumerate(fixed):  # the encoder's, and its momentum copy's
+            if number == 0:
+                each.fit(x, weighted="columns" not in plan.resolved.stats)  # columns of a table have weights already
+            else:
+                each.load_state_dict(fixed[0].state_dict())
     return method
 
 
@@ -160,7 +162,14 @@ def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
     published = not name.startswith(MODULE) and find("encoder", name, domain.name).trait("published", False)
     n = resolved.n_components
     dims = tuple(domain.defaults.get("simclr_dims", (n, 128)))
-    return FrameworkContext(encoder, n, published, dims, lambda head: with_noise(plan, head))
+    learned = n - skipped_columns(encoder)
+
+    def wrap(head: Any) -> nn.Module:
+        head = with_noise(plan, head)
+        # The loss would otherwise leave to the skipped columns what they tell already.
+        return head if learned == n else FirstColumns(learned, head)
+
+    return FrameworkContext(encoder, learned, published, dims, wrap)
 
 
 def with_noise(plan: AnyPlan, head: Any) -> nn.Module:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from torch import nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.networks.inputs.skip import SkipCoordinates, WithSkip
 from viewsmith.networks.mlp import MLP
 
 
 @register("encoder", "mlp", help="fully connected layers", domains="vectors", default_width=256)
 def vector_encoder(
-    context: EncoderContext, *, hidden: tuple[int, ...] = (256,), norm: Literal["batch", "none"] = "batch"
+    context: EncoderContext,
+    *,
+    hidden: tuple[int, ...] = (256,),
+    norm: Literal["batch", "none"] = "batch",
+    skip_components: Annotated[int, Field(ge=0)] = 0,
+    skip_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 6.0,
 ) -> nn.Sequential:
     """Build the default encoder of vectors, (B, d) to (B, n_components).
 
@@ -25,8 +33,27 @@ def vector_encoder(
         Widths of the hidden layers.
     norm : {"batch", "none"}
         "batch": BatchNorm and ReLU after every layer, including the last. "none": ReLU between linear layers.
+    skip_components : int
+        Number of columns of the representation that are not learned: principal coordinates of the input
+        (`SkipCoordinates`), at most as many as the input has. Projection heads do not get them.
+    skip_length : float
+        Their root mean square length. The learned columns of a row, 256 of them, differ from their mean by 13 to 20.
+
+    Raises
+    ------
+    InputError
+        No column would be learned.
     """
     d, k = context.row_shape[0], context.input_components
+    skipped = min(skip_components, k or d)
+    if skipped >= context.n_components:
+        raise InputError(
+            f"skip_components is {skip_components}, so that none of the {context.n_components} columns of the "
+            "representation (n_components) would be learned: give fewer"
+        )
     layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
-    return nn.Sequential(*layers, MLP(k or d, [*hidden, context.n_components], norm=norm, last=last))
+    network: nn.Module = MLP(k or d, [*hidden, context.n_components - skipped], norm=norm, last=last)
+    if skipped:
+        network = WithSkip(network, SkipCoordinates(k or d, skipped, length=skip_length, ordered=bool(k)))
+    return nn.Sequential(*layers, network)

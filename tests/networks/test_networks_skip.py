@@ -1,0 +1,111 @@
+"""The part of the representation that is not learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.networks.base import EncoderContext
+from viewsmith.networks.encoders.vectors import vector_encoder
+from viewsmith.networks.inputs.skip import SkipCoordinates
+
+
+@pytest.fixture
+def rows() -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(60, 7, generator=generator) @ torch.randn(7, 7, generator=generator)
+    return (x - x.mean(0)) / x.std(0, correction=0) + 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_coordinates_keep_distances_along_leading_axes(rows: torch.Tensor, dtype: torch.dtype) -> None:
+    skip = SkipCoordinates(7, 4, length=2.5)
+    skip.fit(rows)
+    found = skip.to(dtype)(rows.to(dtype)).numpy()
+
+    centered = rows.double().numpy() - rows.double().numpy().mean(0)
+    axes = np.linalg.svd(centered)[2][:4]
+    along = np.array([[sum(row * axis) for axis in axes] for row in centered])
+    along *= 2.5 / np.sqrt(np.mean([sum(row * row) for row in along]))
+    assert np.linalg.norm(along, axis=1).max() < 3 * 2.5  # none is shortened
+    for i in range(0, 60, 7):
+        for j in range(60):
+            # Rotated, so the coordinates differ, but not their products.
+            assert found[i] @ found[j] == pytest.approx(sum(along[i] * along[j]), abs=5e-5)
+
+
+def test_far_rows_are_shortened(rows: torch.Tensor) -> None:
+    skip = SkipCoordinates(7, 3, length=2.0)
+    skip.fit(rows)
+    center = rows.mean(0)
+    near, far = skip(center + 0.1 * (rows - center)), skip(center + 1000 * (rows - center))
+    torch.testing.assert_close(far.norm(dim=1), torch.full((60,), 6.0))
+    cosine = torch.nn.functional.cosine_similarity(near, far)
+    torch.testing.assert_close(cosine, torch.ones(60))
+    torch.testing.assert_close(near, 0.1 * skip(rows), atol=1e-5, rtol=1e-4)
+
+
+def test_rotated_coordinates_have_similar_variances() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(500, 12, generator=generator) * torch.logspace(0, -2, 12)
+    skip = SkipCoordinates(12, 12, length=1.0)
+    skip.fit(x)
+    variances = skip(x).var(0)
+    assert variances.min() > 0.01 * variances.max()  # on principal axes about 1e-4
+    rotation = 5**0.5 * SkipCoordinates(9, 5, length=1.0, ordered=True).axes
+    torch.testing.assert_close(rotation.T @ rotation, torch.eye(5))
+    assert (rotation[5:] == 0).all()
+
+
+def test_ordered_coordinates_are_taken_without_a_fit(rows: torch.Tensor) -> None:
+    skip = SkipCoordinates(7, 3, length=1.0, ordered=True)
+    before = skip(rows)
+    skip.fit(rows)
+    assert torch.equal(before, skip(rows))
+    other = rows.clone()
+    other[:, 3:] = 9.0
+    assert torch.equal(before, skip(other))
+    near = rows[:, :3] / 3**0.5
+    near = near * (3 / near.norm(dim=1, keepdim=True)).clamp_max(1)
+    torch.testing.assert_close(before @ before.T, near @ near.T)
+
+
+def test_row_at_the_center_has_zeros_and_fewer_rows_than_axes_are_fine() -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0], [3.0, 0.0, 1.0, 2.0]])
+    skip = SkipCoordinates(4, 4, length=3.0)
+    skip.fit(x)
+    torch.testing.assert_close(skip(x.mean(0, keepdim=True)), torch.zeros(1, 4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(skip(x).norm(dim=1), torch.tensor([3.0, 3.0]))
+    equal = SkipCoordinates(4, 2, length=3.0)
+    equal.fit(torch.ones(5, 4))
+    assert torch.isfinite(equal(torch.ones(5, 4))).all()
+
+
+@pytest.mark.parametrize(("input_components", "skipped"), [(0, 6), (5, 5), (0, 3)])
+def test_encoder_has_learned_and_skipped_columns(rows: torch.Tensor, input_components: int, skipped: int) -> None:
+    context = EncoderContext((7,), 7, 20, input_components)
+    encoder = vector_encoder(context, hidden=(8,), skip_components=6 if input_components else skipped).eval()
+    assert encoder(rows).shape == (60, 20)
+    body = encoder[-1]
+    body.skip.fit(rows)
+    inner = encoder[0](rows) if input_components else rows
+    out = encoder(rows)
+    torch.testing.assert_close(out[:, : 20 - skipped], body.learned(inner))
+    torch.testing.assert_close(out[:, 20 - skipped :], body.skip(inner))
+    assert not [name for name, _ in encoder.named_parameters() if "skip" in name]
+
+
+def test_encoder_without_learned_columns_is_refused() -> None:
+    with pytest.raises(InputError, match=r"skip_components is 9, .* none of the 4 columns .*: give fewer"):
+        vector_encoder(EncoderContext((7,), 7, 4), skip_components=9)
+
+
+def test_gradients_are_those_of_differences(rows: torch.Tensor) -> None:
+    skip = SkipCoordinates(7, 3, length=2.0)
+    skip.fit(rows)
+    skip.double()
+    center = rows.mean(0).double()
+    x = torch.stack([center, center + 0.5, center + 50 * rows[0].double()]).requires_grad_()
+    assert torch.autograd.gradcheck(skip, x)
