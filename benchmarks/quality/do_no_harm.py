@@ -91,7 +91,7 @@ def skipped(columns: int = 50) -> dict[str, Any]:
 
 PLAIN = {
     **OF_STUDY,
-    **sets("gas_drift", "sc_human_kidney"),
+    **sets("wisdm_har", "text_r8_tfidf2000", "satimage", "gas_drift", "sc_human_kidney"),
     **{name: DataSet(name, wide=True) for name in ("sc_pbmc68k_reduced", "sc_worm_neuron")},
     "cifar10_small": DataSet("cifar10_small", wide=True),
 }
