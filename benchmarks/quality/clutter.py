@@ -3,7 +3,8 @@
 mnist           a digit of 28 x 28 pixels among 8 fragments of other digits, on black, 84 x 84
 mnist 16        16 fragments
 mnist scaled    8 fragments; the digit is resized by a random factor of 0.7 to 1.4
-fashion         an item of 28 x 28 pixels on patches of other items, 12 x 12 each, 84 x 84
+fashion         an item of 28 x 28 pixels on patches of other items, 7 x 7 each, 84 x 84
+fashion 12      the patches have 12 x 12 pixels
 cifar           an object of 32 x 32 pixels on patches of other images, 8 x 8 each, in color, 64 x 64
 
 Fragments have 9 x 9 pixels and come from the inner part of a digit. Objects are test images if `split` is "test", and
@@ -21,11 +22,11 @@ import torch.nn.functional as F
 
 from benchmarks.common.data import data_folder
 
-NAMES = ("mnist", "mnist 16", "mnist scaled", "fashion", "cifar")
+NAMES = ("mnist", "mnist 16", "mnist scaled", "fashion", "cifar", "fashion 12")
 FILES = {"mnist": "mnist", "fashion": "fashion_mnist", "cifar": "cifar10_small"}
 SIDES = {"mnist": 84, "fashion": 84, "cifar": 64}
 FRAGMENT, MARGIN = 9, 4  # side of a fragment, and its least distance from the edge of its digit
-PATCHES = {"fashion": 12, "cifar": 8}
+PATCHES = {"fashion": 7, "cifar": 8, "fashion 12": 12}
 FACTORS = 0.7, 1.4
 
 Split = Literal["train", "test"]
@@ -64,7 +65,7 @@ def make(name: str, n: int, seed: int, split: Split = "train") -> tuple[np.ndarr
         if kind == "mnist":
             _scatter(image, source, 16 if name.endswith("16") else 8, rng)
         else:
-            _tile(image, source, PATCHES[kind], rng)
+            _tile(image, source, PATCHES[name], rng)
         if name == "mnist scaled":
             thing = _resized(thing, round(len(thing) * rng.uniform(*FACTORS)))
         height, width = thing.shape[:2]
@@ -90,7 +91,7 @@ def _scatter(image: np.ndarray, source: np.ndarray, count: int, rng: np.random.G
 
 
 def _tile(image: np.ndarray, source: np.ndarray, patch: int, rng: np.random.Generator) -> None:
-    """Cover an image with patches, each from a random place of a random image."""
+    """Cover an image with patches, each from a random place of a random image; the side is a multiple of a patch's."""
     cells = [(top, left) for top in range(0, len(image), patch) for left in range(0, len(image), patch)]
     others = rng.integers(0, len(source), len(cells))
     for (top, left), other in zip(cells, others, strict=True):
