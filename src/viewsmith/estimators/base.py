@@ -70,12 +70,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Whether fit needs labels: with supervision, with supcon, and in one ablation of DiffAug."""
         return self.supervision == "labels" or framework_reads_labels(self.framework)
 
-    def _adapt(self, options: Any, domain: Domain, row_shape: tuple[int, ...]) -> Any:
-        """Adapt the arguments to the domain and the shape of a sample, before rows are scaled."""
+    def _adapt(self, options: Any, domain: Domain, rows: Any) -> Any:
+        """Adapt the arguments to the domain and the rows, before rows are scaled."""
         if options.view_maker != "auto":
             for entry in view_entries(options.view_maker, domain):
                 if adapt := entry.trait("adapt"):
-                    options = adapt(options, domain, row_shape)
+                    options = adapt(options, domain, rows.shape[1:])
         return options
 
     def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
@@ -138,7 +138,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         check_domain(self.name, domain)
         rows = self._read(X, domain, None)
         self.table_ = table_of(rows)
-        options = self._adapt(options, domain, rows.shape[1:])
+        options = self._adapt(options, domain, rows)
         graph = read_neighbors(neighbors, len(rows))
         folder = RunFolder(run) if run is not None else None
         if context is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -15,19 +14,21 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
-from viewsmith.core.registry import entries, register
+from viewsmith.core.registry import register
+from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import apply_in_blocks
 from viewsmith.data import Dataset
 from viewsmith.domains import Domain
 from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, Count, Positive, Rate
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.channels import make_channel, make_family, transforms_of
+from viewsmith.estimators.build.channels import make_channel, make_family
 from viewsmith.estimators.build.crl_tac import (
     CRLTACResolved,
+    adapted,
     check_crop,
-    check_used,
     family_options_of,
+    near_of,
     nonempty_of,
     target_of,
     with_inference,
@@ -48,11 +49,10 @@ from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.figures.channel import channel_figures
 from viewsmith.estimators.locations import cut, locate
 from viewsmith.methods.crl_tac import CRLTACMethod, Inference
-from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
-from viewsmith.views.learned.transforms import crop_grid
 
 Draws = Annotated[int, Field(ge=2)]
+Steps = Annotated[int, Field(ge=0)]
 Part = Annotated[float, Field(gt=0, lt=1)]
 Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 #: Training steps of "auto" epochs for the encoder "crl-cnn" on a CPU: ten minutes on two cores (docs, CRL-TAC).
@@ -119,6 +119,9 @@ class CRLTAC(ViewsmithEstimator):
         In exact steps, only pairs of different transformations are positives.
     importance_weights : {"plain", "normalized"}
         Weights of the transformations drawn in a sampled channel step.
+    start_steps : int
+        Images with crops: in so many first steps, positives are crops that overlap each other, anywhere in the image,
+        and P(T|x) moves to where such crops agree. Later all crops that are drawn from P(T|x) are positives.
     entropy_weight : float
         Weight of the entropy of P(T|x).
     effective_target : float, "auto" or None
@@ -185,6 +188,7 @@ class CRLTAC(ViewsmithEstimator):
     channel_rows: Count = 32
     distinct: bool = False
     importance_weights: Literal["plain", "normalized"] = "plain"
+    start_steps: Steps = 50
     entropy_weight: Rate = 0.0025
     effective_target: Effective | Auto | None = "auto"
     centered: bool | Auto = "auto"
@@ -193,25 +197,9 @@ class CRLTAC(ViewsmithEstimator):
     inference_count: Count | None = None
     nonempty: str | Predicate | None = "auto"
 
-    def _adapt(self, options: CRLTAC, domain: Domain, row_shape: tuple[int, ...]) -> CRLTAC:
+    def _adapt(self, options: CRLTAC, domain: Domain, rows: np.ndarray | RowSource) -> CRLTAC:
         """Fill in the defaults of this method; raise InputError for options without effect."""
-        custom = is_custom(options.family)
-        check_used(options, type(self), domain, custom)
-        changes: dict[str, Any] = {"view_maker": "identity"}
-        encoder, transforms = options.encoder, None if custom else transforms_of(domain)
-        if transforms is not None and "crop_size" in transforms.options and encoder == "auto":
-            grid = crop_grid(row_shape, options.crop_size, options.crop_stride)
-            if grid == (CropCNN.crop, CropCNN.stride):
-                changes["encoder"] = encoder = "crl-cnn"
-        if options.learning_rate == "auto":
-            # With a larger rate, projections lose most of their information about classes.
-            rate = (
-                5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", domain.name))).trait("learning_rate")
-            )
-            changes |= {} if rate is None else {"learning_rate": rate}
-        if options.scaling == "auto" and domain.picture == "pixels":
-            changes["scaling"] = "none"  # so that black stays zero: an empty crop
-        return dataclasses.replace(options, **changes)
+        return adapted(options, type(self), domain, rows)
 
     def _resolve(self, options: CRLTAC, shared: dict[str, Any], data: TrainingData) -> tuple[CRLTACResolved, None]:
         domain, row_shape, device = data.domain, data.row_shape, data.device
@@ -267,6 +255,8 @@ class CRLTAC(ViewsmithEstimator):
             weights=options.importance_weights,
             entropy_weight=options.entropy_weight,
             effective_target=resolved.effective_target,
+            near=near_of(family),
+            start_steps=options.start_steps,
             inference=options.inference,
             inference_count=options.inference_count,
             nonempty=nonempty_of(options, resolved.scaling, domain),

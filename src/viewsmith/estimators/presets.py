@@ -131,6 +131,7 @@ CRL_TAC: dict[str, dict[str, Any]] = {
     # Sections 3, 5.2 and 5.3, which do not give optimizer, learning rates, batch size and epochs.
     "paper-images": {
         "encoder": "crl-cnn",
+        "scaling": "none",
         "projector_dims": (200, 50),
         "beta": 0.5,
         "channel_beta": 0.5,
@@ -138,6 +139,7 @@ CRL_TAC: dict[str, dict[str, Any]] = {
         "encoder_step": "sampled",
         "channel_step": "sampled",
         "importance_weights": "plain",
+        "start_steps": 0,
         "objective": "bound",
         "entropy_weight": 0.0025,
         "effective_target": None,

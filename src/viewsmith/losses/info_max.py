@@ -157,6 +157,32 @@ def info_max_bound(
     return beta * agreement - (p * log_marginal(z, p, beta, keys, order=order)).sum(dim=1)
 
 
+def near_info_max_bound(
+    z: Tensor, p: Tensor, near: Tensor, beta: float, keys: Keys | None = None, *, order: Literal[1, 2] | None = None
+) -> Tensor:
+    """The bound whose positives are the transformations near each one, with equal weights, instead of those of P(T|x).
+
+    sum_T P(T|x) [beta z_T . mean_{T' near T} z_T' - log marginal of z_T]: the first term is linear in P. That of
+    `info_max_bound` is quadratic, and almost flat at the uniform distribution if few transformations show the object.
+
+    Parameters
+    ----------
+    z, p, beta, keys, order
+        As in `log_marginal`.
+    near : Tensor of bool, shape (M, M)
+        Which transformations T' are near T; each T is near itself.
+
+    Returns
+    -------
+    Tensor, shape (N,)
+    """
+    with torch.autocast(z.device.type, enabled=False):
+        weights = near.to(z)
+        positives = (weights / weights.sum(dim=1, keepdim=True)) @ z
+        agreement = (z * positives).sum(dim=2)
+    return (p * (beta * agreement - log_marginal(z, p, beta, keys, order=order))).sum(dim=1)
+
+
 def sampled_info_max(z: Tensor, beta: float, weights: Tensor | None = None, keys: Keys | None = None) -> Tensor:
     """Estimate of `info_max_bound` from m sampled transformations of each sample.
 

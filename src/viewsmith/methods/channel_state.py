@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+#: Fraction of the training after which a channel should have started.
+EARLY = 0.2
 
 
 @dataclass(frozen=True)
@@ -17,11 +21,14 @@ class ChannelState:
         M, number of transformations.
     target : float, optional
         Lower bound that is requested for the effective number.
+    places : float, optional
+        Effective number of transformations of the mean P(T|x) over samples, at least `effective`.
     """
 
     effective: float
     size: int
     target: float | None
+    places: float | None = None
 
     @property
     def collapsed(self) -> bool:
@@ -34,30 +41,58 @@ class ChannelState:
         return self.effective > 0.95 * self.size and (self.target or 0) < 0.8 * self.size
 
     @property
+    def fixed(self) -> bool:
+        """All samples have the same few transformations, whatever they show."""
+        return self.places is not None and self.effective < self.size / 4 and self.places < 1.5 * self.effective
+
+    @property
     def summary(self) -> str:
         return f"it draws from {self.effective:.3g} of {self.size} transformations"
 
 
-def final_warnings(state: ChannelState) -> list[str]:
+def channel_states(rows: list[dict[str, Any]], size: int, target: float | None, *, crops: bool) -> list[ChannelState]:
+    """The states in rows of metrics. Other transformations than crops may well be the same in all samples."""
+    found = [row for row in rows if "effective" in row]
+    return [ChannelState(row["effective"], size, target, row.get("places") if crops else None) for row in found]
+
+
+def final_warnings(states: list[ChannelState]) -> list[str]:
     """Problems at the end of training, and what to do."""
+    if not states:
+        return []
+    found, state = [], states[-1]
     if state.idle:
-        return [
+        found.append(
             f"the channel has not left the uniform distribution: {state.summary}; train longer, or lower entropy_weight"
-        ]
+        )
     if state.collapsed:
-        return [f"the channel has collapsed: {state.summary}; raise entropy_weight, or set effective_target"]
-    return []
+        found.append(f"the channel has collapsed: {state.summary}; raise entropy_weight, or set effective_target")
+    if state.fixed:
+        found.append(_same_places(state))
+    return found
 
 
 def early_warnings(states: list[ChannelState], progress: float) -> dict[str, str]:
-    """Problems during training: the channel is collapsing, or is still uniform after half of the training.
+    """Problems during training: the channel is collapsing; after a fifth of it, it is uniform or equal for all samples.
 
     At the end (`progress` 1), a collapsed channel that is recovering is reported, too.
     """
-    now = states[-1]
+    if not states:
+        return {}
+    found, now = {}, states[-1]
     before = states[-2].effective if len(states) > 1 else now.size  # the initial channel is uniform
     if now.collapsed and (now.effective <= before or progress == 1):
-        return {"collapse": f"the channel is collapsing: {now.summary}, after {before:.3g}"}
-    if now.idle and progress >= 0.5 and len(states) >= 3:
-        return {"idle": f"the channel has not left the uniform distribution yet: {now.summary}"}
-    return {}
+        found["collapse"] = f"the channel is collapsing: {now.summary}, after {before:.3g}"
+    if progress >= EARLY and len(states) >= 3:
+        if now.idle:
+            found["idle"] = f"the channel has not left the uniform distribution yet: {now.summary}"
+        if now.fixed:
+            found["fixed"] = _same_places(now)
+    return found
+
+
+def _same_places(state: ChannelState) -> str:
+    return (
+        f"the channel selects the same crops in all samples: {state.effective:.3g} of {state.size} for one sample, "
+        f"{state.places:.3g} for all together; unless objects have a fixed place, train with another random_state"
+    )

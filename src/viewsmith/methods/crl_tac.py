@@ -3,8 +3,7 @@ Representation Learning with Trainable Augmentation Channel, Algorithm 1).
 
 Symbols: x a sample, T one of M transformations, P(T|x) the channel (parameters eta), f the encoder, g the head, h their
 composition on the sphere (theta), z = h(T(x)). Each iteration has two updates. The theta-step trains f and g with
-transformations drawn from P(T|x). The eta-step trains the channel, with all transformations or with some that are drawn
-uniformly and weighted by P(T|x). Neither step changes the weights of the other.
+transformations drawn from P(T|x), the eta-step the channel, with all or with uniformly drawn and weighted ones.
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ from viewsmith.losses.info_max import (
     importance_weights,
     info_max,
     info_max_bound,
+    near_info_max_bound,
     on_sphere,
     sampled_info_max,
 )
-from viewsmith.methods.channel_state import ChannelState, early_warnings, final_warnings
+from viewsmith.methods.channel_state import ChannelState, channel_states, early_warnings, final_warnings
 from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 
@@ -70,9 +70,12 @@ class CRLTACMethod(Method):
         Importance weights of a sampled channel step.
     entropy_weight : float
         lambda, weight of H(T|x).
+    near, start_steps : Tensor of bool, shape (M, M), and int
+        In so many first steps, positives are transformations near each other (`near_info_max_bound`): the encoder gets
+        some near one drawn from P(T|x), and the channel's step uses all.
     effective_target : float, optional
-        Lower bound for the effective number of transformations of each sample, exp(H). Below it, H gets the additional
-        weight ``TARGET_WEIGHT * (log target - H)``.
+        Lower bound of the effective number exp(H) of a sample. Below it, H gets the additional weight
+        ``TARGET_WEIGHT * (log target - H)``.
     inference, inference_count
         See `AugmentationChannel.inference_weights`.
     nonempty : callable, optional
@@ -82,6 +85,7 @@ class CRLTACMethod(Method):
     """
 
     chosen: Tensor
+    near: Tensor | None
 
     def __init__(
         self,
@@ -101,6 +105,8 @@ class CRLTACMethod(Method):
         weights: Weights,
         entropy_weight: float,
         effective_target: float | None,
+        near: Tensor | None = None,
+        start_steps: int = 0,
         inference: Inference,
         inference_count: int | None,
         nonempty: Predicate | None = None,
@@ -110,16 +116,16 @@ class CRLTACMethod(Method):
     ) -> None:
         super().__init__()
         self.encoder, self.head, self.channel = encoder, head, channel
-        self.centered, self.draws = centered, draws
-        self.beta, self.channel_beta = beta, channel_beta
+        self.centered, self.draws, self.beta, self.channel_beta = centered, draws, beta, channel_beta
         self.exact_encoder, self.exact_channel = encoder_step == "exact", channel_step == "exact"
         self.objective: Objective = objective
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
+        self.start_steps = 0 if near is None or channel.scores is None else start_steps
+        self.register_buffer("near", near, persistent=False)
         self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
         self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
-        # Effective number of transformations in the last `diagnose`; 0 before it.
-        self.register_buffer("chosen", torch.tensor(0.0))
+        self.register_buffer("chosen", torch.tensor(0.0))  # effective number in the last `diagnose`; 0 before it
 
     def phases(self) -> list[Phase]:
         updates = [Update("encoder", self.encoder_step, (self.encoder, self.head), self.optimizer)]
@@ -129,21 +135,21 @@ class CRLTACMethod(Method):
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """theta: m draws T ~ P(T|x), or all T weighted by P(T|x); trains encoder and head."""
-        if self.exact_encoder:
-            with torch.no_grad():
-                p = self.channel.log_p(batch.x).exp()
+        near = self.near if batch.step < self.start_steps else None
+        if self.exact_encoder and near is None:
+            p = self.channel.log_p(batch.x).detach().exp()
             gain = self._gain(self.every_projection(batch.x), p, self.beta)
         else:
-            t = self.channel.draw(batch.x, self.draws, batch.generator)
-            z = self.some_projections(batch.x, t)
+            z = self.some_projections(batch.x, self.channel.draw(batch.x, self.draws, batch.generator, near))
             gain = self._estimate(z, torch.ones_like(z[..., 0]), self.beta)
         return -gain, {"information": gain.mean()}
 
     def channel_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """eta: all T weighted by P(T|x), or T ~ Uniform with importance weights; trains the channel."""
-        x = batch.x[: self.channel_rows] if self.exact_channel else batch.x
+        near = self.near if batch.step < self.start_steps else None
+        x = batch.x[: self.channel_rows] if self.exact_channel or near is not None else batch.x
         log_p = self.channel.log_p(x)
-        gain = self._channel_gain(x, log_p, batch.generator)
+        gain = self._channel_gain(x, log_p, batch.generator, near)
         h = entropy(log_p)
         objective = gain + self.entropy_weight * h
         if self.effective_target is not None:
@@ -153,16 +159,19 @@ class CRLTACMethod(Method):
             objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
         return -objective, {"entropy": h.mean()}
 
-    def _channel_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator) -> Tensor:
+    def _channel_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator, near: Tensor | None) -> Tensor:
         """The channel's objective without the entropy, (B,). Encoder and head get no gradient."""
         size, beta = self.channel.family.size, self.channel_beta
-        if self.exact_channel:
-            with torch.no_grad(), eval_mode(self.encoder, self.head):
-                z = apply_in_blocks(self.every_projection, x, self.channel.family.rows_at_once(self.encoder, x))
-            return self._gain(z, log_p.exp(), beta, order=2 if beta <= 1 else None)
-        t = torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
+        exact = self.exact_channel or near is not None
+        t = None if exact else torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
         with torch.no_grad(), eval_mode(self.encoder, self.head):
-            z = self.some_projections(x, t)
+            rows = self.channel.family.rows_at_once(self.encoder, x)
+            z = apply_in_blocks(self.every_projection, x, rows) if t is None else self.some_projections(x, t)
+        if t is None:
+            p, order = log_p.exp(), 2 if beta <= 1 else None
+            if near is not None:
+                return near_info_max_bound(z, p, near, beta, gather_keys(z, p), order=order)
+            return self._gain(z, p, beta, order)
         w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
         return self._estimate(z, w, beta)
 
@@ -224,24 +233,18 @@ class CRLTACMethod(Method):
         view: Tensor = self.channel(x, index=index, generator=generator)
         return view
 
-    @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Entropy in nats, effective number of transformations, largest probability, probability of nonempty views."""
-        log_p = apply_in_blocks(self.channel.log_p, x, block_size(x))
-        h = float(entropy(log_p).mean())
-        self.chosen.fill_(math.exp(h))
-        found = {"entropy": h, "effective": math.exp(h), "largest_p": float(log_p.amax(dim=1).exp().mean())}
-        if self.nonempty is not None:
-            found["nonempty_mass"] = float(self.channel.probability_of(x, self.nonempty).mean())
+        """`AugmentationChannel.statistics` of samples."""
+        found = self.channel.statistics(x, self.nonempty)
+        self.chosen.fill_(found["effective"])
         return found
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        learned = self.channel.scores is not None
-        return final_warnings(self._state(float(self.chosen))) if learned and self.chosen else []
+        return final_warnings(self._states(rows or [{"effective": float(self.chosen)}] if self.chosen else []))
 
     def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
-        states = [self._state(row["effective"]) for row in rows if "effective" in row]
-        return early_warnings(states, progress) if states and self.channel.scores is not None else {}
+        return early_warnings(self._states(rows), progress)
 
-    def _state(self, effective: float) -> ChannelState:
-        return ChannelState(effective, self.channel.family.size, self.effective_target)
+    def _states(self, rows: list[dict[str, Any]]) -> list[ChannelState]:
+        learned, size = self.channel.scores is not None, self.channel.family.size
+        return channel_states(rows if learned else [], size, self.effective_target, crops=self.near is not None)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
+import numpy as np
+import torch
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries, find, register
+from viewsmith.core.row_source import RowSource
 from viewsmith.domains import Domain
 from viewsmith.estimators.build.channels import transforms_of
+from viewsmith.estimators.build.custom_transforms import is_custom
 from viewsmith.estimators.build.plan import Resolved, TrainingData
 from viewsmith.estimators.build.resolve import MODULE, part_options
 from viewsmith.estimators.build.sizes import check_crops
 from viewsmith.methods.crl_tac import Inference
+from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.learned.augmentation_channel import Predicate, nonzero
-from viewsmith.views.learned.transforms import Family, crop_grid
+from viewsmith.views.learned.locations import near_views
+from viewsmith.views.learned.transforms import Crops, Family, crop_grid
+
+BLACK_ROWS = 1000
 
 Model = TypeVar("Model", bound=Any)
 
@@ -45,6 +55,34 @@ class CRLTACResolved(Resolved):
     effective_target: float | None = None
 
 
+def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowSource) -> Any:
+    """Options with the defaults that depend on the rows; `defaults` is the class with the others.
+
+    Raises
+    ------
+    InputError
+        An option is invalid or without effect.
+    """
+    custom = is_custom(options.family)
+    check_used(options, defaults, domain, custom)
+    changes: dict[str, Any] = {"view_maker": "identity"}
+    row_shape = rows.shape[1:]
+    encoder, transforms = options.encoder, None if custom else transforms_of(domain)
+    if transforms is not None and "crop_size" in transforms.options and encoder == "auto":
+        grid = crop_grid(row_shape, options.crop_size, options.crop_stride)
+        if grid == (CropCNN.crop, CropCNN.stride):
+            changes["encoder"] = encoder = "crl-cnn"
+    if options.learning_rate == "auto":
+        # With a larger rate, projections lose most of their information about classes.
+        rate = 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", domain.name))).trait("learning_rate")
+        changes |= {} if rate is None else {"learning_rate": rate}
+    if options.scaling == "auto" and domain.picture == "pixels":
+        # Zero is black, so that empty crops have no projection, or else the mean color: without biases, all
+        # projections would have a direction in common.
+        changes["scaling"] = "none" if mostly_black(rows) else "standard"
+    return dataclasses.replace(options, **changes)
+
+
 def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
     """Raise InputError for options that are invalid or without effect; `defaults` is the class with the defaults."""
     if options.view_maker != "auto":
@@ -62,6 +100,10 @@ def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> Non
             raise InputError(
                 f"{name} is an option of the {entry.trait('noun')} without effect for {where}: leave it out"
             )
+    crops = not custom and "crop_size" in transforms_of(domain).options
+    if options.start_steps not in (0, defaults.start_steps) and not crops:
+        where = "a custom family" if custom else domain.name
+        raise InputError(f"start_steps is an option of crops without effect for {where}: leave it out")
     if options.temperature is not None:
         raise InputError(
             f"temperature is {options.temperature:g}, but crl-tac has no temperature: give its inverse as beta"
@@ -100,6 +142,20 @@ def target_of(options: Any, family: Family) -> float | None:
             f"effective_target is {target:g}, expected at most {family.size}, the number of transformations: lower it"
         )
     return None if target is None else float(target)
+
+
+def near_of(family: Family) -> Tensor | None:
+    """Which crops are near each other, bool (M, M); None for other transformations."""
+    if not isinstance(family, Crops):
+        return None
+    boxes = family.boxes(torch.zeros(1))
+    return near_views(boxes[0])
+
+
+def mostly_black(rows: np.ndarray | RowSource) -> bool:
+    """Whether more than half of the values of images, (n, ...), are zero, in up to `BLACK_ROWS` evenly spaced ones."""
+    some = np.asarray(rows[np.linspace(0, len(rows) - 1, min(len(rows), BLACK_ROWS)).astype(int)])
+    return float((some == 0).mean()) > 0.5
 
 
 def nonempty_of(options: Any, scaling: str, domain: Domain) -> Predicate | None:

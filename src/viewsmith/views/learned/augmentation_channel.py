@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks, block_size
 from viewsmith.losses.info_max import entropy
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.learned.transforms import Crops, Family, crop_grid
@@ -62,12 +63,36 @@ class AugmentationChannel(ViewMaker):
         return entropy(self.log_p(x)).exp()
 
     @torch.no_grad()
-    def draw(self, x: Tensor, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """Indices of `count` transformations per sample, drawn from P(T|x) with replacement: int64 (B, count)."""
-        return torch.multinomial(self.log_p(x).exp(), count, replacement=True, generator=generator)
+    def draw(
+        self, x: Tensor, count: int, generator: torch.Generator | None = None, near: Tensor | None = None
+    ) -> Tensor:
+        """Indices of `count` transformations per sample, drawn from P(T|x) with replacement: int64 (B, count).
+
+        With `near`, bool (M, M), one transformation is drawn from P(T|x), and then `count` of those near it, with equal
+        probabilities.
+        """
+        p = self.log_p(x).exp()
+        if near is not None:
+            p = near[torch.multinomial(p, 1, generator=generator)[:, 0]].to(p)
+        return torch.multinomial(p, count, replacement=True, generator=generator)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.family.take(x, self.draw(x, 1, generator))[:, 0]
+
+    @torch.no_grad()
+    def statistics(self, x: Tensor, nonempty: Predicate | None = None) -> dict[str, float]:
+        """Means over samples (n, ...) that show how P(T|x) is concentrated.
+
+        ``entropy`` in nats, ``effective`` number of transformations (exp of the mean entropy), ``places`` (effective
+        number of transformations of the mean P(T|x): if it is not much larger than ``effective``, all samples have the
+        same ones), ``largest_p``, and with `nonempty` the probability of such views, ``nonempty_mass``.
+        """
+        log_p = apply_in_blocks(self.log_p, x, block_size(x))
+        p, h = log_p.exp(), float(entropy(log_p).mean())
+        together = float(entropy(p.mean(dim=0, keepdim=True).log()))
+        found = {"entropy": h, "effective": math.exp(h), "places": math.exp(together)}
+        found["largest_p"] = float(p.amax(dim=1).mean())
+        return found if nonempty is None else found | {"nonempty_mass": float(self.probability_of(x, nonempty).mean())}
 
     @torch.no_grad()
     def probability_of(self, x: Rows, predicate: Predicate) -> Tensor:

@@ -17,6 +17,9 @@ from viewsmith.losses.info_max import entropy
 #: The probability of a box is that of the views with at least this overlap (intersection over union) with it. Views of
 #: its size then cover at least half of its area.
 SAME = 1 / 3
+#: Views are near each other if their boxes overlap by at least this much: crops of 20 pixels whose corners are up to 8
+#: pixels apart in both directions, or 12 in one.
+NEAR = 0.2
 #: Two boxes of one sample overlap at most this much.
 APART = 0.2
 #: Largest effective number of transformations with which regions are located, as a fraction of all transformations,
@@ -68,6 +71,11 @@ def overlaps(a: Tensor, b: Tensor) -> Tensor:
     first, last = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:])
     common = (last - first).clamp_min(0).prod(dim=-1)
     return common / (a[..., 2:].prod(dim=-1) + b[..., 2:].prod(dim=-1) - common)
+
+
+def near_views(boxes: Tensor) -> Tensor:
+    """Which of the views with boxes (M, 4) overlap (intersection over union) by at least `NEAR`: bool (M, M)."""
+    return torch.cat([overlaps(part, boxes) >= NEAR for part in boxes.split(max(1, MAX_OVERLAPS // len(boxes)))])
 
 
 def expected_overlaps(p: Tensor, boxes: Tensor) -> Tensor:
