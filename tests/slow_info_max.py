@@ -44,6 +44,18 @@ def slow_bound(z, p, beta=BETA, distinct=False, exp=torch.exp):
     return torch.stack(values)
 
 
+def slow_near(z, p, near, beta=BETA, exp=torch.exp):
+    values = []
+    for i in range(len(z)):
+        value = 0.0
+        for t in range(z.shape[1]):
+            others = [u for u in range(z.shape[1]) if near[t, u]]
+            agreement = sum((z[i, t] * z[i, u]).sum() for u in others) / len(others)
+            value = value + p[i, t] * (beta * agreement - slow_marginal(z, p, i, t, beta, exp))
+        values.append(value)
+    return torch.stack(values)
+
+
 def slow_sampled(z, w, beta=BETA):
     n, m, _ = z.shape
     values = []

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from slow_info_max import BETA, slow_bound, slow_info_max, slow_sampled
+from slow_info_max import BETA, series, slow_bound, slow_info_max, slow_near, slow_sampled
 from viewsmith.core.errors import InputError
 from viewsmith.losses.info_max import (
     entropy,
@@ -15,6 +15,7 @@ from viewsmith.losses.info_max import (
     info_max,
     info_max_bound,
     log_marginal,
+    near_info_max_bound,
     sampled_info_max,
 )
 from viewsmith.losses.nt_xent import nt_xent
@@ -31,10 +32,16 @@ def projections(n, m, d=4, seed=0, dtype=torch.float64):
     return z.to(dtype).requires_grad_(), p.to(dtype).requires_grad_()
 
 
+NEAR = torch.tensor([[True, True, False], [True, True, True], [False, True, True]])
 CASES = {
     "equation 2": (lambda z, p: info_max(z, p, BETA), slow_info_max),
     "bound": (lambda z, p: info_max_bound(z, p, BETA), slow_bound),
     "distinct": (lambda z, p: info_max_bound(z, p, BETA, distinct=True), lambda z, p: slow_bound(z, p, distinct=True)),
+    "near": (lambda z, p: near_info_max_bound(z, p, NEAR, BETA), lambda z, p: slow_near(z, p, NEAR)),
+    "near, series": (
+        lambda z, p: near_info_max_bound(z, p, NEAR, BETA, order=2),
+        lambda z, p: slow_near(z, p, NEAR, exp=series),
+    ),
     "sampled": (lambda z, p: sampled_info_max(z, BETA, 3 * p), lambda z, p: slow_sampled(z, 3 * p)),
 }
 
@@ -77,6 +84,27 @@ def test_one_sample_with_two_opposite_projections_by_hand():
     assert info_max_bound(z, p, BETA).item() == pytest.approx(bound, abs=1e-12)
     distinct = -0.5 - (0.75 * first + 0.25 * second)  # the one pair is opposite
     assert info_max_bound(z, p, BETA, distinct=True).item() == pytest.approx(distinct, abs=1e-12)
+
+
+def test_the_first_term_of_near_positives_is_linear_in_p_and_that_of_the_bound_is_not():
+    """Two of many transformations agree: at uniform P, their gain is 1 / M with near positives, and 1 / M^2 else."""
+    m = 20
+    z = F.one_hot(torch.arange(m), m).double()[None]
+    z[0, 1] = z[0, 0]
+    near = torch.eye(m, dtype=torch.bool)
+    near[0, 1] = near[1, 0] = True
+    p = torch.full((1, m), 1 / m, dtype=torch.float64, requires_grad=True)
+
+    def advantage(value):
+        (slope,) = torch.autograd.grad(value.sum(), p)
+        return float(slope[0, 0] - slope[0, 2])
+
+    beta = 1e-3  # so that the marginal is as good as linear
+    marginal = -log_marginal(z, p, beta)
+    common = advantage((p * marginal).sum(1))
+    near[2, 3] = near[3, 2] = True  # near, but without agreement
+    assert advantage(near_info_max_bound(z, p, near, beta)) - common == pytest.approx(beta * (1 - 1 / 2))
+    assert advantage(info_max_bound(z, p, beta)) - common == pytest.approx(2 * beta / m)
 
 
 def test_the_bound_is_below_equation_2_and_equal_for_a_channel_with_one_transformation():

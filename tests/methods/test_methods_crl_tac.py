@@ -339,9 +339,9 @@ def test_warnings_of_a_uniform_or_collapsed_channel(scale, target, said):
         ([1.1, 1.4], 1.0, None, "collapse"),  # not recovered at the end
         ([1.1, 1.1], 0.2, 4.0, "collapse"),
         ([4.0, 1.2], 0.2, 2.0, None),  # close to its target
-        ([4.9, 4.9, 4.9], 0.49, None, None),
-        ([4.9, 4.9], 0.5, None, None),  # too few diagnostics
-        ([4.9, 4.9, 4.9], 0.5, None, "idle"),
+        ([4.9, 4.9, 4.9], 0.19, None, None),
+        ([4.9, 4.9], 0.2, None, None),  # too few diagnostics
+        ([4.9, 4.9, 4.9], 0.2, None, "idle"),
         ([4.9, 4.9, 4.7], 0.5, None, None),
         ([4.9, 4.9, 4.9], 1.0, 4.5, None),  # at its target
     ],

@@ -1,5 +1,7 @@
 """The augmentation channel: its distribution, draws and inference weights."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -45,6 +47,27 @@ def test_draws_follow_the_distribution_and_can_be_replayed():
     assert (frequencies - torch.tensor(P)).abs().max() < 0.01
     assert torch.equal(drawn, channel().draw(x, 40_000, stream(0, "draws")))
     assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_draws_near_a_transformation_that_is_drawn_from_the_distribution():
+    near = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=torch.bool)
+    drawn = channel().draw(torch.ones(40_000, 6), 2, stream(0, "draws"), near)
+    assert near[drawn[:, 0], drawn[:, 1]].all()
+    expected = torch.tensor([(P[0] + P[1]) / 2, (P[0] + P[1]) / 2, P[2], P[3]])
+    assert (torch.bincount(drawn[:, 1], minlength=4) / 40_000 - expected).abs().max() < 0.01
+
+
+def test_statistics_of_different_and_of_equal_distributions():
+    x = torch.ones(4, 6)
+    same = channel().statistics(x, lambda views: views.sum(1) > 0)
+    assert same["effective"] == pytest.approx(math.exp(same["entropy"]))
+    assert same["places"] == pytest.approx(same["effective"]) and same["largest_p"] == pytest.approx(max(P))
+    assert same["nonempty_mass"] == pytest.approx(1.0)
+    x[:2] = 0  # uniform there
+    mixed = channel().statistics(x)
+    mean = [(p + 0.25) / 2 for p in P]
+    assert mixed["places"] == pytest.approx(math.exp(-sum(p * math.log(p) for p in mean)))
+    assert mixed["places"] > mixed["effective"] and "nonempty_mass" not in mixed
 
 
 def test_a_view_is_the_transformation_drawn():

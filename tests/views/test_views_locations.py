@@ -8,6 +8,7 @@ import torch
 
 from viewsmith.views.learned.locations import (
     APART,
+    NEAR,
     SAME,
     crop_boxes,
     expected_overlaps,
@@ -15,6 +16,7 @@ from viewsmith.views.learned.locations import (
     largest_effective,
     locate_boxes,
     locate_features,
+    near_views,
     overlaps,
     refine,
 )
@@ -106,6 +108,16 @@ def test_overlaps_equal_a_slow_loop(dtype):
         expected = slow_overlap(a[row, i].tolist(), b[row, j].tolist())
         assert found[row, i, j].item() == pytest.approx(expected, abs=1e-6)
     assert overlaps(a, a).diagonal(dim1=1, dim2=2).allclose(torch.ones(2, 5, dtype=dtype))
+
+
+@pytest.mark.parametrize("limit", [1, 10**6])
+def test_views_are_near_each_other_if_they_overlap(monkeypatch, limit):
+    monkeypatch.setattr("viewsmith.views.learned.locations.MAX_OVERLAPS", limit)
+    boxes = crops(scales=(1.0, 0.8), flip=True).boxes(torch.zeros(1))[0]
+    near = near_views(boxes)
+    expected = [[slow_overlap(a, b) >= NEAR for b in boxes.tolist()] for a in boxes.tolist()]
+    assert near.dtype is torch.bool and near.tolist() == expected
+    assert near.diagonal().all() and 0.05 < near.double().mean() < 0.95
 
 
 @pytest.mark.parametrize("shared", [True, False])

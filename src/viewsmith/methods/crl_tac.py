@@ -240,7 +240,7 @@ class CRLTACMethod(Method):
         return found
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        return final_warnings(self._states(rows or [{"effective": float(self.chosen)}] if self.chosen else []))
+        return final_warnings(self._states(rows or ([{"effective": float(self.chosen)}] if self.chosen else [])))
 
     def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
         return early_warnings(self._states(rows), progress)
