@@ -161,14 +161,14 @@ class CRLTACMethod(Method):
 
     def _channel_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator, near: Tensor | None) -> Tensor:
         """The channel's objective without the entropy, (B,). Encoder and head get no gradient."""
-        size, beta = self.channel.family.size, self.channel_beta
+        size, beta, p = self.channel.family.size, self.channel_beta, log_p.exp()
         exact = self.exact_channel or near is not None
         t = None if exact else torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
         with torch.no_grad(), eval_mode(self.encoder, self.head):
             rows = self.channel.family.rows_at_once(self.encoder, x)
             z = apply_in_blocks(self.every_projection, x, rows) if t is None else self.some_projections(x, t)
         if t is None:
-            p, order = log_p.exp(), 2 if beta <= 1 else None
+            order: Literal[2] | None = 2 if beta <= 1 else None
             if near is not None:
                 return near_info_max_bound(z, p, near, beta, gather_keys(z, p), order=order)
             return self._gain(z, p, beta, order)
