@@ -10,9 +10,9 @@ MOTIF = b"GGGGGGGGGGGG"
 
 
 def bright(n=12, shape=(48, 56), size=12, count=1, color=False, seed=0):
-    """Images with bright squares on dim noise, and the squares, (n, 4) or (n, count, 4)."""
+    """Images with bright squares among dim spots on black, and the squares, (n, 4) or (n, count, 4)."""
     rng = np.random.default_rng(seed)
-    x = rng.integers(0, 12, (n, *shape, 3) if color else (n, *shape)).astype(np.uint8)
+    x = rng.integers(-24, 12, (n, *shape, 3) if color else (n, *shape)).clip(0).astype(np.uint8)
     boxes = np.full((n, count, 4), size)
     for row in range(n):
         for k in range(count):  # next to each other, without overlap

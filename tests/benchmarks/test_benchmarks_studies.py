@@ -9,6 +9,7 @@ from benchmarks.common import data
 from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     crl_tac_mnist,
+    crl_tac_start,
     diffaug_preset,
     diffaug_sampler,
     diffaug_strength,
@@ -44,7 +45,9 @@ STUDIES = [
         do_no_harm,
     )
 ]
-CELLS = {known.path: known.cells() for known in STUDIES} | {crl_tac_mnist.PATH: crl_tac_mnist.cells()}
+CELLS = {known.path: known.cells() for known in STUDIES} | {
+    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start)
+}
 SIZES = {
     "study": 200,
     "study_cells": 18,
@@ -60,6 +63,7 @@ SIZES = {
     "short_training": 88,
     "do_no_harm": 73,
     "crl_tac_mnist": 24,
+    "crl_tac_start": 96,
 }
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 def of_images():
     """A model whose channel selects bright crops, images, and the boxes of their squares."""
     x, squares = bright(12)
-    return pointing(CRLTAC(**TINY, scaling="none").fit(x)), x, squares
+    return pointing(CRLTAC(**TINY).fit(x)), x, squares
 
 
 @pytest.fixture(scope="module")
