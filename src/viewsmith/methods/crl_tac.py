@@ -149,9 +149,8 @@ class CRLTACMethod(Method):
         near = self.near if batch.step < self.start_steps else None
         x = batch.x[: self.channel_rows] if self.exact_channel or near is not None else batch.x
         log_p = self.channel.log_p(x)
-        gain = self._channel_gain(x, log_p, batch.generator, near)
         h = entropy(log_p)
-        objective = gain + self.entropy_weight * h
+        objective = self._channel_gain(x, log_p, batch.generator, near) + self.entropy_weight * h
         if self.effective_target is not None:
             objective = objective - TARGET_WEIGHT / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
         rest = len(batch.x) - len(x)
