@@ -6,7 +6,7 @@ statistics of 64 images. Scored on 200 other images, from the test part of the d
 
 default         the defaults
 no near start   positives are never restricted to crops near each other (`start_steps=0`)
-uncentered      neither this nor the centering of the input (`scaling="none"`): the defaults until 2026-11
+uncentered      neither this nor the centering of the input (`scaling="none"`): the defaults before
 target 16       an effective number of at least 16 crops, instead of 8
 
 Results, after each third of the steps: effective number of crops ("effective", of M), the same of the mean P(T|x) of

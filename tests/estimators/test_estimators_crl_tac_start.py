@@ -46,10 +46,12 @@ def clutter(n=192, side=44):
     return x.astype(np.uint8), corners
 
 
-def test_the_channel_finds_an_object_in_clutter():
+def test_the_channel_finds_an_object_in_clutter_in_few_steps():
     x, corners = clutter()
-    model = CRLTAC(batch_size=32, epochs=10, random_state=0, start_steps=30).fit(x)
-    found = model.locate(x)
-    centers = np.stack([found["top"] + found["height"] / 2, found["left"] + found["width"] / 2], 1)
-    hit = np.abs(centers - corners[found["sample"]] - 12).max(1) < 8
-    assert hit.sum() / len(x) > 0.8, hit.sum() / len(x)
+    found = {}
+    for name, options in {"default": {"start_steps": 30}, "before": {"start_steps": 0, "scaling": "none"}}.items():
+        boxes = CRLTAC(batch_size=32, epochs=5, random_state=0, **options).fit(x).locate(x)
+        centers = np.stack([boxes["top"] + boxes["height"] / 2, boxes["left"] + boxes["width"] / 2], 1)
+        off = np.abs(centers - corners[boxes["sample"]] - 12).max(1)
+        found[name] = (off < 8).sum() / len(x)
+    assert found["default"] > 0.7 and found["before"] < 0.5, found
