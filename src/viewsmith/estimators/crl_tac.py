@@ -141,7 +141,7 @@ class CRLTAC(ViewsmithEstimator):
         used).
     nonempty : {"auto"}, callable or None
         Which views are not empty: the metrics then include the probability of non-empty views (`nonempty_mass`).
-        "auto": views that are not all black, for images without scaling (the default here). In Python also a function
+        "auto": views that are not all black, for images without scaling (mostly black ones). In Python also a function
         from scaled views (n, ...) to bool (n,).
     projector_dims : tuple of int or "auto"
         Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn",
