@@ -3,6 +3,7 @@
 import pytest
 
 from benchmarks.tables import (
+    cells,
     crl_tac,
     diffaug,
     domains,
@@ -23,6 +24,7 @@ PAGES = {
     "results_genview.md": genview,
     "results_crl_tac.md": crl_tac,
     "results_tables.md": tables,
+    "results_cells.md": cells,
     "results_labels_and_groups.md": labels_and_groups,
     "when_views_help.md": regimes,
 }
