@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from viewsmith.core import row_source
-from viewsmith.core.row_source import ArrayRows
+from viewsmith.core.row_source import ArrayRows, SparseRows
 from viewsmith.core.samples import Samples
 from viewsmith.networks import PrincipalAxes, Scaler
 from viewsmith.networks.inputs import streamed
@@ -64,6 +65,40 @@ def test_axes_of_blocks_are_those_of_the_whole(wide, offset, monkeypatch):
     torch.testing.assert_close(other.mean, one.mean, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(other.axes, one.axes, rtol=1e-3, atol=2e-5)
     torch.testing.assert_close(other(torch.from_numpy(x)), one(torch.from_numpy(x)), rtol=1e-3, atol=2e-3)
+
+
+def test_axes_of_sparse_rows_are_those_of_dense_rows(monkeypatch):
+    monkeypatch.setattr(streamed, "COVARIANCE_UP_TO", 0)
+    monkeypatch.setattr(streamed, "EXTRA", 2)
+    x = np.where(ROWS.mean(0) < ROWS, ROWS, 0)
+    x[:, 3], x[:, 5] = 0, 7  # constant
+    scaler, fitted, read = Scaler(24), [], []
+    assert scaler.fit(torch.from_numpy(x), "global") == "global"
+    sparse = SparseRows.read_sparse
+    monkeypatch.setattr(SparseRows, "sparse", lambda *given: read.append(len(fitted)) or sparse(*given))
+    for source, complete in ((ArrayRows(x), True), (SparseRows(sp.csr_matrix(x)), True), (ArrayRows(x), False)):
+        source.complete = complete  # without missing values
+        axes = PrincipalAxes(24, 6)
+        axes.fit(Samples(source, scaler))
+        np.testing.assert_array_equal(source[:], x)
+        fitted.append(axes)
+    dense, by_products, by_blocks = fitted
+    assert set(read) == {1}
+    torch.testing.assert_close(by_products.mean, dense.mean)
+    torch.testing.assert_close(by_products.axes, dense.axes, rtol=1e-3, atol=2e-5)
+    assert torch.equal(by_blocks.axes, dense.axes)
+
+
+def test_scaling_is_a_factor_only_where_zeros_stay_zeros():
+    x = torch.from_numpy(np.where(ROWS.mean(0) < ROWS, ROWS, 0))
+    x[:, 5] = 7
+    scaler = Scaler(24)
+    for scaling in ("none", "global"):
+        scaler.fit(x, scaling)
+        factor = scaler.factor()
+        torch.testing.assert_close(x * factor, scaler(x))
+    scaler.fit(x, "standard")
+    assert scaler.factor() is None
 
 
 def test_products_find_nearly_all_of_the_variance(monkeypatch):

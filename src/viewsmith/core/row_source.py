@@ -29,7 +29,7 @@ class RowSource:
     """n rows, float32 vectors (n, d) or uint8 images, read where they are asked for.
 
     ``source[a:b]`` and ``source[index]`` are arrays (m, ...), the rows in the order that was asked for. A subclass
-    reads a range of rows, and rows at an increasing index.
+    reads a range of rows, dense and, if it can, sparse, and rows at an increasing index.
 
     Parameters
     ----------
@@ -76,12 +76,15 @@ class RowSource:
         """Rows at an index of int64, increasing and without repetition, dense."""
         raise NotImplementedError
 
+    def read_sparse(self, start: int, stop: int) -> Any:
+        """What `sparse` returns."""
+        return None
+
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> np.ndarray:
-        if self.file is not None and stamp(self.file) != self._stamp:
-            raise InputError(f"{self.file} was changed while it was read: start again, and leave it as it is meanwhile")
+        self._check_unchanged()
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step != 1:
@@ -102,11 +105,20 @@ class RowSource:
         rows = self._converted(rows)
         return rows if len(given) == len(index) and (position[1:] > position[:-1]).all() else rows[position]
 
+    def sparse(self, start: int, stop: int) -> Any:
+        """Rows start .. stop - 1 as a scipy CSR matrix of float32, a new one; None if they are not stored so."""
+        self._check_unchanged()
+        return self.read_sparse(start, min(stop, len(self)))
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows, for what needs them in memory; checked against the memory of the machine."""
         check_size(self.dtype.itemsize * math.prod(self.shape), self.name, "give fewer rows or columns")
         rows = self[:]
         return rows if dtype is None else rows.astype(dtype, copy=False)
+
+    def _check_unchanged(self) -> None:
+        if self.file is not None and stamp(self.file) != self._stamp:
+            raise InputError(f"{self.file} was changed while it was read: start again, and leave it as it is meanwhile")
 
     def _converted(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(rows, dtype=self.dtype)
@@ -178,15 +190,19 @@ class SparseRows(RowSource):
         self.matrix = matrix
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
-        return self._dense(slice(start, stop))
+        rows: np.ndarray = self.read_sparse(start, stop).toarray(order="C")
+        return rows
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
-        return self._dense(index)
-
-    def _dense(self, key: slice | np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            rows: np.ndarray = self.matrix[key].astype(np.float32).toarray(order="C")
+        rows: np.ndarray = self._chosen(index).toarray(order="C")
         return rows
+
+    def read_sparse(self, start: int, stop: int) -> Any:
+        return self._chosen(slice(start, stop))
+
+    def _chosen(self, key: slice | np.ndarray) -> Any:
+        with np.errstate(over="ignore"):
+            return self.matrix[key].astype(np.float32)
 
 
 class JoinedRows(RowSource):

@@ -83,10 +83,15 @@ class _LogNormalizedRows(RowSource):
         self.by_index, self.complete = source.by_index, source.complete
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
-        return self._normalized(self.source[start:stop])
+        rows = self.read_sparse(start, stop)
+        return self._normalized(self.source[start:stop]) if rows is None else rows.toarray()
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
         return self._normalized(self.source[index])
+
+    def read_sparse(self, start: int, stop: int) -> Any:
+        rows = self.source.sparse(start, stop)
+        return None if rows is None else log_normalize(rows)
 
     def _normalized(self, rows: np.ndarray) -> np.ndarray:
         made: np.ndarray = log_normalize(rows)

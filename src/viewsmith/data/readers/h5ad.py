@@ -56,16 +56,24 @@ class MatrixRows(RowSource):
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
         with reading(self.name, _kind(self.path)), np.errstate(over="ignore"):
-            if self._stored is None:
-                # Open as long as the rows are: opening for each block would forget what was decompressed.
-                self._stored = _open(self.path)[self.key]
-                self._starts = self._stored["indptr"][:] if hasattr(self._stored, "keys") else None
+            self._open()
             if self._starts is None:
                 rows = self._stored[start:stop]
                 return (rows if self.order is None else rows[:, self.order]).astype(np.float32)
-            return self._dense(start, stop)
+            return self._sparse(start, stop).toarray()
 
-    def _dense(self, start: int, stop: int) -> np.ndarray:
+    def read_sparse(self, start: int, stop: int) -> Any:
+        with reading(self.name, _kind(self.path)), np.errstate(over="ignore"):
+            self._open()
+            return None if self._starts is None else self._sparse(start, stop)
+
+    def _open(self) -> None:
+        """Open the file, for as long as the rows are used: opening it again would forget what was decompressed."""
+        if self._stored is None:
+            self._stored = _open(self.path)[self.key]
+            self._starts = self._stored["indptr"][:] if hasattr(self._stored, "keys") else None
+
+    def _sparse(self, start: int, stop: int) -> Any:
         from scipy import sparse
 
         first, last = int(self._starts[start]), int(self._starts[stop])
@@ -74,7 +82,7 @@ class MatrixRows(RowSource):
             raise ValueError(f"a column number is not from 0 to {self.width - 1}")
         values = self._stored["data"][first:last].astype(np.float32)
         rows = sparse.csr_array((values, columns, self._starts[start : stop + 1] - first), (stop - start, self.width))
-        return (rows if self.order is None else rows[:, self.order]).toarray()
+        return rows if self.order is None else rows[:, self.order]
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
         runs = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)

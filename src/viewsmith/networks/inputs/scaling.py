@@ -77,6 +77,12 @@ class Scaler(nn.Module):
         # In place, because new memory takes more time than the arithmetic.
         return x.sub_(self.center).div_(self.scale).masked_fill_(~self.varies, 0.0)
 
+    def factor(self) -> Tensor | None:
+        """What rows without missing values are multiplied by, (d,), if scaling is no more than that; else None."""
+        if bool((self.center * self.varies).any()):
+            return None
+        return torch.where(self.varies, 1 / self.scale, 0.0)
+
     def inverse(self, x: Tensor) -> Tensor:
         """Scaled samples, (n, d), in the units of the data."""
         return torch.where(self.varies, x * self.scale + self.center, self.center)
@@ -120,7 +126,7 @@ class PrincipalAxes(nn.Module):
         """
         k = self.axes.shape[1]
         on_disk = isinstance(x, Samples) and isinstance(x.rows, RowSource)
-        found = streamed_axes(x, k) if on_disk else _axes_in_memory(x[:], k, weighted)
+        found = streamed_axes(x, k, _factor(x)) if on_disk else _axes_in_memory(x[:], k, weighted)
         self.mean.copy_(found.mean)
         self.axes.copy_(found.weight[:, None] * found.axes / found.scale)
 
@@ -130,6 +136,12 @@ class PrincipalAxes(nn.Module):
             return x
         # (x - mean) @ axes without a centered copy of wide rows.
         return torch.addmm(-(self.mean @ self.axes), x, self.axes)
+
+
+def _factor(x: Rows) -> Tensor | None:
+    """What complete rows on disk are multiplied by when they are scaled; None if there is more to scaling."""
+    assert isinstance(x, Samples) and isinstance(x.rows, RowSource)
+    return x.scale.factor() if x.rows.complete and isinstance(x.scale, Scaler) else None
 
 
 def _axes_in_memory(x: Tensor, k: int, weighted: bool) -> Axes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from viewsmith.core.row_source import RowSource
-from viewsmith.core.samples import Rows
+from viewsmith.core.row_source import RowSource, read_ahead
+from viewsmith.core.samples import Rows, Samples
 
 # Up to this width axes are found in one pass, from the d x d covariance; beyond, in a few passes without it.
 COVARIANCE_UP_TO = 2048
@@ -113,9 +114,12 @@ class Axes:
     scale: Tensor
 
 
-def streamed_axes(x: Rows, k: int) -> Axes:
-    """Principal axes of scaled rows (n, d) on disk, in float64: by their covariance, or for wide rows without it."""
-    return (_by_covariance if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products)(x, k)
+def streamed_axes(x: Rows, k: int, factor: Tensor | None = None) -> Axes:
+    """Principal axes of scaled rows (n, d) on disk, in float64: by their covariance, or for wide rows without it.
+
+    `factor`, (d,): what rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
+    """
+    return _by_covariance(x, k) if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products(x, k, factor)
 
 
 def with_signs(axes: Tensor) -> Tensor:
@@ -138,7 +142,7 @@ def _by_covariance(x: Rows, k: int) -> Axes:
     return _axes(mean + shift, weight, vectors[:, -k:].flip(1), values[-k:].flip(0))
 
 
-def _by_products(x: Rows, k: int) -> Axes:
+def _by_products(x: Rows, k: int, factor: Tensor | None = None) -> Axes:
     """Block Krylov iteration (Musco and Musco 2015, Algorithm 2), one pass for each product with the covariance.
 
     It ends once a pass adds less than a thousandth to the variance along the axes.
@@ -154,7 +158,7 @@ def _by_products(x: Rows, k: int) -> Axes:
         for _ in range(2):
             image = torch.linalg.qr(image - basis @ (basis.T @ image)).Q
         basis = torch.cat([basis, image], dim=1)
-        image = _covariance_times(x, mean, weight, image)
+        image = _covariance_times(x, mean, weight, image, factor)
         images = torch.cat([images, image], dim=1)
         small = basis.T @ images
         values, vectors = torch.linalg.eigh((small + small.T) / 2)
@@ -165,15 +169,36 @@ def _by_products(x: Rows, k: int) -> Axes:
     return _axes(mean, weight, basis @ vectors[:, -k:].flip(1), values[-k:].flip(0))
 
 
-def _covariance_times(x: Rows, mean: Tensor, weight: Tensor, vectors: Tensor) -> Tensor:
+def _covariance_times(x: Rows, mean: Tensor, weight: Tensor, vectors: Tensor, factor: Tensor | None = None) -> Tensor:
     """Covariance of the weighted rows times vectors (d, r): products in float32 in a block, in float64 over blocks."""
     weighted = weight[:, None] * vectors
     offset = mean @ weighted
     total = torch.zeros_like(vectors)
-    for block in scaled_blocks(x):
-        along = block @ weighted.to(block.dtype) - offset.to(block.dtype)
-        total += block.T @ along - torch.outer(mean, along.sum(dim=0, dtype=torch.float64))
+    for block in scaled_blocks(x) if factor is None else _stored_blocks(x, factor):
+        along = _times(block, weighted.float()) - offset.float()
+        total += _times(block.T, along) - torch.outer(mean, along.sum(dim=0, dtype=torch.float64))
     return weight[:, None] * total / len(x)
+
+
+def _times(rows: Any, matrix: Tensor) -> Tensor:
+    """The product with rows in a tensor or a scipy matrix."""
+    return rows @ matrix if isinstance(rows, Tensor) else torch.from_numpy(rows @ matrix.numpy())
+
+
+def _stored_blocks(x: Rows, factor: Tensor) -> Iterator[Any]:
+    """Scaled rows in order, block by block: sparse matrices where the rows are stored so."""
+    assert isinstance(x, Samples) and isinstance(x.rows, RowSource)
+    rows, scale = x.rows, factor.numpy()
+    size = rows.block_rows
+
+    def block(start: int) -> Any:
+        found = rows.sparse(start, start + size)
+        if found is None:
+            return x[start : start + size]
+        found.data *= scale[found.indices]
+        return found
+
+    return read_ahead(block(start) for start in range(0, len(rows), size))
 
 
 def scaled_blocks(x: Rows) -> Iterator[Tensor]:
