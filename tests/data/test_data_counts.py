@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from refusals import refusal
+from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
 from viewsmith.domains import log_normalize
 from viewsmith.domains.counts import check_counts, looks_like_counts
@@ -145,3 +146,10 @@ def test_counts_that_stay_on_disk_are_normalized_where_they_are_read(save, form)
     assert not isinstance(streamed.x, np.ndarray) and streamed.schema["normalization"] == "log"
     np.testing.assert_array_equal(np.asarray(streamed.x), whole.x)
     np.testing.assert_array_equal(streamed.x[[7, 2, 7]], whole.x[[7, 2, 7]])
+    sparse = streamed.x.sparse(2, 9)
+    assert (sparse is None) == (form == "dense")
+    if sparse is not None:
+        np.testing.assert_array_equal(sparse.toarray(), whole.x[2:9])
+        path.write_bytes(path.read_bytes() + b"more")
+        with pytest.raises(InputError, match="was changed while it was read"):
+            streamed.x.sparse(2, 9)
