@@ -67,7 +67,12 @@ DATA = [
     ("dna.npy", ("--views", "simclr"), "unknown view maker 'simclr'", "reverse-complement"),
     ("dna.npy", ("--image-size", "8"), "image_size"),
     ("images.npy", ("--domain", "dna"), "DNA is uint8 (n, L)"),
-    ("images.npy", ("--domain", "pictures"), "unknown domain 'pictures'", "expected one of dna, images, vectors"),
+    (
+        "images.npy",
+        ("--domain", "pictures"),
+        "unknown domain 'pictures'",
+        "expected one of dna, images, series, vectors",
+    ),
     ("truncated.npz", (), "cannot read", "damaged"),
     ("corrupt.npz", (), "cannot read", "damaged"),
     ("empty.npy", (), "is empty"),

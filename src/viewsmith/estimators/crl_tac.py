@@ -30,6 +30,7 @@ from viewsmith.estimators.build.crl_tac import (
     family_options_of,
     near_of,
     nonempty_of,
+    start_steps_of,
     target_of,
     with_inference,
 )
@@ -119,9 +120,10 @@ class CRLTAC(ViewsmithEstimator):
         In exact steps, only pairs of different transformations are positives.
     importance_weights : {"plain", "normalized"}
         Weights of the transformations drawn in a sampled channel step.
-    start_steps : int
+    start_steps : int or "auto"
         Images with crops: in so many first steps, positives are crops that overlap each other, anywhere in the image,
-        and P(T|x) moves to where such crops agree. Later all crops that are drawn from P(T|x) are positives.
+        and P(T|x) moves to where such crops agree. Later all crops that are drawn from P(T|x) are positives. "auto":
+        50, or 0 if black stays zero (`scaling`), where such a start can end beside the object.
     entropy_weight : float
         Weight of the entropy of P(T|x).
     effective_target : float, "auto" or None
@@ -188,7 +190,7 @@ class CRLTAC(ViewsmithEstimator):
     channel_rows: Count = 32
     distinct: bool = False
     importance_weights: Literal["plain", "normalized"] = "plain"
-    start_steps: Steps = 50
+    start_steps: Steps | Auto = "auto"
     entropy_weight: Rate = 0.0025
     effective_target: Effective | Auto | None = "auto"
     centered: bool | Auto = "auto"
@@ -229,6 +231,7 @@ class CRLTAC(ViewsmithEstimator):
             custom_family=custom,
             centered=not crop_cnn if options.centered == "auto" else options.centered,
             effective_target=target_of(options, family),
+            start_steps=start_steps_of(options, shared["scaling"], domain),
         )
         return resolved, None
 
@@ -256,7 +259,7 @@ class CRLTAC(ViewsmithEstimator):
             entropy_weight=options.entropy_weight,
             effective_target=resolved.effective_target,
             near=near_of(family),
-            start_steps=options.start_steps,
+            start_steps=resolved.start_steps,
             inference=options.inference,
             inference_count=options.inference_count,
             nonempty=nonempty_of(options, resolved.scaling, domain),

@@ -28,6 +28,7 @@ from viewsmith.views.learned.locations import near_views
 from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
 BLACK_ROWS = 1000
+START_STEPS = 50
 
 Model = TypeVar("Model", bound=Any)
 
@@ -46,6 +47,7 @@ class CRLTACResolved(Resolved):
         Size and shapes of a custom family, see `inspect_family`.
     centered : bool
     effective_target : float or None
+    start_steps : int
     """
 
     projector_dims: tuple[int, ...]
@@ -53,6 +55,7 @@ class CRLTACResolved(Resolved):
     custom_family: dict[str, Any] | None = None
     centered: bool
     effective_target: float | None = None
+    start_steps: int = 0
 
 
 def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowSource) -> Any:
@@ -83,6 +86,18 @@ def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowS
     return dataclasses.replace(options, **changes)
 
 
+def has_crops(domain: Domain, custom: bool) -> bool:
+    """Whether the transformations are crops of images."""
+    return not custom and "crop_size" in transforms_of(domain).options
+
+
+def start_steps_of(options: Any, scaling: str, domain: Domain) -> int:
+    """Number of first steps with positives near each other; none if black stays zero, where they can mislead."""
+    if options.start_steps != "auto":
+        return int(options.start_steps)
+    return START_STEPS if scaling != "none" and has_crops(domain, is_custom(options.family)) else 0
+
+
 def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
     """Raise InputError for options that are invalid or without effect; `defaults` is the class with the defaults."""
     if options.view_maker != "auto":
@@ -100,8 +115,7 @@ def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> Non
             raise InputError(
                 f"{name} is an option of the {entry.trait('noun')} without effect for {where}: leave it out"
             )
-    crops = not custom and "crop_size" in transforms_of(domain).options
-    if options.start_steps not in (0, defaults.start_steps) and not crops:
+    if options.start_steps not in (0, "auto") and not has_crops(domain, custom):
         where = "a custom family" if custom else domain.name
         raise InputError(f"start_steps is an option of crops without effect for {where}: leave it out")
     if options.temperature is not None:
