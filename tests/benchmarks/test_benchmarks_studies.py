@@ -63,7 +63,7 @@ SIZES = {
     "short_training": 88,
     "do_no_harm": 73,
     "crl_tac_mnist": 24,
-    "crl_tac_start": 116,
+    "crl_tac_start": 136,
 }
 
 
