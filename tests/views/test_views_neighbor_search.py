@@ -1,6 +1,8 @@
 """Approximate neighbors: inverted lists against exact search, and the search that measures its recall."""
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 
 import numpy as np
@@ -220,3 +222,26 @@ def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
     assert facts["search"] == "inverted lists" and facts["recall"] >= 0.95 and facts["probes"] < facts["lists"]
     again = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x)
     assert np.array_equal(again.transform(x), model.transform(x))
+
+
+# Once an array of 16 MB was freed, as after reading rows on disk, glibc takes smaller ones from the heap.
+GROWTH = """
+import numpy as np, torch
+from viewsmith.core.memory import resident_bytes
+from viewsmith.views.inverted_lists import nearest_center
+torch.set_num_threads(1)
+for _ in range(3):
+    read = np.ones(4_000_000, np.float32)
+    del read
+rows = torch.rand(100_000, 8)
+centers = rows[:2000].clone()
+before = resident_bytes()
+nearest_center(rows, centers)
+print((resident_bytes() - before) / 1e6)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
+def test_memory_does_not_grow_with_the_rows_that_are_assigned_to_lists():
+    done = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, timeout=120)
+    assert float(done.stdout) < 50, done.stderr  # the distances of all rows have 800 MB

@@ -159,8 +159,16 @@ def _half_distances(rows: Tensor, centers: Tensor) -> Tensor:
 
 def nearest_center(rows: Tensor, centers: Tensor) -> Tensor:
     """Index of the center nearest to each row, int64 (n,)."""
-    parts = rows.split(max(1, TILE // len(centers)))
-    return torch.cat([_half_distances(part, centers).argmin(1) for part in parts])
+    size = max(1, TILE // len(centers))
+    halves = centers.square().sum(1) / 2
+    # One buffer for all blocks: between blocks of new memory, the results would keep it from being used again.
+    buffer = rows.new_empty(min(size, len(rows)), len(centers))
+    found = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        distances = torch.addmm(halves, part, centers.T, alpha=-1, out=buffer[: len(part)])
+        torch.argmin(distances, dim=1, out=found[start : start + size])
+    return found
 
 
 def k_means(x: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
