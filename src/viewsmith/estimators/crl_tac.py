@@ -231,7 +231,7 @@ class CRLTAC(ViewsmithEstimator):
             custom_family=custom,
             centered=not crop_cnn if options.centered == "auto" else options.centered,
             effective_target=target_of(options, family),
-            start_steps=start_steps_of(options, shared["scaling"], domain),
+            start_steps=start_steps_of(options, shared["scaling"], family),
         )
         return resolved, None
 

@@ -91,11 +91,11 @@ def has_crops(domain: Domain, custom: bool) -> bool:
     return not custom and "crop_size" in transforms_of(domain).options
 
 
-def start_steps_of(options: Any, scaling: str, domain: Domain) -> int:
+def start_steps_of(options: Any, scaling: str, family: Family) -> int:
     """Number of first steps with positives near each other; none if black stays zero, where they can mislead."""
     if options.start_steps != "auto":
         return int(options.start_steps)
-    return START_STEPS if scaling != "none" and has_crops(domain, is_custom(options.family)) else 0
+    return START_STEPS if scaling != "none" and isinstance(family, Crops) else 0
 
 
 def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
