@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ def test_a_grid_of_crops_as_custom_transforms(tmp_path):
 def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     x = images()
     family = [same, mirrored, functools.partial(torch.roll, shifts=2, dims=-1), nn.ReLU()]
-    model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
+    model = CRLTAC(family=family, scaling="none", **TINY).fit(x, run=tmp_path / "run")
     with pytest.warns(UserWarning, match=r"viewsmith.report\('.*run', X, family=family\)"):
         viewsmith.report(tmp_path / "run", x)
     with warnings.catch_warnings():
@@ -183,7 +184,8 @@ def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
     p = model.distribution(x)[0]
     assert f"Sample 1: effectively {np.exp(-(p * np.log(p)).sum()):.3g} of 4" in html
-    figure = channel_figures(model, x, x[:2]).transform_probabilities[0]
+    data = SimpleNamespace(x_train=x, x_test=None, y_train=None, domain="images", partly_labeled=False)
+    figure = channel_figures(model, data).transform_probabilities[0]
     most = p.argsort()[::-1][:3]
     views = [[x[0], x[0, :, ::-1], np.roll(x[0], 2, -1), x[0]][k] for k in most]
     assert np.array_equal(figure.views[0], views)
