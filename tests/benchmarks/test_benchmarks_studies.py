@@ -92,12 +92,13 @@ def test_rows_have_options_of_their_estimators(known):
     for name, dataset in known.sets.items():
         for row in rows:
             given = {row.search.option: row.search.values[0]} if row.search else {}
-            row.model(name, dataset, known.budget, 1000, 0, **given)
+            assert isinstance(row.model(name, dataset, known.budget, 1000, 0, **given), row.estimator)
 
 
 @pytest.mark.parametrize("row", crl_tac_mnist.OPTIONS)
 def test_rows_of_mnist_have_options_of_crl_tac(row):
-    CRLTAC(**crl_tac_mnist.OPTIONS[row] | crl_tac_mnist.PLAIN)
+    options = crl_tac_mnist.OPTIONS[row] | crl_tac_mnist.PLAIN
+    assert options.items() <= CRLTAC(**options).get_params().items()
 
 
 def test_budget_in_whole_epochs():

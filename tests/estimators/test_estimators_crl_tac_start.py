@@ -7,6 +7,7 @@ import torch
 from crl_tac_toys import TINY, dna, images, vectors
 from refusals import refusal
 from viewsmith import CRLTAC
+from viewsmith.views import Crops
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -30,6 +31,8 @@ def test_crops_near_each_other_start_the_channel():
     assert method.start_steps == 50 and method.near.shape == (12, 12) and "near" not in method.state_dict()
     assert CRLTAC(**TINY, scaling="standard", channel="uniform").fit(x).method_.start_steps == 0
     assert CRLTAC(**TINY).fit(vectors()).method_.start_steps == 0
+    given = CRLTAC(**TINY, start_steps=7, family=Crops(*x.shape[1:], crop=20, stride=4), encoder="cnn")
+    assert given.fit(x).method_.start_steps == 7
     for make, options in ((vectors, {}), (dna, {}), (images, {"family": [torch.neg, torch.abs]})):
         message = refusal(CRLTAC(**TINY, start_steps=7, **options).fit, make())
         assert "start_steps is an option of crops without effect" in message

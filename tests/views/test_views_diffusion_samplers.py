@@ -69,7 +69,7 @@ def theirs(scheduler, times, predict, start, generator=None):
     return start
 
 
-def compare(ours, other, clip):
+def assert_equal_samples(ours, other, clip):
     # diffusers computes its tables in float32; unclipped samples reach sizes of hundreds.
     torch.testing.assert_close(ours, other, rtol=2e-3, atol=2e-4 if clip else 2e-3 * float(other.abs().max()))
 
@@ -95,14 +95,16 @@ class TestAgainstDiffusers:
             lambda *given: step(*given, use_clipped_model_output=True),
         )
         times = scheduler.timesteps.tolist()
-        compare(self.ours("ddim", times, prediction, clip), theirs(scheduler, times, bounded, self.start), clip)
+        assert_equal_samples(
+            self.ours("ddim", times, prediction, clip), theirs(scheduler, times, bounded, self.start), clip
+        )
 
     def test_ddpm(self, prediction, clip, steps):
         scheduler = DDPMScheduler(prediction_type=THEIR_PREDICTION[prediction], clip_sample=clip)
         times = timesteps(LINEAR, steps)
         scheduler.set_timesteps(timesteps=times)
         other = theirs(scheduler, times, bounded, self.start, draw(7))
-        compare(self.ours("ddpm", times, prediction, clip), other, clip)
+        assert_equal_samples(self.ours("ddpm", times, prediction, clip), other, clip)
 
     def test_dpm(self, prediction, clip, steps):
         scheduler = DPMSolverMultistepScheduler(
@@ -115,7 +117,7 @@ class TestAgainstDiffusers:
         )
         times = timesteps(LINEAR, steps)
         scheduler.set_timesteps(timesteps=times)
-        compare(
+        assert_equal_samples(
             self.ours("dpm", times, prediction, clip),
             theirs(scheduler, scheduler.timesteps, lambda x, t: bounded(x, int(t)), self.start),
             clip,

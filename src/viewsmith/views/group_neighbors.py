@@ -55,7 +55,7 @@ def aligned_graph(n: int, near: Tensor, mutual: Tensor) -> PrecomputedGraph:
     ----------
     n : int
     near : Tensor of int64, shape (2, edges)
-        Usual edges, from the first row to the second.
+        Ordinary edges, from the first row to the second.
     mutual : Tensor of int64, shape (2, pairs)
         `mutual_neighbors`.
     """

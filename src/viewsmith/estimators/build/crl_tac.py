@@ -86,9 +86,11 @@ def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowS
     return dataclasses.replace(options, **changes)
 
 
-def has_crops(domain: Domain, custom: bool) -> bool:
-    """Whether the transformations are crops of images."""
-    return not custom and "crop_size" in transforms_of(domain).options
+def has_crops(options: Any, domain: Domain) -> bool:
+    """Whether the transformations are crops of images, of the domain or given."""
+    if is_custom(options.family):
+        return isinstance(options.family, Crops)
+    return "crop_size" in transforms_of(domain).options
 
 
 def start_steps_of(options: Any, scaling: str, family: Family) -> int:
@@ -115,7 +117,7 @@ def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> Non
             raise InputError(
                 f"{name} is an option of the {entry.trait('noun')} without effect for {where}: leave it out"
             )
-    if options.start_steps not in (0, "auto") and not has_crops(domain, custom):
+    if options.start_steps not in (0, "auto") and not has_crops(options, domain):
         where = "a custom family" if custom else domain.name
         raise InputError(f"start_steps is an option of crops without effect for {where}: leave it out")
     if options.temperature is not None:
