@@ -17,7 +17,7 @@ from benchmarks.quality.suite import Stage, Study, Trained, main
 from viewsmith.estimators import Contrastive
 
 ROWS = ("contrastive", "mask", "thinning")
-FEW = sets("sc_10x_pbmc", train_rows=1000, test_rows=1000)
+FEW = sets("sc_10x_pbmc", "sc_human_kidney", "sc_citeseq_cbmc", train_rows=1000, test_rows=1000)
 SETS = sets("sc_10x_pbmc") | {f"{name}, 1,000 cells": known for name, known in FEW.items()}
 SMALL: dict[str, Any] = {"hidden": (64,), "n_components": 64, "epochs": 84}
 ON = {name: SMALL for name in SETS if "," in name}

@@ -50,7 +50,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
 }
 SIZES = {
     "study": 200,
-    "study_cells": 18,
+    "study_cells": 36,
     "study_domains": 77,
     "study_diffaug": 201,
     "study_metaug": 66,

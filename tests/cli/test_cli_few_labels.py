@@ -31,10 +31,10 @@ def evaluated(run, data):
 def test_fit_and_evaluate_with_a_few_labels(tmp_path, table):
     run = tmp_path / "run"
     good("fit", table, "--supervise", "type", "--drop", "plate", "--out", run, *EPOCHS)
-    assert "supervision by labels: 48 of 96 training rows (2 classes)" in (run / "report.html").read_text()
+    assert "supervision by labels: 48 of 108 training rows (2 classes)" in (run / "report.html").read_text()
     found = evaluated(run, table)
     assert found["rows"]["train"] == 48 and found["rows"]["test"] == 12
-    assert found["labels"]["test_rows_left_out"] == {"unlabeled": 12, "used_in_training": 0}
+    assert found["labels"]["test_rows_left_out"] == {"unlabeled": 0, "used_in_training": 0}
     assert "groups" not in found
 
 
@@ -60,19 +60,26 @@ def test_whole_groups_are_test_rows(tmp_path, table):
     assert "group_mixing" in good("evaluate", run, table, "--protocols", "knn").out
 
 
+def test_test_rows_without_a_label_are_left_out(tmp_path, table):
+    run = tmp_path / "run"
+    good("fit", table, "--label", "type", "--groups", "plate", "--split-groups", "--out", run, *EPOCHS)
+    good("report", run)
+    assert "no label" in (run / "report.html").read_text()
+    assert evaluated(run, table)["labels"]["test_rows_left_out"] == {"unlabeled": 20, "used_in_training": 0}
+    assert "Test rows left out: 20 without a label." in good("evaluate", run, table, "--protocols", "knn").out
+
+
 def test_gaps_in_a_label_that_is_not_used(tmp_path, table):
     run = tmp_path / "run"
     said = good("fit", table, "--label", "type", "--drop", "plate", "--out", run, *EPOCHS).err
     assert "60 of 120 rows have no label (NaN or empty), and are not scored" in said
     assert "labels" not in json.loads((run / "summary.json").read_text())
-    good("report", run)
-    assert "no label" in (run / "report.html").read_text()
+    assert len(json.loads((run / "summary.json").read_text())["split"]["test_index"]) == 12
     found = evaluated(run, table)
     assert (found["rows"]["train"], found["rows"]["test"], found["rows"]["classes"]) == (48, 12, 2)
-    assert found["labels"] == {"trained_with": False, "test_rows_left_out": {"unlabeled": 12, "used_in_training": 0}}
-    assert "Test rows left out: 12 without a label." in good("evaluate", run, table, "--protocols", "knn").out
+    assert "labels" not in found  # nothing was left out
     given = ("fit", table, "--label", "type", "--drop", "plate", "--framework", "supcon", "--out", tmp_path / "all")
-    assert call(*given).refused("the labels hold 48 missing values, expected a label for each of the 96 rows")
+    assert call(*given).refused("the labels hold 60 missing values, expected a label for each of the 108 rows")
 
 
 def test_a_run_is_not_resumed_with_other_labels_or_groups(tmp_path, table):

@@ -194,8 +194,6 @@ def test_any_sequences_with_any_line_width_are_read(tmp_path_factory, sequences,
         (">a\nAC-T\n>b\nA\n", "remove gaps"),
         (">a\nAC\0T\n>b\nA\n", "record 'a', position 3 is the code 0"),
         (">a\nACGT\n", "n_samples=1"),
-        (">a label=x\nA\n>b\nC\n", "1 record of 2 without a label, first record 'b': its header has no label=VALUE"),
-        (">a label=x\nA\n>b label=\nC\n>c\nG\n", "2 records of 3 without a label, first record 'b'"),
         (">a split=train\nA\n>b\nC\n", "record 'b' has no split; expected split=train or split=test for every record"),
         (">a split=train\nA\n>b split=val\nC\n", "record 'b' has split=val; expected"),
         (">a split=train\nA\n>b split=train\nC\n", "every record has split=train; expected both"),
@@ -258,6 +256,21 @@ def test_labels_in_a_second_file(fasta, tmp_path, between):
         load_dataset(path, labels=tmp_path / "l.tsv")
 
 
+@pytest.mark.parametrize("source", ["headers", "file", "file with empty labels"])
+def test_records_without_a_label(fasta, tmp_path, source):
+    given = {f"r{i}": "" if i % 4 == 0 else "up" if i % 2 else "down" for i in range(40)}
+    in_header = {name: f" label={label}" if source == "headers" and label else "" for name, label in given.items()}
+    path = fasta("".join(f">{name}{in_header[name]}\nACGT\n" for name in given))
+    lines = [f"{name}\t{label}\n" for name, label in given.items() if label or source == "file with empty labels"]
+    (tmp_path / "l.tsv").write_text("".join(lines))
+    labels = None if source == "headers" else tmp_path / "l.tsv"
+    with pytest.warns(UserWarning, match=r"10 of 40 rows have no label \(NaN or empty\), and are not scored"):
+        data = load_dataset(path, labels=labels)
+    assert data.y.tolist() == list(given.values()) and data.partly_labeled and all(data.y_test)
+    few = load_dataset(path, labels=labels, label="y", few_labels=True)  # expected, so without a warning
+    assert few.y.tolist() == list(given.values()) and few.schema["few_labels"]
+
+
 def test_a_label_after_a_tab_may_contain_commas(fasta, tmp_path):
     (tmp_path / "l.tsv").write_text("a\tx, y\nb\tx, y\nc\tx, y\n")
     path = fasta(">a\nA\n>b\nC\n>c\nG\n")
@@ -267,11 +280,12 @@ def test_a_label_after_a_tab_may_contain_commas(fasta, tmp_path):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("a\tx\n", "1 record of 2 without a label, first record 'b'"),
-        ("a\tx\n", "l.tsv does not contain it"),
-        ("", "2 records of 2 without a label"),
+        ("a\tx\nB\tx\n", "l.tsv does not contain 1 record of 2 of"),
+        ("a\tx\nB\tx\n", "first record 'b', but 1 name that"),
+        ("", "all 2 labels are missing"),
+        ("a\t\nb\t\n", "all 2 labels are missing"),
         ("a\tx\nb x\n", "line 2 is 'b x', expected a name and a label, separated by a tab or a comma"),
-        ("a\tx\nb\t\n", "line 2 is"),
+        ("a\tx\n\tx\n", "line 2 is"),
         ("a,x,1\n", "line 1 is 'a,x,1'"),
         ("a\tx\nb\tx\na\ty\n", "line 3 gives a the label y, an earlier line x"),
         (b"\xff\xfea\0", "as a file of names and labels in UTF-8"),

@@ -107,6 +107,7 @@ def test_gaps_in_labels_of_an_archive(tmp_path, text):
     with pytest.warns(UserWarning, match="10 of 30 rows have no label"):
         dataset = load_dataset(tmp_path / "a.npz")
     assert missing_labels(dataset.y).sum() == 10 and dataset.partly_labeled
+    assert len(dataset.y_test) == 4 and not missing_labels(dataset.y_test).any()
 
 
 @pytest.mark.parametrize(

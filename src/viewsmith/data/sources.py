@@ -25,6 +25,7 @@ from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute
 from viewsmith.domains.counts import NORMALIZED, Normalization, check_counts, log_normalized, looks_like_counts
 from viewsmith.domains.detect import find_domain
+from viewsmith.domains.few_labels import missing_labels
 from viewsmith.domains.groups import group_names
 from viewsmith.domains.images import SMALLEST_SIDE
 from viewsmith.domains.vectors import VECTORS
@@ -213,7 +214,8 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
     if by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
         train, test, split = _split_by_groups(groups, found.n_train, name, fresh=schema is None)
     else:
-        train, test, split = _split(len(x), y, found.n_train, name, fresh=schema is None)
+        labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~missing_labels(y))
+        train, test, split = _split(len(x), y, labeled, found.n_train, name, fresh=schema is None)
     dataset = Dataset(
         x=x,
         y=y,
@@ -363,7 +365,7 @@ def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], w
 
 
 def _split(
-    n: int, y: np.ndarray | None, n_train: int | None, what: str, fresh: bool
+    n: int, y: np.ndarray | None, labeled: np.ndarray, n_train: int | None, what: str, fresh: bool
 ) -> tuple[np.ndarray, np.ndarray | None, Split]:
     rows = np.arange(n)
     if n_train is not None:
@@ -371,7 +373,8 @@ def _split(
     if y is None or (fresh and n == 1):
         return rows, None, "none"
     try:
-        return *split_indices(y), "stratified"
+        _, test = split_indices(y[labeled])
+        return np.setdiff1d(rows, labeled[test]), labeled[test], "stratified"  # rows without a label are for training
     except InputError as error:
         if fresh:
             raise InputError(f"{what}: {error}") from error

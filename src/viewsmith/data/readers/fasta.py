@@ -21,7 +21,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_fasta(path: Path, request: Request) -> Found:
     """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends.
 
-    Labels are read from the file given as ``labels``, or else from ``label=VALUE`` in the headers. With ``split=train``
+    Labels are read from the file given as ``labels``, or else from ``label=VALUE`` in the headers; a record without one
+    has an empty label. With ``split=train``
     and ``split=test`` in the headers the train records come first.
     """
     request.check_no_table_options(str(path))
@@ -72,34 +73,31 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray | None:
+    """Labels of the records, empty text where there is none; None if no record has one."""
     if labels is None:
         found = _fields(headers, "label")
-        if not any(found):
-            return None
-        source, advice = "its header has no label=VALUE", "label every record, or none"
-    else:
-        known = _label_file(labels)
-        names = [_name(header) for header in headers]
-        found = [known.get(name) for name in names]
-        source, advice = f"{labels} does not contain it", "add a line with its name and label"
-        unused = sorted(known.keys() - set(names))
-        if unused and all(found):
-            warnings.warn(
-                f"{labels}: {pluralize(len(unused), 'name')} that {path} does not have, ignored: {name_list(unused)}",
-                UserWarning,
-                stacklevel=5,
-            )
-    missing = [i for i, label in enumerate(found) if not label]
-    if missing:
+        return np.array([label or "" for label in found]) if any(found) else None
+    known = _label_file(labels)
+    names = [_name(header) for header in headers]
+    unused = sorted(known.keys() - set(names))
+    absent = [i for i, name in enumerate(names) if name not in known]
+    if unused and absent:  # names that nearly agree, such as those of another version of the file
         raise InputError(
-            f"{path}: {pluralize(len(missing), 'record')} of {len(headers):,} without a label, first "
-            f"{_record(headers, missing[0])}: {source}; {advice}"
+            f"{labels} does not contain {pluralize(len(absent), 'record')} of {len(names):,} of {path}, first "
+            f"{_record(headers, absent[0])}, but {pluralize(len(unused), 'name')} that {path} does not have: "
+            f"{name_list(unused)}; give records without a label a line with an empty label, or correct the names"
         )
-    return np.array(found, dtype=np.str_)
+    if unused:
+        warnings.warn(
+            f"{labels}: {pluralize(len(unused), 'name')} that {path} does not have, ignored: {name_list(unused)}",
+            UserWarning,
+            stacklevel=5,
+        )
+    return np.array([known.get(name, "") for name in names], dtype=np.str_)
 
 
 def _label_file(path: Path) -> dict[str, str]:
-    """Labels by name, from lines of two columns, separated by a tab or a comma."""
+    """Labels by name, from lines of two columns, separated by a tab or a comma; the label may be empty."""
     if not path.is_file():
         raise InputError(f"labels: {path} {'is a folder' if path.is_dir() else 'does not exist'}; expected a file")
     with reading(str(path), "a file of names and labels in UTF-8"):
@@ -109,7 +107,7 @@ def _label_file(path: Path) -> dict[str, str]:
         if not line.strip():
             continue
         fields = [field.strip() for field in line.split("\t" if "\t" in line else ",")]
-        if len(fields) != 2 or not all(fields):
+        if len(fields) != 2 or not fields[0]:
             raise InputError(
                 f"{path}: line {number} is {one_line(repr(line.strip()), 60)}, expected a name and a label, separated "
                 "by a tab or a comma"
