@@ -17,7 +17,7 @@ from functools import partial
 
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common.data import Data
+from benchmarks.common.data import Data, DataSet
 from benchmarks.quality.study import SETS as OF_STUDY
 from benchmarks.quality.suite import Budget, Row, Stage, Study, Trained, main
 from viewsmith.estimators import Contrastive
@@ -36,10 +36,18 @@ def held_out(data: Data, rows: float | int) -> Data:
 
 VALIDATION = {f"{name}, validation": replace(OF_STUDY[name], prepare=partial(held_out, rows=0.8)) for name in NAMES}
 SMALL = {f"{name}, 560 rows": replace(OF_STUDY[name], prepare=partial(held_out, rows=560)) for name in FEW}
+LARGER = {  # more rows than are trained briefly
+    "mnist, 20,000 rows": DataSet("mnist", train_rows=20_000),
+    "fashion_mnist, 20,000 rows": DataSet("fashion_mnist", train_rows=20_000),
+    "letter, 16,000 rows": DataSet("letter"),
+}
 SHORT = {"epochs": "auto"}
 ROWS: dict[str, Row] = {
     "short": Trained(Contrastive, SHORT),
     "2,000 steps": Trained(Contrastive),
+    "1,000 steps": Trained(
+        Contrastive, {"learning_rate": 4.5e-3, "head_learning_rate": 1.35e-3}, budget=Budget(vectors=1000)
+    ),
     "500 steps": Trained(
         Contrastive, {"learning_rate": 6e-3, "head_learning_rate": 1.8e-3}, budget=Budget(vectors=500)
     ),
@@ -47,12 +55,13 @@ ROWS: dict[str, Row] = {
 }
 STUDY = Study(
     "short_training",
-    {name: OF_STUDY[name] for name in NAMES} | SMALL | VALIDATION,
+    {name: OF_STUDY[name] for name in NAMES} | SMALL | VALIDATION | LARGER,
     ROWS,
     stages=(
         Stage(("short",), NAMES),
         Stage(("2,000 steps", "short"), tuple(SMALL), (0,)),
         Stage(("500 steps",), NAMES),
+        Stage(("2,000 steps", "1,000 steps"), tuple(LARGER)),
         Stage(("2,000 steps", "short", "500 steps", "head at the encoder's rate"), tuple(VALIDATION), (0,)),
     ),
     budget=Budget(vectors=2000),

@@ -1,8 +1,8 @@
-"""Views made for cells, masked genes and thinned counts, against the neighbor recipe on a single-cell set.
+"""Views made for cells, masked genes and thinned counts, against the neighbor recipe on single-cell sets.
 
-sc_10x_pbmc as a whole with the budgets of `study`, which has the baselines on the same set; and 1,000 of its train
-cells, where every row has 250 training steps and layers of 64 features in place of 256. Other options of rows without
-neighbors are those of `study`.
+sc_10x_pbmc as a whole with the budgets of `study`, which has the baselines on the same set; and 1,000 train cells of
+three sets, where every row has 250 training steps and layers of 64 features in place of 256. Other options of rows
+without neighbors are those of `study`.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_cells [minutes] [name ...] [--quick]
 """

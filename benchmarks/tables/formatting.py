@@ -253,7 +253,7 @@ def method_page(
         f"# Measured: {title}",
         "",
         f"Written by `benchmarks/tables/{method}.py` from `benchmarks/results/{study.path.name}`; the protocol is in",
-        f"`benchmarks/quality/{study.name}.py`. {progress(study.cells(), study.path)}.",
+        f"`benchmarks/quality/{study.name}.py` ({progress(study.cells(), study.path)}).",
         "",
         "Mean ± standard deviation over seeds; accuracy on test rows. The number behind a row's name is the largest",
         "number of its seeds; entries without ± have one seed.",

@@ -60,7 +60,7 @@ SIZES = {
     "diffaug_sampler": 20,
     "diffaug_strength": 27,
     "metaug_objective": 30,
-    "short_training": 88,
+    "short_training": 106,
     "do_no_harm": 73,
     "crl_tac_mnist": 24,
     "crl_tac_start": 136,
