@@ -44,6 +44,7 @@ def short(table: Table) -> Lines:
             *("head at the encoder's rate", "2,000 steps"),
             tuple(short_training.VALIDATION),
         ),
+        "16,000 and 20,000 rows, with 1,000 steps": ("1,000 steps", "2,000 steps", tuple(short_training.LARGER)),
     }
     text = (
         'Mean difference of the default, `epochs="auto"`, from the row contrastive above, which trains 2,000 steps: '
