@@ -1,17 +1,23 @@
 """Rows that are scaled when they are read."""
 
+import time
+
+import numpy as np
+import pytest
 import torch
 
-from viewsmith.core.samples import Samples, apply_in_blocks
+from viewsmith.core import samples
+from viewsmith.core.row_source import ArrayRows
+from viewsmith.core.samples import Samples, apply_in_blocks, batches
 
 
 def test_samples_are_scaled_when_they_are_read():
     rows = torch.arange(12, dtype=torch.uint8).reshape(6, 2)
-    samples = Samples(rows, lambda x: x / 2)
-    assert len(samples) == 6 and samples.device == rows.device
-    assert torch.equal(samples[torch.tensor([4, 0])], torch.tensor([[4.0, 4.5], [0.0, 0.5]]))
-    assert torch.equal(samples[1:3], rows[1:3] / 2)
-    assert samples.rows is rows and samples.to(torch.device("cpu")).scale is samples.scale
+    scaled = Samples(rows, lambda x: x / 2)
+    assert len(scaled) == 6 and scaled.device == rows.device
+    assert torch.equal(scaled[torch.tensor([4, 0])], torch.tensor([[4.0, 4.5], [0.0, 0.5]]))
+    assert torch.equal(scaled[1:3], rows[1:3] / 2)
+    assert scaled.rows is rows and scaled.to(torch.device("cpu")).scale is scaled.scale
 
 
 def test_apply_in_blocks_equals_one_call():
@@ -19,3 +25,40 @@ def test_apply_in_blocks_equals_one_call():
     for given in (rows, Samples(rows, lambda x: 3 * x)):
         for size in (1, 3, 7, 100):
             assert torch.equal(apply_in_blocks(lambda x: x + 1, given, size), given[:] + 1)
+
+
+class Counted(ArrayRows):
+    """Counts the rows of each read, and those of the batches that are read and not used yet."""
+
+    def __init__(self, array):
+        super().__init__(array)
+        self.reads = []
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        self.reads.append(len(found))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("values", "reads"), [(10**6, [64, 14]), (3 * 8 * 5, [24, 24, 24, 6]), (1, [8] * 9 + [6])], ids=str
+)
+def test_batches_of_rows_on_disk_are_read_together_and_are_those_of_rows_in_memory(monkeypatch, values, reads):
+    monkeypatch.setattr(samples, "TOGETHER_VALUES", values)
+    x = torch.randn(90, 5, generator=torch.Generator().manual_seed(0))
+    indices = torch.randperm(90, generator=torch.Generator().manual_seed(1))[:78].split(8)
+    source = Counted(x.numpy())
+    found = list(batches(Samples(source, lambda rows: 2 * rows), indices))
+    assert source.reads == reads
+    assert [(2 * x[index]).tolist() for index in indices] == [batch.tolist() for batch in found]
+
+
+@pytest.mark.parametrize(("values", "most"), [(10**6, 16), (3 * 8 * 5, 9), (1, 5)], ids=str)
+def test_few_batches_are_read_before_they_are_needed(monkeypatch, values, most):
+    monkeypatch.setattr(samples, "TOGETHER_VALUES", values)
+    source = Counted(np.zeros((800, 5), np.float32))
+    found = batches(Samples(source, lambda rows: rows), torch.arange(800).flip(0).split(8))
+    for used in range(1, 80):
+        next(found)
+        time.sleep(0.002)  # the thread reads as far as it will
+        assert used <= sum(source.reads) / 8 <= used - 1 + most

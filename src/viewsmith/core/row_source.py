@@ -105,6 +105,12 @@ class RowSource:
         rows = self._converted(rows)
         return rows if len(given) == len(index) and (position[1:] > position[:-1]).all() else rows[position]
 
+    def read_together(self, indices: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """``source[index]`` for each index, of which all rows are read at once, in their order in the file."""
+        index, position = np.unique(np.concatenate(indices), return_inverse=True)
+        rows = self[index]
+        return [rows[part] for part in np.split(position, np.cumsum([len(part) for part in indices[:-1]]))]
+
     def sparse(self, start: int, stop: int) -> Any:
         """Rows start .. stop - 1 as a scipy CSR matrix of float32, a new one; None if they are not stored so."""
         self._check_unchanged()

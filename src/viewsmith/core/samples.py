@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ BLOCK, BLOCK_VALUES = 1024, 4_000_000
 IMAGE_BLOCK, IMAGE_VALUES = 64, 400_000
 #: Batches on disk that are read before they are needed: with one, training waits on a machine with other work.
 BATCHES_AHEAD = 4
+#: Largest number of batches that are read together, and of their values. Rows of several batches are read in the order
+#: of the file, which is faster, and the thread that reads them interrupts the training once for all of them.
+TOGETHER, TOGETHER_VALUES = 8, 2**20
 #: Values of a sample of rows on disk.
 SOME_VALUES = 2**26
 
@@ -59,11 +63,29 @@ class Samples:
         return Samples(rows, self.scale, device)
 
     def ahead(self, indices: Iterable[Tensor] | Iterable[slice], number: int = BATCHES_AHEAD) -> Iterator[Tensor]:
-        """``samples[index]`` for each index in turn; rows on disk are read so many batches ahead."""
+        """``samples[index]`` for each index in turn; rows on disk are read at least so many batches ahead."""
         if not isinstance(self.rows, RowSource):
             return (self[index] for index in indices)
-        parts = (take_rows(self.rows, index) for index in indices)
-        return (self._scaled(rows) for rows in read_ahead(parts, number))
+        todo: list[Any] = list(indices)
+        together = self._together(todo)
+        groups = (self._read(todo[start : start + together]) for start in range(0, len(todo), together))
+        read = read_ahead(groups, -(-number // together))
+        return (self._scaled(rows) for group in read for rows in group)
+
+    def _together(self, indices: Sequence[Tensor] | Sequence[slice]) -> int:
+        """Number of batches that are read together: one of slices, which are as large as a reader wants them."""
+        if not indices or isinstance(indices[0], slice):
+            return 1
+        values = len(indices[0]) * math.prod(self.rows.shape[1:])
+        return max(1, min(TOGETHER, TOGETHER_VALUES // max(1, values)))
+
+    def _read(self, indices: Sequence[Tensor] | Sequence[slice]) -> list[Tensor]:
+        """Unscaled rows at each index, read from the source."""
+        if len(indices) == 1:
+            return [take_rows(self.rows, indices[0])]
+        assert isinstance(self.rows, RowSource)
+        read = self.rows.read_together([index.cpu().numpy() for index in indices if isinstance(index, Tensor)])
+        return [torch.from_numpy(rows) for rows in read]
 
     @torch.no_grad()
     def _scaled(self, rows: Tensor) -> Tensor:
