@@ -122,7 +122,7 @@ def process(*arguments: object, limit: int | None = None) -> dict[str, float]:
         "cpu": round(used.ru_utime + used.ru_stime, 1),
         "peak_gb": round(peak * 1024 / 1e9, 2),
     }
-    return found | {"more_than": limit} if late and limit is not None else found
+    return found | {"more_than": min(limit, int(found["cpu"]))} if late and limit is not None else found
 
 
 def milliseconds(seconds: Mapping[str, list[float]], digits: int = 2) -> dict[str, float]:

@@ -1,30 +1,37 @@
 """Damage files of every format at random and load them: each one must load, or raise an InputError of one line.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.survival.fuzz [--inputs 100000] [--seed 0] [--quick]
+    OMP_NUM_THREADS=1 python -m benchmarks.survival.fuzz [--inputs 100000] [--seed 0] [--minutes 8] [--quick]
 
 A small valid file of each format gets one to eight changes (two on average): bits are flipped; bytes are replaced,
-inserted or deleted; a part is repeated; the end is cut off. Any other exception, a message of several lines, or a
-loader that takes longer than `LIMIT` seconds is a bug in viewsmith and is listed.
+inserted or deleted; a part is repeated; the end is cut off. Formats that can stay on disk are also read from there.
+Any other exception, a message of several lines, or a loader that takes longer than `LIMIT` seconds is a bug in
+viewsmith and is listed. Input number i depends on the seed and i alone: a run of at most --minutes starts with the
+first input that the results of this seed lack, or with --first.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import gzip
+import math
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 
-from benchmarks.common.runner import RESULTS, append, when
+from benchmarks.common.runner import RESULTS, append, rows, when
 from viewsmith import Contrastive, load
 from viewsmith.core.errors import InputError
+from viewsmith.core.row_source import row_blocks
 from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.training.run import RunFolder, environment
@@ -60,11 +67,15 @@ def valid_files(folder: Path) -> dict[str, tuple[Path, Callable[[], Any]]]:
     frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(label=["u", "v"] * 6)
     np.save(folder / "x.npy", x)
     np.savez(folder / "x.npz", X_train=x[:8], X_test=x[8:], y_train=np.arange(8) % 2, y_test=np.arange(4) % 2)
+    np.savez(folder / "stored.npz", X=x, y=np.arange(12) % 3)
     np.savez_compressed(folder / "compressed.npz", X=x, y=np.arange(12) % 3)
     frame.to_csv(folder / "x.csv", index=False)
     frame.to_csv(folder / "x.tsv", index=False, sep="\t")
-    (folder / "x.fasta").write_text("".join(f">s{i}\n{''.join(rng.choice(list('ACGTN'), 20))}\n" for i in range(8)))
-    names = {"x.npy": None, "x.npz": None, "compressed.npz": None, "x.csv": "label", "x.tsv": "label", "x.fasta": None}
+    records = "".join(f">s{i}\n{''.join(rng.choice(list('ACGTN'), 20))}\n" for i in range(8))
+    (folder / "x.fasta").write_text(records)
+    (folder / "x.fasta.gz").write_bytes(gzip.compress(records.encode(), mtime=0))
+    names: dict[str, str | None] = dict.fromkeys(("x.npy", "x.npz", "stored.npz", "compressed.npz"))
+    names |= {"x.csv": "label", "x.tsv": "label", "x.fasta": None, "x.fasta.gz": None}
     try:
         frame.to_parquet(folder / "x.parquet")
         names["x.parquet"] = "label"
@@ -73,14 +84,20 @@ def valid_files(folder: Path) -> dict[str, tuple[Path, Callable[[], Any]]]:
     try:
         import anndata
 
-        anndata.AnnData(x, obs=frame[["label"]].set_index(frame.index.astype(str))).write_h5ad(folder / "x.h5ad")
-        names["x.h5ad"] = "label"
+        cells = anndata.AnnData(x, obs=frame[["label"]].set_index(frame.index.astype(str)))
+        cells.write_h5ad(folder / "x.h5ad")
+        cells.X = scipy.sparse.csr_matrix(np.round(abs(x)))
+        cells.write_h5ad(folder / "sparse.h5ad")
+        names |= {"x.h5ad": "label", "sparse.h5ad": "label"}
     except ImportError:
         print("without h5ad: the extra omics is not installed")
     found: dict[str, tuple[Path, Callable[[], Any]]] = {
         name: (folder / name, lambda name=name, label=label: load_dataset(folder / name, label=label))
         for name, label in names.items()
     }
+    for name in ("x.npy", "x.npz", "stored.npz", "x.parquet", "x.h5ad", "sparse.h5ad"):
+        if name in names:
+            found[f"{name} on disk"] = folder / name, partial(_read_from_disk, folder / name, names[name])
     try:
         from PIL import Image
 
@@ -106,6 +123,14 @@ def valid_files(folder: Path) -> dict[str, tuple[Path, Callable[[], Any]]]:
     return found
 
 
+def _read_from_disk(path: Path, label: str | None) -> None:
+    """All rows of a file that stays on disk, in blocks and by index."""
+    rows = load_dataset(path, label=label, stream=True).x
+    for _ in row_blocks(rows):
+        pass
+    rows[np.arange(0, len(rows), 2)]
+
+
 def _view_cache(out: Path, x: np.ndarray, views: Path) -> None:
     from viewsmith.workflows.generate import generate_cache
 
@@ -113,19 +138,26 @@ def _view_cache(out: Path, x: np.ndarray, views: Path) -> None:
     generate_cache(load_dataset(out.with_name("rows.npy")), out, generator=f"folder:{views}", batch_size=12)
 
 
-def fuzz(inputs: int, seed: int) -> dict[str, Any]:
-    """Load damaged files; return how many loaded, how many raised InputError, and a count of each unexpected result."""
+def fuzz(first: int, last: int, seed: int, minutes: float = math.inf) -> dict[str, Any]:
+    """Load damaged files number first .. last - 1, or as many as there is time for.
+
+    Returns
+    -------
+    dict
+        How many loaded, how many raised InputError, and a count of each unexpected result.
+    """
     counts: collections.Counter[str] = collections.Counter()
     wrong: collections.Counter[str] = collections.Counter()
-    rng = np.random.default_rng(seed)
+    began, cpu, number = time.monotonic(), time.process_time(), first
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         files = valid_files(Path(name))
+        kinds = list(files)
         originals = {kind: path.read_bytes() for kind, (path, _) in files.items()}
-        for number in range(inputs):
-            kind = list(files)[number % len(files)]
+        while number < last and time.monotonic() - began < 60 * minutes:
+            kind = kinds[number % len(kinds)]
             path, read = files[kind]
-            path.write_bytes(damaged(originals[kind], rng))
+            path.write_bytes(damaged(originals[kind], np.random.default_rng([seed, number])))
             started = time.monotonic()
             try:
                 read()
@@ -133,32 +165,41 @@ def fuzz(inputs: int, seed: int) -> dict[str, Any]:
             except InputError as error:
                 counts["refused"] += 1
                 if len(str(error).splitlines()) != 1:
-                    wrong[f"{kind}: a message of several lines: {error}"] += 1
+                    wrong[f"{kind}: a message of several lines: {error} (input {number})"] += 1
             except Exception as error:
                 where = error.__traceback__
                 while where is not None and where.tb_next is not None:
                     where = where.tb_next
                 file = Path(where.tb_frame.f_code.co_filename).name if where else ""
-                wrong[f"{kind}: {type(error).__name__} in {file}: {' '.join(str(error).split())[:100]}"] += 1
+                text = " ".join(str(error).split())[:100]
+                wrong[f"{kind}: {type(error).__name__} in {file}: {text} (input {number})"] += 1
             if time.monotonic() - started > LIMIT:
-                wrong[f"{kind}: takes more than {LIMIT:g} s"] += 1
+                wrong[f"{kind}: takes more than {LIMIT:g} s (input {number})"] += 1
             path.write_bytes(originals[kind])
-            if number and number % 5000 == 0:
+            number += 1
+            if number % 5000 == 0:
                 print(number, dict(counts), len(wrong), flush=True)
-    return {"inputs": inputs, "kinds": sorted(files), **counts, "wrong": dict(wrong.most_common(50))}
+    cpu = round(time.process_time() - cpu, 1)
+    about = {"first": first, "inputs": number - first, "kinds": sorted(files), "cpu": cpu}
+    return about | counts | {"wrong": dict(wrong.most_common(50))}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--inputs", type=int, default=100_000, help="of all runs together")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--quick", action="store_true", help="200 inputs; writes no results")
     given = parser.parse_args()
-    found = fuzz(min(200, given.inputs) if given.quick else given.inputs, given.seed)
+    results = RESULTS / "survival.jsonl"
+    before = [row for row in rows(results) if row["job"] == "fuzz" and row["seed"] == given.seed]
+    first = given.first if given.first is not None else max((row["first"] + row["inputs"] for row in before), default=0)
+    found = fuzz(0, 200, given.seed) if given.quick else fuzz(first, given.inputs, given.seed, given.minutes)
     for message, count in found["wrong"].items():
         print(count, message)
     print({key: value for key, value in found.items() if key != "wrong"})
-    if not given.quick:
+    if not given.quick and found["inputs"]:
         hardware = environment()["hardware"] | {"torch": environment()["versions"]["torch"]}
-        append({"job": "fuzz", "seed": given.seed, **found, **when(), **hardware}, RESULTS / "survival.jsonl")
+        append({"job": "fuzz", "seed": given.seed, **found, **when(), **hardware}, results)
     sys.exit(1 if found["wrong"] else 0)

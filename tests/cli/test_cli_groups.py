@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_forked import as_program
 from cli_tools import good
@@ -107,15 +108,24 @@ def peak(members):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory of a process is in /proc on Linux alone")
-@pytest.mark.parametrize("views", [("noise",), ("mixup", "--set", "input_components=20")], ids=str)
-def test_two_processes_share_what_they_keep_of_the_data(start, tmp_path, views):
+@pytest.mark.parametrize(
+    ("suffix", "views"),
+    [("npy", ("noise",)), ("npy", ("mixup", "--set", "input_components=20")), ("parquet", ("noise",))],
+    ids=str,
+)
+def test_two_processes_share_what_they_keep_of_the_data(start, tmp_path, suffix, views):
     short = ("--epochs", 1, "--views", *views, "--set", "n_components=4", "--set", "hidden=16", "--batch-size", 512)
     taken = {}
     for name, n in (("few", 256), ("many", 30000)):
-        np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).normal(size=(n, 800)).astype(np.float32))
+        rows = np.random.default_rng(0).normal(size=(n, 800)).astype(np.float32)
+        path = tmp_path / f"{name}.{suffix}"
+        if suffix == "npy":
+            np.save(path, rows)
+        else:
+            pytest.importorskip("pyarrow")
+            pd.DataFrame(rows, columns=[f"c{i}" for i in range(800)]).to_parquet(path)
         for size in (1, 2):
-            run = tmp_path / f"{name}-{size}"
-            taken[name, size] = peak(start(size, "fit", tmp_path / f"{name}.npy", "--out", run, *short)[0])
+            taken[name, size] = peak(start(size, "fit", path, "--out", tmp_path / f"{name}-{size}", *short)[0])
     one, two = (taken["many", size] - taken["few", size] for size in (1, 2))
     assert one > 96 and two < 1.2 * one, taken  # the rows have 96 MB
 

@@ -14,6 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
 from viewsmith.core.row_source import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_groups, split_indices
+from viewsmith.data.read_once import read_once
 from viewsmith.data.readers.arrays import read_npy, read_npz
 from viewsmith.data.readers.builtin import BUILTIN, read_builtin
 from viewsmith.data.readers.fasta import read_fasta
@@ -48,6 +49,8 @@ READERS: dict[str, Reader] = {
     ".fasta.gz": read_fasta,
     ".fna.gz": read_fasta,
 }
+# Files that one of several processes reads for all: the others need not decode them again.
+_READ_ONCE = (read_csv, read_tsv, read_parquet, read_fasta)
 # Options that apply to one kind of source only: the option, its reader, and the source in messages.
 _SOURCE_OPTIONS = (
     ("labels", read_fasta, "a FASTA file"),
@@ -131,7 +134,8 @@ def load_dataset(
         float32 are always read so (`viewsmith.core.row_source.STREAM_ABOVE`).
     shared : bool
         Several processes read these data: arrays, .h5ad files and images with a cache stay on disk, where they share
-        them, and the model that is trained on them is that of rows in memory.
+        them, and the model that is trained on them is that of rows in memory. With `cache_if_large`, one process reads
+        tables of numbers and FASTA files, and the others its copy of the rows there.
     cache : str or Path, optional
         Folder in which the decoded images of a folder of images are kept, to be read by index from there; they are
         decoded again if the names, sizes or dates of the files have changed.
@@ -313,6 +317,8 @@ def _read(name: str, request: Request) -> Found:
     path = Path(name)
     reader = read_folder if path.is_dir() and path.suffix.lower() != ".zarr" else _reader(path)
     _check_source_options(name, request, reader)
+    if request.shared and request.cache_if_large is not None and reader in _READ_ONCE and request.table is None:
+        return read_once(reader, path, request, request.cache_if_large)
     return reader(path, request)
 
 
