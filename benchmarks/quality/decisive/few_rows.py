@@ -1,7 +1,7 @@
 """DiffAug where train rows are few: 100, 300 and 1,000 rows of six sets, against fixed views.
 
 Encoder, generator and classifiers are fitted on the drawn rows alone; all rows of the table train `STEPS` encoder steps
-with batches of at most 256. Test rows are at most 2,000.
+with batches of at most 256. Test rows are at most 1,000.
 
 neighbors  the neighbor recipe of `contrastive`
 noise      Gaussian noise, strength chosen without labels (neighbor R^2); the kernel and projector of "mixup"
@@ -31,9 +31,9 @@ from benchmarks.quality.suite import SEEDS, command, rounded
 from viewsmith import Contrastive, DiffAug
 from viewsmith.evaluation.protocol import evaluate_embedding
 
-SETS = sets(*("letter", "optdigits", "satimage", "wisdm_har", "gas_drift", "sc_10x_pbmc"), test_rows=2000)
+SETS = sets(*("letter", "optdigits", "satimage", "wisdm_har", "gas_drift", "sc_10x_pbmc"), test_rows=1000)
 ROWS = (100, 300, 1000)
-STEPS = 500
+STEPS = 300
 ARMS: dict[str, Any] = {
     "neighbors": Contrastive,
     "noise": partial(Contrastive, view_maker="noise", noise_strength="auto", **COSINE),
