@@ -1,0 +1,285 @@
+"""Tables and answers of the decisive experiments (benchmarks/quality/PLAN.md): writes docs/results_decisive.md."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.common.runner import Cell, done
+from benchmarks.quality import study_genview, study_metaug
+from benchmarks.quality.decisive import few_label_views, few_rows, learned_noise
+from benchmarks.tables.formatting import (
+    TIES,
+    Lines,
+    Table,
+    by_set,
+    collect,
+    differences,
+    gain_of,
+    gains,
+    section,
+    titles,
+    write,
+)
+
+SCORES = titles("linear", "knn")
+FIXED = ("neighbors", "noise", "mixup")
+KINDS = (*few_label_views.MAKERS, "mixup")
+SUBJECTS = ("wisdm_har", "wisdm_har, fifths")
+NOISE = "Learned noise on held-out subjects and batches"
+LABELS = "Views as training data for few labels"
+OF_ROWS = """Protocol: `benchmarks/quality/decisive/few_rows.py`. Differences: paired by set and seed, mean, half of the
+95 % interval, number of pairs; then the accuracies, mean ± standard deviation over seeds 0, 1, 2."""
+OF_NOISE = """Protocol: `benchmarks/quality/decisive/learned_noise.py`, which also names the rows. Differences as above;
+accuracies are means ± standard deviation over five seeds (gas_drift: three) or fifths of the subjects."""
+OF_LABELS = """Protocol: `benchmarks/quality/decisive/few_label_views.py`. Differences and accuracies as above."""
+# Widths of a tie for probes with 1 % and 5 % of the labels.
+PROBES = {1: TIES["linear_1pct"], 5: TIES["linear"]}
+
+
+def unfolded(path: Path, *, ends: str = "") -> Table:
+    """Results of cells with several rows, ``"METRIC ROW"``, by set and row; `ends`: keys end in a number, as in
+    ``"METRIC ROW 300"``, which is added to the set's name ("letter, 300 rows").
+    """
+    table: Table = defaultdict(dict)
+    for (name, _), seeds in collect(path).items():
+        for seed, found in seeds.items():
+            for key, value in found.items():
+                metric, _, row = key.partition(" ")
+                if not row:
+                    continue
+                row, _, number = row.rpartition(" ") if ends else (row, "", "")
+                table[f"{name}, {number}{ends}" if ends else name, row].setdefault(seed, {})[metric] = value
+    return table
+
+
+def rows_table() -> Table:
+    return unfolded(few_rows.PATH, ends=" rows")
+
+
+def labels_table() -> Table:
+    """Accuracies as metrics "h" and "raw", of sets such as "letter, 5 %"."""
+    return unfolded(few_label_views.PATH, ends=" %")
+
+
+def noise_table() -> Table:
+    return unfolded(learned_noise.PATH)
+
+
+def sets_of(sets: Sequence[str], number: int, unit: str) -> list[str]:
+    """Names of sets in an unfolded table."""
+    return [f"{name}, {number} {unit}" for name in sets]
+
+
+# ---- answers ----------------------------------------------------------------------------------------------------
+
+
+def above(table: Table, one: str, other: str, name: str, metric: str) -> bool:
+    """Whether the mean difference on a set is above the width of a tie."""
+    return statistics.fmean(differences(table, one, other, [name], metric)) > TIES[metric]
+
+
+def intervals(table: Table, one: str, other: str, sets: Sequence[str], metrics: Mapping[str, str] = SCORES) -> str:
+    """Mean differences with half of their 95 % intervals: "linear +0.001 ± 0.002, kNN ..., 6 pairs"."""
+    found = {title: differences(table, one, other, sets, metric) for metric, title in metrics.items()}
+    parts = [f"{title} {gain_of(gaps)}" for title, gaps in found.items()]
+    return f"{', '.join(parts)}, {len(next(iter(found.values())))} pairs"
+
+
+def positive(found: Sequence[float]) -> bool:
+    """Whether the 95 % interval of the mean is above zero."""
+    mean, half = (float(part) for part in gain_of(found, 6).split(" ± "))
+    return mean > half
+
+
+def clear(table: Table, one: str, other: str, sets: Sequence[str], metrics: Sequence[str] = tuple(SCORES)) -> bool:
+    """Whether at one of the metrics the mean is above the width of a tie, and its interval above zero."""
+    found = {metric: differences(table, one, other, sets, metric) for metric in metrics}
+    return any(statistics.fmean(gaps) > TIES[metric] and positive(gaps) for metric, gaps in found.items())
+
+
+def metaug() -> str:
+    table, sets = collect(study_metaug.STUDY.path), list(study_metaug.SETS)
+    yes, order = (clear(table, "metaug", other, sets) for other in ("contrast", "frozen"))
+    return (
+        f"{'Yes' if yes else 'No'}: metaug minus contrast {intervals(table, 'metaug', 'contrast', sets)}. The "
+        f"gradient {'matters' if order else 'does not matter'}: metaug minus frozen generators "
+        f"{intervals(table, 'metaug', 'frozen', sets)}."
+    )
+
+
+def genview() -> str:
+    table = collect(study_genview.STUDY.path)
+    few = [name for name in study_genview.SETTINGS if " rows" in name]
+    whole = [name for name in study_genview.SETTINGS if name not in few]
+    arms = list(study_genview.ARMS)
+    gained = [
+        f"{arm} at {title}"
+        for before, arm in itertools.pairwise(arms)
+        for metric, title in SCORES.items()
+        if positive(differences(table, arm, before, whole, metric))
+    ]
+    helped = clear(table, "+ quality", "framework", few)
+    return (
+        f"{'Yes, ' + ', '.join(gained) if gained else 'No step of the ladder does'}: all three minus the framework "
+        f"{intervals(table, '+ quality', 'framework', whole)}. With few rows "
+        f"{'yes' if helped else 'no'}: "
+        f"{intervals(table, '+ quality', 'framework', few)}."
+    )
+
+
+def diffaug() -> str:
+    table, wins, parts = rows_table(), {}, []
+    for count in few_rows.ROWS:
+        sets = sets_of(few_rows.SETS, count, "rows")
+        wins[count] = sum(
+            any(all(above(table, "diffaug", other, name, metric) for other in FIXED) for metric in SCORES)
+            for name in sets
+        )
+        parts.append(f"with {count:,} rows {intervals(table, 'diffaug', 'phase A', sets)}")
+    yes = any(count >= 3 for count in wins.values())
+    return (
+        f"{'Yes' if yes else 'No'}: it is above neighbors, noise and mixup on {', '.join(map(str, wins.values()))} of "
+        f"{len(few_rows.SETS)} sets with {', '.join(f'{count:,}' for count in wins)} rows. Minus its encoder without "
+        f"generated positives: {'; '.join(parts)}."
+    )
+
+
+def pinda() -> str:
+    table = noise_table()
+    gained = clear(table, "pinda", "noise, same", SUBJECTS)
+    return (
+        f"{'Yes' if gained else 'No'}: minus noise of the same strength "
+        f"on the same view {intervals(table, 'pinda', 'noise, same', SUBJECTS)} (held-out subjects) and "
+        f"{intervals(table, 'pinda', 'noise, same', ['gas_drift'])} (other batches). With a barrier that lets it learn "
+        f"more, minus PiNDA {intervals(table, 'learning', 'pinda', SUBJECTS)}; noise with that mean profile, minus "
+        f"PiNDA {intervals(table, 'profile', 'pinda', SUBJECTS)}."
+    )
+
+
+def views() -> str:
+    table, parts, helps = labels_table(), [], []
+    for percent, tie in PROBES.items():
+        sets, texts = sets_of(few_label_views.SETS, percent, "%"), []
+        for kind in KINDS:
+            means = [statistics.fmean(differences(table, kind, "none", [name], "h")) for name in sets]
+            every = differences(table, kind, "none", sets, "h")
+            helps += [f"{kind} at {percent} %"] if sum(gap > tie for gap in means) >= 4 and positive(every) else []
+            texts.append(f"{kind} {gain_of(every)}")
+        parts.append(f"at {percent} % {', '.join(texts)}")
+    return f"{'Yes, ' + ', '.join(helps) if helps else 'No kind is'}. On h, minus no views: {'; '.join(parts)}."
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of the plan: its cells, its results file, its answer, and the page with its tables."""
+
+    text: str
+    cells: Sequence[Cell]
+    path: Path
+    answer: Callable[[], str]
+    page: str = "results_decisive.md"
+
+
+QUESTIONS = (
+    Question(
+        "Do MetAug's augmented features and its one loss for all pairs improve a contrast?",
+        *(study_metaug.STUDY.cells(), study_metaug.STUDY.path, metaug, "results_metaug.md"),
+    ),
+    Question(
+        "Do GenView's generated views, adaptive noise and quality weights each add to a framework?",
+        *(study_genview.STUDY.cells(), study_genview.STUDY.path, genview, "results_genview.md"),
+    ),
+    Question(
+        "Do DiffAug's generated positives help where train rows are few?",
+        *(few_rows.cells(), few_rows.PATH, diffaug),
+    ),
+    Question(
+        "Does PiNDA's learned noise help where test rows come from other subjects or batches?",
+        *(learned_noise.cells(), learned_noise.PATH, pinda),
+    ),
+    Question(
+        "Are views good training data for a probe with few labels?",
+        *(few_label_views.cells(), few_label_views.PATH, views),
+    ),
+)
+
+
+def answers() -> Lines:
+    """A line for each question, all of whose cells are measured."""
+    measured = [question for question in QUESTIONS if {cell.key for cell in question.cells} <= done(question.path)]
+    return [f"- **{question.text}** {question.answer()} [Tables]({question.page})." for question in measured]
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------
+
+
+def of_rows() -> Lines:
+    """Few train rows."""
+    table, lines = rows_table(), []
+    compared = {
+        f"diffaug - {other}, {count:,} rows": ("diffaug", other, sets_of(few_rows.SETS, count, "rows"))
+        for other in ("phase A", *FIXED)
+        for count in few_rows.ROWS
+    }
+    names = [name for count in few_rows.ROWS for name in sets_of(few_rows.SETS, count, "rows")]
+    for metric, title in SCORES.items():
+        lines += ["", f"### {title}", "", *by_set(table, metric, names, tuple(few_rows.ARMS))]
+    gained = gains(table, compared, titles("linear", "knn", "kmeans_accuracy"), "difference")
+    return section("DiffAug where train rows are few", gained, text=OF_ROWS) + lines
+
+
+def of_noise() -> Lines:
+    """Learned noise on held-out groups."""
+    table, splits, lines = noise_table(), list(learned_noise.SPLITS), ["", f"## {NOISE}", "", OF_NOISE]
+    pairs = [
+        *(("pinda", row) for row in ("neighbors", "noise", "noise, both", "noise, same")),
+        *(("learning", "pinda"), ("profile", "pinda"), ("profile", "noise, same"), ("noise", "neighbors")),
+    ]
+    for title, sets in {"held-out subjects": SUBJECTS, **{name: (name,) for name in splits}}.items():
+        compared = {f"{one} - {other}": (one, other, sets) for one, other in pairs}
+        lines += ["", f"### {title}", "", *gains(table, compared, titles(*learned_noise.METRICS), "difference")]
+    for metric, title in SCORES.items():
+        lines += ["", f"### {title}", "", *by_set(table, metric, splits, learned_noise.ROWS)]
+    learned = {
+        "features": "spread of sigma over features",
+        "samples": "spread of sigma over samples",
+        "strength": "strength that the search chose",
+    }
+    for key, title in learned.items():
+        rows = ("noise", "pinda") if key == "strength" else ("pinda", "learning")
+        lines += ["", f"### {title}", "", *by_set(table, key, splits, rows, bold=False)]
+    return lines
+
+
+def of_labels() -> Lines:
+    """Views as training data."""
+    table, lines = labels_table(), ["", f"## {LABELS}", "", OF_LABELS]
+    metrics = {"h": "on h", "raw": "on raw rows"}
+    for percent in PROBES:
+        sets = sets_of(few_label_views.SETS, percent, "%")
+        compared = {f"{kind} - none": (kind, "none", sets) for kind in KINDS}
+        lines += ["", f"### {percent} % of the labels", "", *gains(table, compared, metrics, "difference")]
+        for metric, title in metrics.items():
+            lines += ["", f"Accuracy {title}:", "", *by_set(table, metric, sets, ("none", *KINDS))]
+    return lines
+
+
+def main() -> None:
+    pages = {few_rows: of_rows, learned_noise: of_noise, few_label_views: of_labels}
+    complete = [page() for script, page in pages.items() if {cell.key for cell in script.cells()} <= done(script.PATH)]
+    lines = [
+        "# Measured: the decisive experiments",
+        "",
+        "Written by `benchmarks/tables/decisive.py`; questions and what counts as a yes: `benchmarks/quality/PLAN.md`.",
+        "The answers are in [when_views_help.md](when_views_help.md#answers). AMD EPYC, 1 thread, torch 2.13.0.",
+    ]
+    write("results_decisive.md", [*lines, *itertools.chain(*complete)])
+
+
+if __name__ == "__main__":
+    main()
