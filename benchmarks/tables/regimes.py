@@ -2,107 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 from benchmarks.common.runner import RESULTS
 from benchmarks.quality import study_diffaug
+from benchmarks.quality.decisive import few_label_views, few_rows
+from benchmarks.tables import decisive
 from benchmarks.tables.formatting import TIES, Lines, Table, collect, differences, gain_of, head, write
 
-VECTORS = ("optdigits", "texture", "letter", "sc_10x_pbmc")
 DNA = ("dna_human_core_promoter", "dna_ienhancer2l")
-METRICS = {"knn": "kNN", "linear": "linear", "kmeans_accuracy": "k-means"}
+METRICS = {"knn": "kNN", "linear": "linear", "kmeans_accuracy": "k-means", "linear_1pct": "1 % labels"}
+# Kinds of data, in the order of the map.
+UNKNOWN_PLACE = "an object at an unknown place"
+GROUPS = "vectors, test rows of other persons"
+BATCHES = "vectors, test rows of other batches"
+VECTORS = "vectors, same population"
+FEW = "vectors, 100 to 1,000 rows"
+PROBES = "views as training data, 1 % labels"
+CELLS = "single cells"
+IMAGES = "images of one object"
+SEQUENCES = "DNA"
+
+
+def of_file(name: str) -> Table:
+    """Results of a file."""
+    return collect(RESULTS / f"{name}.jsonl")
+
+
+def of_mnist() -> Table:
+    """CRL-TAC on MNIST: the encoder averaged over the learned and over the uniform distribution."""
+    found, name = of_file("crl_tac_mnist"), "mnist 84 x 84"
+    return {
+        (name, row): {seed: {"linear": line[f"f {how} std"]} for seed, line in found[name, row].items()}
+        for row, how in (("crl-tac", "learned"), ("uniform", "uniform"))
+    }
+
+
+def of_probes() -> Table:
+    """Probes on h with 1 % of the labels."""
+    found = decisive.labels_table()
+    return {key: {seed: {"linear_1pct": row["h"]} for seed, row in seeds.items()} for key, seeds in found.items()}
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A kind of data, a method, and the row it is compared with; `names` are keys of the results, if they differ."""
+    """A kind of data, a method, and the row it is compared with, in a table of results on some sets."""
 
     data: str
     method: str
     against: str
-    file: str
+    table: Callable[[], Table]
     one: str
     other: str
     sets: Sequence[str]
-    names: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
-    @property
-    def path(self) -> Path:
-        return RESULTS / f"{self.file}.jsonl"
+    def differences(self) -> dict[str, list[float]]:
+        """Differences by metric, for each set and seed."""
+        table = self.table()
+        return {metric: differences(table, self.one, self.other, self.sets, metric) for metric in METRICS}
 
-    def table(self) -> Table:
-        """The results of both rows, under the names of `METRICS`."""
-        found, made = collect(self.path), dict[tuple[str, str], dict[int, dict[str, Any]]]()
-        for method, names in zip((self.one, self.other), self.names, strict=True):
-            for name in self.sets:
-                made[name, method] = {
-                    seed: row | {to: row[key] for to, key in names.items() if key in row}
-                    for seed, row in found.get((name, method), {}).items()
-                }
-        return made
+
+def of_diffaug(data: str, sets: Sequence[str]) -> Regime:
+    against = "its encoder without generated positives"
+    return Regime(data, "DiffAug", against, partial(of_file, "study_diffaug"), "diffaug", "phase A", sets)
+
+
+def of_genview(data: str, *sets: str) -> Regime:
+    return Regime(
+        data, "GenView", "its framework alone", partial(of_file, "study_genview"), "+ quality", "framework", sets
+    )
+
+
+def of_metaug(data: str, *sets: str) -> Regime:
+    return Regime(
+        data, "MetAug", "the contrast of its framework", partial(of_file, "study_metaug"), "metaug", "contrast", sets
+    )
+
+
+def of_pinda(data: str, *sets: str) -> Regime:
+    against = "noise of the same strength on the same view"
+    return Regime(data, "PiNDA", against, decisive.noise_table, "pinda", "noise, same", sets)
+
+
+def on_fixed_views(data: str, against: str, sets: Sequence[str]) -> Regime:
+    return Regime(data, "PiNDA", against, partial(of_file, "study_domains"), "pinda + fixed views", "fixed views", sets)
 
 
 REGIMES = (
     Regime(
-        *("an object at an unknown place (digits, black background)", "CRL-TAC", "uniform crops of the same grid"),
-        *("crl_tac_mnist", "crl-tac", "uniform", ("mnist 84 x 84",)),
-        ({"linear": "f learned std"}, {"linear": "f uniform std"}),
+        *(UNKNOWN_PLACE, "CRL-TAC", "uniform crops of the same grid"),
+        *(of_mnist, "crl-tac", "uniform", ("mnist 84 x 84",)),
+    ),
+    of_pinda(GROUPS, *decisive.SUBJECTS),
+    of_metaug(GROUPS, "wisdm_har"),
+    of_pinda(BATCHES, "gas_drift"),
+    Regime(
+        *(VECTORS, "PiNDA", "neighbors and noise of a tuned strength", partial(of_file, "study")),
+        *("pinda", "neighbors + noise", ("optdigits", "texture", "letter", "sc_10x_pbmc")),
+    ),
+    of_diffaug(VECTORS, study_diffaug.VECTORS),
+    of_metaug(VECTORS, "letter"),
+    Regime(
+        *(FEW, "DiffAug", "its encoder without generated positives", decisive.rows_table, "diffaug", "phase A"),
+        [name for count in few_rows.ROWS for name in decisive.sets_of(few_rows.SETS, count, "rows")],
+    ),
+    of_genview(FEW, "letter 300 rows, simclr", "letter 1000 rows, simclr"),
+    *(
+        Regime(
+            PROBES, method, "labeled rows alone", of_probes, row, "none", decisive.sets_of(few_label_views.SETS, 1, "%")
+        )
+        for method, row in (("PiNDA", "pinda"), ("DiffAug", "diffaug"))
     ),
     Regime(
-        *("vectors; test rows of other persons", "PiNDA", "neighbors and noise of a tuned strength"),
-        *("study", "pinda", "neighbors + noise", ("wisdm_har",)),
+        *(CELLS, "CRL-TAC", "uniform masks", partial(of_file, "study_crl_tac")),
+        *("learned", "uniform", ("sc_citeseq_cbmc",)),
     ),
-    Regime(
-        *("vectors; test rows of the same population", "PiNDA", "neighbors and noise of a tuned strength"),
-        *("study", "pinda", "neighbors + noise", VECTORS),
-    ),
-    Regime(
-        *("vectors", "DiffAug", "its encoder without generated positives"),
-        *("study_diffaug", "diffaug", "phase A", study_diffaug.VECTORS),
-    ),
-    Regime(
-        *("single cells", "GenView", "its framework alone"),
-        *("study_genview", "+ quality", "framework", ("sc_citeseq_cbmc, simclr",)),
-    ),
-    Regime(
-        *("single cells, masks of features", "CRL-TAC", "uniform masks"),
-        *("study_crl_tac", "learned", "uniform", ("sc_citeseq_cbmc",)),
-    ),
-    Regime(
-        *("images of one object", "PiNDA", "crops and colors alone"),
-        *("study_domains", "pinda + fixed views", "fixed views", ("cifar10_small", "fashion_mnist")),
-    ),
-    Regime(
-        *("images of one object", "DiffAug", "its encoder without generated positives"),
-        *("study_diffaug", "diffaug", "phase A", ("cifar10_small", "fashion_mnist")),
-    ),
-    Regime(
-        *("DNA", "PiNDA", "random edits alone"),
-        *("study_domains", "pinda + fixed views", "fixed views", DNA),
-    ),
-    Regime(
-        *("DNA", "DiffAug", "its encoder without generated positives"),
-        *("study_diffaug", "diffaug", "phase A", DNA),
-    ),
+    of_genview(CELLS, "sc_citeseq_cbmc, simclr"),
+    on_fixed_views(IMAGES, "crops and colors alone", ("cifar10_small", "fashion_mnist")),
+    of_diffaug(IMAGES, ("cifar10_small", "fashion_mnist")),
+    on_fixed_views(SEQUENCES, "random edits alone", DNA),
+    of_diffaug(SEQUENCES, DNA),
+    of_genview(SEQUENCES, "dna_human_core_promoter, simclr"),
 )
 INTRODUCTION = """# When do learned views help?
 
 Every method of viewsmith learns or generates views. This page says on which kinds of data that was better than the best
 fixed view we could put in its place, with one measured number each. It is written by `benchmarks/tables/regimes.py`
-from the files in `benchmarks/results`, so that it cannot say more than they do."""
+from the files in `benchmarks/results`, so that it cannot say more than they do.
+
+![Kinds of data by methods: mean differences to fixed views, better, tied or worse](_static/map.png)
+
+*The map: mean difference of accuracy (named below each number) to the fixed view of the table below. Blue: better,
+orange: worse, gray: a tie. Empty: not measured. Made by `docs/pictures/map.py` from the same files.*"""
 READING = """## How to read it
 
 Each number is the mean difference of accuracy on test rows, method minus the row it is compared with, at the same
 number of training steps, over pairs of a set and a seed; ± is half of the 95 % interval, which one or two pairs do not
-have. The seeds of one set are not independent, so the true intervals are wider. The verdict is a tie if the difference
-is at most .015 (kNN, linear) or .05 (k-means): [evaluation.md](evaluation.md). Sets and rows by name, with all metrics:
-[vectors](results.md), [images and DNA](results_domains.md), [CRL-TAC](results_crl_tac.md),
-[DiffAug](results_diffaug.md), [GenView](results_genview.md).
-
-## Rule of thumb
+have. The seeds of one set are not independent, so the true intervals are wider. The verdict is a tie if the mean is at
+most .015 (kNN, linear), .05 (k-means) or .03 (1 % labels), or if the interval has a zero
+([evaluation.md](evaluation.md)).
+Sets and rows by name, with all metrics: [vectors](results.md), [images and DNA](results_domains.md),
+[CRL-TAC](results_crl_tac.md), [DiffAug](results_diffaug.md), [GenView](results_genview.md),
+[MetAug](results_metaug.md), [few rows, other persons and batches, few labels](results_decisive.md)."""
+ANSWERS = """The questions, and what would count as a yes, were written down before the experiments were run
+(`benchmarks/quality/PLAN.md`). Mean difference ± half of the 95 % interval, paired by set and seed; AMD EPYC, one
+thread, torch 2.13.0."""
+RULE = """## Rule of thumb
 
 - **What matters is at an unknown place** in an image, a sequence or a recording: train `crl-tac`. This is the one kind
   of data where a learned view is clearly better, because a fixed crop mostly shows something else
@@ -115,24 +162,38 @@ is at most .015 (kNN, linear) or .05 (k-means): [evaluation.md](evaluation.md). 
   what a sample's neighbors could have been."""
 
 
-def verdict(table: Table, regime: Regime) -> str:
-    """Wins, ties or loses: mean differences against the width of a tie."""
-    words = []
-    for metric, title in METRICS.items():
-        found = differences(table, regime.one, regime.other, regime.sets, metric)
-        if found and abs(sum(found) / len(found)) > TIES[metric]:
-            words.append(f"{'**better**' if sum(found) > 0 else 'worse'} at {title}")
-    return ", ".join(words) or "tie"
+def word(found: Sequence[float], metric: str) -> str:
+    """Better, tie or worse: the mean is beyond the width of a tie, and from three pairs on its interval has no 0."""
+    mean = sum(found) / len(found)
+    half = float(gain_of(found, 6).split(" ± ")[1]) if len(found) >= 3 else 0.0
+    if abs(mean) <= max(TIES[metric], half):
+        return "tie"
+    return "better" if mean > 0 else "worse"
+
+
+def verdict(found: dict[str, list[float]]) -> str:
+    """At which metrics a method is better or worse."""
+    words = {METRICS[metric]: word(gaps, metric) for metric, gaps in found.items() if gaps}
+    texts = [
+        f"{'**better**' if kind == 'better' else kind} at {title}" for title, kind in words.items() if kind != "tie"
+    ]
+    return ", ".join(texts) or "tie"
+
+
+def shown(found: dict[str, list[float]]) -> tuple[str, str]:
+    """The metric that the map shows, and its verdict: the first that is no tie, else the first."""
+    words = {metric: word(gaps, metric) for metric, gaps in found.items() if gaps}
+    return next(((m, kind) for m, kind in words.items() if kind != "tie"), next(iter(words.items())))
 
 
 def lines() -> Lines:
-    """A line for each regime."""
+    """A line for each regime with results."""
     made = head("data", ["method", "compared with", *METRICS.values(), "pairs", "verdict"])
     for regime in REGIMES:
-        table = regime.table()
-        found = [differences(table, regime.one, regime.other, regime.sets, metric) for metric in METRICS]
-        cells = [regime.data, regime.method, regime.against, *map(interval, found), str(max(map(len, found)))]
-        made.append(f"| {' | '.join([*cells, verdict(table, regime)])} |")
+        found = regime.differences()
+        if pairs := max(map(len, found.values())):
+            cells = [regime.data, regime.method, regime.against, *map(interval, found.values()), str(pairs)]
+            made.append(f"| {' | '.join([*cells, verdict(found)])} |")
     return made
 
 
@@ -144,7 +205,8 @@ def interval(found: Sequence[float]) -> str:
 
 
 def main() -> None:
-    write("when_views_help.md", [INTRODUCTION, "", *lines(), "", READING])
+    answers = ["## Answers", "", ANSWERS, "", *decisive.answers()]
+    write("when_views_help.md", [INTRODUCTION, "", *lines(), "", READING, "", *answers, "", RULE])
 
 
 if __name__ == "__main__":
