@@ -5,6 +5,7 @@ import pytest
 from benchmarks.tables import (
     cells,
     crl_tac,
+    decisive,
     diffaug,
     domains,
     formatting,
@@ -26,6 +27,7 @@ PAGES = {
     "results_tables.md": tables,
     "results_cells.md": cells,
     "results_labels_and_groups.md": labels_and_groups,
+    "results_decisive.md": decisive,
     "when_views_help.md": regimes,
 }
 
