@@ -57,17 +57,23 @@ def unfolded(path: Path, *, ends: str = "") -> Table:
     return table
 
 
+def complete(cells: Sequence[Cell], path: Path) -> bool:
+    """Whether all cells are measured."""
+    return {cell.key for cell in cells} <= done(path)
+
+
 def rows_table() -> Table:
-    return unfolded(few_rows.PATH, ends=" rows")
+    return unfolded(few_rows.PATH, ends=" rows") if complete(few_rows.cells(), few_rows.PATH) else {}
 
 
 def labels_table() -> Table:
     """Accuracies as metrics "h" and "raw", of sets such as "letter, 5 %"."""
-    return unfolded(few_label_views.PATH, ends=" %")
+    measured = complete(few_label_views.cells(), few_label_views.PATH)
+    return unfolded(few_label_views.PATH, ends=" %") if measured else {}
 
 
 def noise_table() -> Table:
-    return unfolded(learned_noise.PATH)
+    return unfolded(learned_noise.PATH) if complete(learned_noise.cells(), learned_noise.PATH) else {}
 
 
 def sets_of(sets: Sequence[str], number: int, unit: str) -> list[str]:
@@ -211,7 +217,7 @@ QUESTIONS = (
 
 def answers() -> Lines:
     """A line for each question, all of whose cells are measured."""
-    measured = [question for question in QUESTIONS if {cell.key for cell in question.cells} <= done(question.path)]
+    measured = [question for question in QUESTIONS if complete(question.cells, question.path)]
     return [f"- **{question.text}** {question.answer()} [Tables]({question.page})." for question in measured]
 
 
@@ -271,14 +277,14 @@ def of_labels() -> Lines:
 
 def main() -> None:
     pages = {few_rows: of_rows, learned_noise: of_noise, few_label_views: of_labels}
-    complete = [page() for script, page in pages.items() if {cell.key for cell in script.cells()} <= done(script.PATH)]
+    measured = [page() for script, page in pages.items() if complete(script.cells(), script.PATH)]
     lines = [
         "# Measured: the decisive experiments",
         "",
         "Written by `benchmarks/tables/decisive.py`; questions and what counts as a yes: `benchmarks/quality/PLAN.md`.",
         "The answers are in [when_views_help.md](when_views_help.md#answers). AMD EPYC, 1 thread, torch 2.13.0.",
     ]
-    write("results_decisive.md", [*lines, *itertools.chain(*complete)])
+    write("results_decisive.md", [*lines, *itertools.chain(*measured)])
 
 
 if __name__ == "__main__":

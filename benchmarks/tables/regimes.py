@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.common.runner import RESULTS
-from benchmarks.quality import study_diffaug
+from benchmarks.common.runner import RESULTS, done
+from benchmarks.quality import study_diffaug, study_genview, study_metaug
 from benchmarks.quality.decisive import few_label_views, few_rows
+from benchmarks.quality.suite import Study
 from benchmarks.tables import decisive
 from benchmarks.tables.formatting import TIES, Lines, Table, collect, differences, gain_of, head, write
 
@@ -29,6 +30,13 @@ SEQUENCES = "DNA"
 def of_file(name: str) -> Table:
     """Results of a file."""
     return collect(RESULTS / f"{name}.jsonl")
+
+
+def of_study(study: Study) -> Table:
+    """Results of the sets all of whose cells are measured."""
+    cells, measured = study.cells(), done(study.path)
+    missing = {cell.dataset for cell in cells if cell.key not in measured}
+    return {key: seeds for key, seeds in collect(study.path).items() if key[0] not in missing}
 
 
 def of_mnist() -> Table:
@@ -71,13 +79,19 @@ def of_diffaug(data: str, sets: Sequence[str]) -> Regime:
 
 def of_genview(data: str, *sets: str) -> Regime:
     return Regime(
-        data, "GenView", "its framework alone", partial(of_file, "study_genview"), "+ quality", "framework", sets
+        data, "GenView", "its framework alone", partial(of_study, study_genview.STUDY), "+ quality", "framework", sets
     )
 
 
 def of_metaug(data: str, *sets: str) -> Regime:
     return Regime(
-        data, "MetAug", "the contrast of its framework", partial(of_file, "study_metaug"), "metaug", "contrast", sets
+        data,
+        "MetAug",
+        "the contrast of its framework",
+        partial(of_study, study_metaug.STUDY),
+        "metaug",
+        "contrast",
+        sets,
     )
 
 
