@@ -159,11 +159,10 @@ def pinda() -> str:
     table = noise_table()
     gained = clear(table, "pinda", "noise, same", SUBJECTS)
     return (
-        f"{'Yes' if gained else 'No'}: minus noise of the same strength "
-        f"on the same view {intervals(table, 'pinda', 'noise, same', SUBJECTS)} (held-out subjects) and "
-        f"{intervals(table, 'pinda', 'noise, same', ['gas_drift'])} (other batches). With a barrier that lets it learn "
-        f"more, minus PiNDA {intervals(table, 'learning', 'pinda', SUBJECTS)}; noise with that mean profile, minus "
-        f"PiNDA {intervals(table, 'profile', 'pinda', SUBJECTS)}."
+        f"{'Yes' if gained else 'No'}. PiNDA minus noise of the same strength on the same view, held-out subjects: "
+        f"{intervals(table, 'pinda', 'noise, same', SUBJECTS)}; other batches: "
+        f"{intervals(table, 'pinda', 'noise, same', ['gas_drift'])}. A weaker barrier, which lets it learn more, minus "
+        f"the default: {intervals(table, 'learning', 'pinda', SUBJECTS)}."
     )
 
 

@@ -45,7 +45,7 @@ for axis, (kind, title) in zip(axes, KINDS.items(), strict=True):
     axis.set_xlabel(f"fraction of its variance {title}", fontsize=9)
     axis.tick_params(labelsize=8)
     axis.set_title(f"rank correlations {' and '.join(ranks)}", fontsize=9)
-axes[0].legend(fontsize=8, loc=(0.46, 0.56), frameon=False, handletextpad=0.2)
+axes[0].legend(fontsize=8, loc=(0.4, 0.82), frameon=False, handletextpad=0.2)
 axes[0].set_ylabel("noise of a feature / strength", fontsize=9)
 figure.tight_layout()
 save(figure, "learned_noise")

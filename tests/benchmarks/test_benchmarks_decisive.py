@@ -13,7 +13,7 @@ from benchmarks.quality.decisive import few_label_views, few_rows, learned_noise
 from benchmarks.tables import decisive, regimes
 from viewsmith.views.pair import ViewPair
 
-SIZES = {few_rows: 12, few_label_views: 12, learned_noise: 13}
+SIZES = {few_rows: 9, few_label_views: 12, learned_noise: 13}
 
 
 @pytest.mark.parametrize("script", SIZES, ids=lambda script: script.PATH.stem)
