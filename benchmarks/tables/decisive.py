@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.common.runner import Cell, done
 from benchmarks.quality import study_genview, study_metaug
-from benchmarks.quality.decisive import few_label_views, few_rows, learned_noise
+from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, learned_noise
 from benchmarks.tables.formatting import (
     TIES,
     Lines,
@@ -32,6 +32,8 @@ KINDS = (*few_label_views.MAKERS, "mixup")
 SUBJECTS = ("wisdm_har", "wisdm_har, fifths")
 NOISE = "Learned noise on held-out subjects and batches"
 LABELS = "Views as training data for few labels"
+GENES = "Generated views of cells as training data"
+OF_CELLS = """Protocol: `benchmarks/quality/decisive/cell_views.py`. Differences and accuracies as above."""
 OF_ROWS = """Protocol: `benchmarks/quality/decisive/few_rows.py`. Differences: paired by set and seed, mean, half of the
 95 % interval, number of pairs; then the accuracies, mean ± standard deviation over seeds 0, 1, 2."""
 OF_NOISE = """Protocol: `benchmarks/quality/decisive/learned_noise.py`, which also names the rows. Differences as above;
@@ -70,6 +72,11 @@ def labels_table() -> Table:
     """Accuracies as metrics "h" and "raw", of sets such as "letter, 5 %"."""
     measured = complete(few_label_views.cells(), few_label_views.PATH)
     return unfolded(few_label_views.PATH, ends=" %") if measured else {}
+
+
+def cells_table() -> Table:
+    """Accuracies as metrics "raw", "pca" and "h", of sets such as "sc_10x_pbmc, 1 %"."""
+    return unfolded(cell_views.PATH, ends=" %") if complete(cell_views.cells(), cell_views.PATH) else {}
 
 
 def noise_table() -> Table:
@@ -179,6 +186,20 @@ def views() -> str:
     return f"{'Yes, ' + ', '.join(helps) if helps else 'No kind is'}. On h, minus no views: {'; '.join(parts)}."
 
 
+def genes() -> str:
+    table, parts = cells_table(), []
+    for percent in PROBES:
+        sets = sets_of(cell_views.SETS, percent, "%")
+        against = [gain_of(differences(table, "diffaug", other, sets, "raw")) for other in ("none", "neighbor mix")]
+        parts.append(f"at {percent} % {against[0]} against no views and {against[1]} against mixtures of neighbors")
+    yes = all(
+        min(differences(table, "diffaug", other, [name], "raw")) > PROBES[1]
+        for other in ("none", "neighbor mix")
+        for name in sets_of(cell_views.SETS, 1, "%")
+    )
+    return f"{'Yes, on all three sets' if yes else 'Not on all sets'}: {'; '.join(parts)}, 9 pairs each."
+
+
 @dataclass(frozen=True)
 class Question:
     """A question of the plan: its cells, its results file, its answer, and the page with its tables."""
@@ -210,6 +231,10 @@ QUESTIONS = (
     Question(
         "Are views good training data for a probe with few labels?",
         *(few_label_views.cells(), few_label_views.PATH, views),
+    ),
+    Question(
+        "Are generated views of cells good training data for a probe on genes?",
+        *(cell_views.cells(), cell_views.PATH, genes),
     ),
 )
 
@@ -274,8 +299,21 @@ def of_labels() -> Lines:
     return lines
 
 
+def of_cells() -> Lines:
+    """Views of cells as training data."""
+    table, lines = cells_table(), ["", f"## {GENES}", "", OF_CELLS]
+    metrics = {"raw": "on genes", "pca": "on principal axes", "h": "on h"}
+    for percent in PROBES:
+        sets = sets_of(cell_views.SETS, percent, "%")
+        compared = {f"diffaug - {other}": ("diffaug", other, sets) for other in ("none", "neighbor mix")}
+        lines += ["", f"### Genes, {percent} % of the labels", "", *gains(table, compared, metrics, "difference")]
+        for metric, title in metrics.items():
+            lines += ["", f"Accuracy {title}:", "", *by_set(table, metric, sets, ("none", "neighbor mix", "diffaug"))]
+    return lines
+
+
 def main() -> None:
-    pages = {few_rows: of_rows, learned_noise: of_noise, few_label_views: of_labels}
+    pages = {few_rows: of_rows, learned_noise: of_noise, few_label_views: of_labels, cell_views: of_cells}
     measured = [page() for script, page in pages.items() if complete(script.cells(), script.PATH)]
     lines = [
         "# Measured: the decisive experiments",

@@ -9,11 +9,11 @@ import torch
 from benchmarks.common import data
 from benchmarks.common.runner import done, rows
 from benchmarks.quality import study_labels
-from benchmarks.quality.decisive import few_label_views, few_rows, learned_noise
+from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, learned_noise
 from benchmarks.tables import decisive, regimes
 from viewsmith.views.pair import ViewPair
 
-SIZES = {few_rows: 9, few_label_views: 12, learned_noise: 13}
+SIZES = {few_rows: 9, few_label_views: 12, learned_noise: 13, cell_views: 9}
 
 
 @pytest.mark.parametrize("script", SIZES, ids=lambda script: script.PATH.stem)

@@ -53,7 +53,7 @@ SIZES = {
     "study_cells": 36,
     "study_domains": 77,
     "study_diffaug": 201,
-    "study_metaug": 44,
+    "study_metaug": 22,
     "study_genview": 60,
     "study_crl_tac": 12,
     "diffaug_preset": 8,
