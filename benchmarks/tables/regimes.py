@@ -172,8 +172,8 @@ Sets and rows by name, with all metrics: [vectors](results.md), [images and DNA]
 [CRL-TAC](results_crl_tac.md), [DiffAug](results_diffaug.md), [GenView](results_genview.md),
 [MetAug](results_metaug.md), [few rows, other persons and batches, few labels](results_decisive.md)."""
 ANSWERS = """The questions, and what would count as a yes, were written down before the experiments were run
-(`benchmarks/quality/PLAN.md`); the one about genes was added after the one about few labels was answered. Mean difference ± half of the 95 % interval, paired by set and seed; AMD EPYC, one
-thread, torch 2.13.0."""
+(`benchmarks/quality/PLAN.md`); the one about genes was added after the one about few labels was answered. Mean
+difference ± half of the 95 % interval, paired by set and seed; AMD EPYC, one thread, torch 2.13.0."""
 RULE = """## Rule of thumb
 
 - **What matters is at an unknown place** in an image, a sequence or a recording: train `crl-tac`. A learned view is

@@ -82,7 +82,7 @@ def cells(quick: bool = False) -> list[Cell]:
     """A cell for each set and seed."""
     names = list(SETS)[:1] if quick else list(SETS)
     seeds = SEEDS[:1] if quick else SEEDS
-    return [Cell(name, "few rows", seed, partial(measure, name, seed, quick=quick)) for seed in seeds for name in names]
+    return [Cell(name, "few rows", seed, partial(measure, name, seed, quick=quick)) for name in names for seed in seeds]
 
 
 if __name__ == "__main__":
