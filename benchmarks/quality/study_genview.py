@@ -1,8 +1,8 @@
 """The study of GenView: what do generated views, adaptive noise and quality weights add to a framework?
 
 Every row has the same encoder (the default one for CPUs), batch size 256, optimizer, fixed views and number of encoder
-steps: 1,200 on vectors, 150 on DNA. Rows with generated views also train viewsmith's diffusion model, for
-half as many steps. No external weights. Settings are the defaults; none was chosen on these sets.
+steps: 1,200. Rows with generated views also train viewsmith's diffusion model, for half as many steps. No external
+weights. Settings are the defaults; none was chosen on these sets.
 
 framework: the framework alone. + views: one of the two sources of a pair is generated, with the same noise for all
 samples (level 200) and without weights. + adaptive: with a noise level for each sample. + quality: with weights, too.
@@ -13,21 +13,15 @@ What counts as a yes: `benchmarks/quality/PLAN.md`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from benchmarks.common.data import SETS, DataSet
+from benchmarks.common.data import SETS
 from benchmarks.quality.study import PROTOCOLS
 from benchmarks.quality.suite import UNTRAINED, Budget, Stage, Study, Trained, main
 from viewsmith.estimators import GenView
 
-# Set and framework, in the order in which cells run; "300 rows": so many train rows.
-SETTINGS = (
-    "sc_citeseq_cbmc, simclr",
-    "letter 300 rows, simclr",
-    "letter 1000 rows, simclr",
-    "dna_human_core_promoter, simclr",
-)
+# Set and framework.
+SETTINGS = ("sc_citeseq_cbmc, simclr",)
 FRAMEWORKS = {setting: {"framework": setting.split(", ")[1]} for setting in SETTINGS}
 ALONE: dict[str, Any] = {"alpha": 0.0, "quality": False}
 ARMS: dict[str, dict[str, Any]] = {
@@ -38,18 +32,12 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 
 
-def dataset(setting: str) -> DataSet:
-    """The set of a setting, with its number of train rows."""
-    name, _, rows = setting.split(", ")[0].partition(" ")
-    return replace(SETS[name], train_rows=int(rows.split()[0])) if rows else SETS[name]
-
-
 STUDY = Study(
     "study_genview",
-    {setting: dataset(setting) for setting in SETTINGS},
+    {setting: SETS[setting.split(", ")[0]] for setting in SETTINGS},
     {arm: Trained(GenView, options, FRAMEWORKS) for arm, options in ARMS.items()} | {"untrained": UNTRAINED},
     stages=(Stage((*ARMS, "untrained")),),
-    budget=Budget(vectors=1200, domains=150),
+    budget=Budget(vectors=1200),
     protocols=PROTOCOLS,
     reference=Trained(GenView, ALONE, FRAMEWORKS),
     first=512,

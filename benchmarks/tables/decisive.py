@@ -126,22 +126,16 @@ def metaug() -> str:
 
 
 def genview() -> str:
-    table = collect(study_genview.STUDY.path)
-    few = [name for name in study_genview.SETTINGS if " rows" in name]
-    whole = [name for name in study_genview.SETTINGS if name not in few]
-    arms = list(study_genview.ARMS)
+    table, sets = collect(study_genview.STUDY.path), study_genview.SETTINGS
     gained = [
         f"{arm} at {title}"
-        for before, arm in itertools.pairwise(arms)
+        for before, arm in itertools.pairwise(study_genview.ARMS)
         for metric, title in SCORES.items()
-        if positive(differences(table, arm, before, whole, metric))
+        if positive(differences(table, arm, before, sets, metric))
     ]
-    helped = clear(table, "+ quality", "framework", few)
     return (
         f"{'Yes, ' + ', '.join(gained) if gained else 'No step of the ladder does'}: all three minus the framework "
-        f"{intervals(table, '+ quality', 'framework', whole)}. With few rows "
-        f"{'yes' if helped else 'no'}: "
-        f"{intervals(table, '+ quality', 'framework', few)}."
+        f"{intervals(table, '+ quality', 'framework', sets)}."
     )
 
 

@@ -117,7 +117,6 @@ REGIMES = (
         *(of_mnist, "crl-tac", "uniform", ("mnist 84 x 84",)),
     ),
     of_pinda(GROUPS, *decisive.SUBJECTS),
-    of_metaug(GROUPS, "wisdm_har"),
     of_pinda(BATCHES, "gas_drift"),
     Regime(
         *(VECTORS, "PiNDA", "neighbors and noise of a tuned strength", partial(of_file, "study")),
@@ -129,7 +128,6 @@ REGIMES = (
         *(FEW, "DiffAug", "its encoder without generated positives", decisive.rows_table, "diffaug", "phase A"),
         [name for count in few_rows.ROWS for name in decisive.sets_of(few_rows.SETS, count, "rows")],
     ),
-    of_genview(FEW, "letter 300 rows, simclr", "letter 1000 rows, simclr"),
     *(
         Regime(
             PROBES, method, "labeled rows alone", of_probes, row, "none", decisive.sets_of(few_label_views.SETS, 1, "%")
@@ -149,7 +147,6 @@ REGIMES = (
     of_diffaug(IMAGES, ("cifar10_small", "fashion_mnist")),
     on_fixed_views(SEQUENCES, "random edits alone", DNA),
     of_diffaug(SEQUENCES, DNA),
-    of_genview(SEQUENCES, "dna_human_core_promoter, simclr"),
 )
 INTRODUCTION = """# When do learned views help?
 
