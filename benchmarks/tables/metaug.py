@@ -28,10 +28,6 @@ def parts(table: Table, sets: list[str]) -> Lines:
     added = section(
         "What each part adds",
         gains(table, {f"{one} - {other}": (one, other, sets) for one, other in COMPARED}, METRICS),
-        *(
-            gains(table, {f"{one} - {other}": (one, other, [name]) for one, other in COMPARED}, METRICS, name)
-            for name in sets
-        ),
         text="Difference at the same encoder steps, paired by set and seed: mean, half of its 95 % interval, number\n"
         "of pairs; comparisons with fewer than three pairs are left out.",
     )
