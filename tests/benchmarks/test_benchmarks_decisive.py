@@ -125,3 +125,35 @@ def test_verdicts_of_the_map():
     assert regimes.shown(found) == ("linear", "worse")
     assert regimes.shown({"knn": [0.001]}) == ("knn", "tie")
     assert regimes.verdict(found) == "worse at linear"
+
+
+def test_a_small_cell_of_generated_views_has_all_rows(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    x = rng.poisson(np.exp(rng.normal(size=(3, 70)))[y]).astype(np.float32)
+    np.savez(tmp_path / "sc_citeseq_cbmc", X_train=x[:120], y_train=y[:120], X_test=x[120:], y_test=y[120:])
+    monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
+    data.load.cache_clear()
+    found = cell_views.measure("sc_citeseq_cbmc", 0, quick=True)
+    data.load.cache_clear()
+    rows = ("none", "neighbor mix", "diffaug")
+    assert {f"{kind} {row} {percent}" for kind in cell_views.KINDS for row in rows for percent in (1, 5)} == set(found)
+    assert all(0 <= value <= 1 for value in found.values())
+
+
+def test_probes_have_the_penalty_of_the_labeled_rows_alone():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 4)), np.arange(20) % 2
+    alone = few_label_views.probe(x, y, 20)
+    copied = few_label_views.probe(np.repeat(x, 3, axis=0), np.repeat(y, 3), 20)
+    np.testing.assert_allclose(copied.coef_, alone.coef_, atol=1e-3)
+
+
+def test_mixtures_are_weighted_by_their_share():
+    rng = np.random.default_rng(0)
+    x, y = np.eye(3), np.arange(3)
+    mixed, classes, weights = few_label_views.mixup(x, y, rng)
+    assert len(mixed) == len(classes) == len(weights) == 3 + 2 * 3 * few_label_views.VIEWS
+    for row, of, weight in zip(mixed, classes, weights, strict=True):
+        # Rows are unit vectors, so the share of a class is the coordinate; two rows of one class share it.
+        assert row[of] == pytest.approx(weight) or row[of] == pytest.approx(1)
