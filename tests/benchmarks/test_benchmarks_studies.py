@@ -55,7 +55,7 @@ SIZES = {
     "study_diffaug": 200,
     "study_metaug": 22,
     "study_genview": 15,
-    "study_crl_tac": 12,
+    "study_crl_tac": 8,
     "diffaug_preset": 8,
     "diffaug_sampler": 20,
     "diffaug_strength": 27,
