@@ -94,7 +94,7 @@ def time_interleaved(
 def process(*arguments: object, limit: int | None = None) -> dict[str, float]:
     """Run a process; its wall and CPU seconds and peak memory, in GB of 10^9 bytes.
 
-    A process that needs more than `limit` CPU seconds is ended; `more_than` is then this limit.
+    A process that needs more than `limit` CPU seconds is ended; `more_than` is then what it used, at most the limit.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def process(*arguments: object, limit: int | None = None) -> dict[str, float]:
         "cpu": round(used.ru_utime + used.ru_stime, 1),
         "peak_gb": round(peak * 1024 / 1e9, 2),
     }
-    return found | {"more_than": min(limit, int(found["cpu"]))} if late and limit is not None else found
+    return found | {"more_than": min(limit, found["cpu"])} if late and limit is not None else found
 
 
 def milliseconds(seconds: Mapping[str, list[float]], digits: int = 2) -> dict[str, float]:

@@ -99,8 +99,7 @@ def test_seconds_and_memory_of_a_process():
 
 def test_a_process_beyond_its_limit_is_ended_and_one_that_fails_is_an_error():
     found = timing.process(sys.executable, "-c", "while True: pass", limit=1)
-    assert found["more_than"] == 1
-    assert found["cpu"] >= 0.9
+    assert 0.9 <= found["more_than"] <= min(1, found["cpu"])
     with pytest.raises(RuntimeError, match="ended with 3"):
         timing.process(sys.executable, "-c", "raise SystemExit(3)", limit=1)
 
@@ -108,7 +107,7 @@ def test_a_process_beyond_its_limit_is_ended_and_one_that_fails_is_an_error():
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux only")
 def test_memory_of_processes_below_a_process():
     found: dict[str, float] = {}
-    below = "import time; x = bytearray(b'1') * 100_000_000; time.sleep(1)"
+    below = "import time; x = bytearray(b'1') * 100_000_000; time.sleep(2)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {below!r}])"
     with processes.watched(found):
         timing.process(
