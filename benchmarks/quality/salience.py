@@ -25,7 +25,7 @@ def most_deviating(x: Tensor, train: Tensor, size: Size, stride: Size) -> Tensor
     mean = torch.zeros(x.shape[1], *size)
     for row in range(size[0]):
         for column in range(size[1]):
-            part = train[..., row::stride[0], column::stride[1]][..., : corners[0] + 1, : corners[1] + 1]
+            part = train[..., row :: stride[0], column :: stride[1]][..., : corners[0] + 1, : corners[1] + 1]
             mean[:, row, column] = part.mean(dim=(0, 2, 3))
     ones = torch.ones_like(mean)[None]
     distance = F.conv2d(x.square(), ones, stride=stride) - 2 * F.conv2d(x, mean[None], stride=stride)

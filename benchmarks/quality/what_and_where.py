@@ -33,6 +33,7 @@ train part (seed 100): mnist with crops of 20 and 28 pixels, fashion of 20 and 2
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -169,9 +170,14 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
     return Contrastive(**shared, framework=framework, view_maker=views)
 
 
+def folder_of(name: str, seed: int, quick: bool) -> Path:
+    """The folder of the run of the row crl-tac."""
+    return RUNS / f"{name}-{seed}{'-quick' if quick else ''}"
+
+
 def run_of(name: str, seed: int, quick: bool) -> Path:
     """The run of the row crl-tac; trained now if there is none."""
-    run = RUNS / f"{name}-{seed}{'-quick' if quick else ''}"
+    run = folder_of(name, seed, quick)
     if not (run / "summary.json").exists():
         data, _, _ = samples(name, seed, quick)
         model_of(name, "crl-tac", seed, quick=quick).fit(data.x).save(run)
@@ -214,12 +220,15 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> Scores:
     if row.endswith("learned crops"):
         channel = load(run_of(name, seed, quick))
         h, h_test = (on_learned_crops(model, channel, x) for x in (data.x, data.x_test))
-        return found | score(h, h_test, data, PROTOCOLS) | {
-            f"whole_{key}": value for key, value in scored(model, data).items()
-        }
+        return (
+            found
+            | score(h, h_test, data, PROTOCOLS)
+            | {f"whole_{key}": value for key, value in scored(model, data).items()}
+        )
     if row == "crl-tac":
         if name in SERVED:
-            model.save(RUNS / f"{name}-{seed}{'-quick' if quick else ''}")
+            shutil.rmtree(folder_of(name, seed, quick), ignore_errors=True)  # of other settings
+            model.save(folder_of(name, seed, quick))
         located = model.locate(data.x_test, n=boxes.shape[1])
         found |= place_scores(located["sample"], boxes_of(located), boxes_test)
         found |= {"found": round(len(np.unique(located["sample"])) / len(data.x_test), 4)}
