@@ -1,0 +1,150 @@
+"""Tables of what matters, and where: writes docs/results_what_and_where.md.
+
+A seed of a regime counts if all of its rows that are always measured are done (`CHEAP`); other rows are shown if they
+have the same seeds.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.quality.what_and_where import CHEAP, LONGER, PATH, REGIMES, SERVED, SERVING, TEST, TRAIN
+from benchmarks.tables.formatting import Lines, Table, collect, entry, head, measured_with, section, titles, write
+
+METRICS = titles("linear", "knn", "linear_1pct")
+ORDER = ("crl-tac", "crl-tac, top", LONGER, "uniform", "contrastive", "oracle", "untrained", "raw", "pca")
+BOXES = {"middle": "middle", "deviation": "largest deviation", "saliency": "spectral residual"}
+GAIN, LOSS, PLACE = 0.10, 0.05, 0.9  # the targets: above uniform crops, below the oracle, CorLoc
+
+
+def complete(table: Table) -> Table:
+    """The results of the seeds of which all rows in `CHEAP` are done, and of other rows that have all these seeds."""
+    made: Table = {}
+    for name in REGIMES:
+        always = ("crl-tac",) if name == "fashion two" else CHEAP
+        seeds = set.intersection(*(set(table.get((name, row), {})) for row in always))
+        for (other, row), found in table.items():
+            if other == name and seeds and seeds <= set(found):
+                made[name, row] = {seed: found[seed] for seed in sorted(seeds)}
+    for name in REGIMES:  # the same weights, represented by the most probable crops
+        found = {seed: row for seed, row in made.get((name, "crl-tac"), {}).items() if "top_linear" in row}
+        if found:
+            made[name, "crl-tac, top"] = {seed: {"linear": row["top_linear"]} for seed, row in found.items()}
+    return made
+
+
+def numbers(table: Table, name: str, row: str, metric: str) -> list[float]:
+    """Values of a metric over seeds; [] without any."""
+    return [row[metric] for row in table.get((name, row), {}).values() if metric in row]
+
+
+def by_row(
+    table: Table,
+    names: Sequence[str],
+    rows: Mapping[str, tuple[str, str]],
+    first: str,
+    text: Callable[[Sequence[float]], str] = entry,
+) -> Lines:
+    """A table with a column for each regime and a line for each title in `rows`, of a row and a metric."""
+    columns = [f"{name} ({len(table[name, 'crl-tac'])})" for name in names]
+    lines = head(first, columns)
+    for title, (row, metric) in rows.items():
+        cells = [text(numbers(table, name, row, metric)) for name in names]
+        if any(cell != "-" for cell in cells):
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def whole_number(found: Sequence[float]) -> str:
+    """The mean as a whole number."""
+    return f"{statistics.fmean(found):.0f}" if found else "-"
+
+
+def places(table: Table, names: Sequence[str]) -> list[Lines]:
+    """A table for CorLoc and one for centers."""
+    made = []
+    for metric, title in {"corloc": "CorLoc", "center": "center in the object"}.items():
+        rows = {row: (row, metric) for row in ("crl-tac", LONGER)}
+        rows |= {title: ("places", f"{kind}_{metric}") for kind, title in BOXES.items()}
+        made.append(by_row(table, names, rows, title))
+    return made
+
+
+def verdict(difference: float, least: float) -> str:
+    """The difference, and whether it is at least this much."""
+    return f"{'met' if difference >= least else '**missed**'} ({difference:+.3f})"
+
+
+def targets(table: Table, names: Sequence[str]) -> Lines:
+    """A line for each regime of images with one object, from means over seeds."""
+    lines = head("regime", [f"{GAIN:.2f} above uniform", f"at most {LOSS:.2f} below the oracle", "place"])
+    for name in names:
+        ours, uniform, oracle = (
+            statistics.fmean(numbers(table, name, row, "linear")) for row in ("crl-tac", "uniform", "oracle")
+        )
+        where = statistics.fmean(numbers(table, name, "crl-tac", "corloc"))
+        if name == "cifar":
+            others = [numbers(table, name, "places", f"{kind}_corloc") for kind in BOXES]
+            best = max(statistics.fmean(found) for found in others if found)
+            place = f"ahead of every baseline: {verdict(where - best, 0)}"
+        else:
+            place = f"CorLoc {PLACE}: {verdict(where - PLACE, 0)}"
+        lines.append(f"| {name} | {verdict(ours - uniform, GAIN)} | {verdict(ours - oracle, -LOSS)} | {place} |")
+    return lines
+
+
+def main() -> None:
+    table = complete(collect(PATH))
+    names = [name for name in REGIMES if (name, "crl-tac") in table]
+    one = [name for name in names if (name, "places") in table]
+    images = [name for name in one if REGIMES[name].domain == "images"]
+    served = [name for name in SERVED if all((name, row) in table for row in ("contrastive", *SERVING))]
+    lines = [
+        "# Measured: what matters, and where",
+        "",
+        "Written by `benchmarks/tables/what_and_where.py` from `benchmarks/results/what_and_where.jsonl`; samples, rows and",
+        f"protocol are in `benchmarks/quality/what_and_where.py`. {TRAIN:,} training and {TEST} test samples with one object",
+        "at an unknown place, made anew for each seed. Mean ± standard deviation over seeds; their number is behind each",
+        f"regime. {measured_with(PATH)}.",
+    ]
+    lines += section("Targets", targets(table, images), text="From means over seeds, of linear accuracy and CorLoc.")
+    for metric, title in METRICS.items():
+        lines += section(title, by_row(table, one, {row: (row, metric) for row in ORDER}, "row"))
+    text = (
+        "CorLoc: the box overlaps the object by at least 1/2 (intersection over union). Boxes of the baselines have the\n"
+        "size of the object, those of crl-tac that of its crops."
+    )
+    lines += section("Place", *places(table, one), text=text)
+    if "fashion two" in names:
+        rows = {
+            "both found (boxes overlap the items by at least 1/2)": ("crl-tac", "both"),
+            "both found (centers of boxes)": ("crl-tac", "both_center"),
+            "at least one (center)": ("crl-tac", "one_center"),
+        }
+        lines += section("Two items in an image", by_row(table, ["fashion two"], rows, ""))
+    rows = {
+        f"{row}, {title}": (row, metric)
+        for metric, title in METRICS.items()
+        for row in ("contrastive", "simclr, learned crops", "byol", "byol, learned crops")
+    }
+    whole = {f"{row}, linear, whole images": (row, "whole_linear") for row in SERVING if row.endswith("crops")}
+    if served:
+        text = (
+            "Framework simclr (`contrastive`) or byol. Views are random resized crops, or crops drawn from the channel of\n"
+            "crl-tac; the latter are represented by the mean over its 8 most probable crops, or by the whole image."
+        )
+        lines += section(
+            "Learned crops for other methods", by_row(table, served, rows | whole, "row, score"), text=text
+        )
+    trained = ("crl-tac", LONGER, "uniform", "contrastive", "oracle", *SERVING)
+    costs = [
+        by_row(table, names, {row: (row, metric) for row in trained}, title, whole_number)
+        for title, metric in {"CPU seconds": "cpu_seconds", "steps": "steps"}.items()
+    ]
+    lines += section("Trainings", *costs, text="Means over seeds.")
+    write("results_what_and_where.md", lines)
+
+
+if __name__ == "__main__":
+    main()
