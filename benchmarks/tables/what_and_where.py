@@ -1,7 +1,7 @@
 """Tables of what matters, and where: writes docs/results_what_and_where.md.
 
-A seed of a regime counts if all of its rows that are always measured are done (`CHEAP`); other rows are shown if they
-have the same seeds.
+A seed of a regime counts if all of its rows that are always measured are done (`CHEAP`). Other rows may have fewer
+seeds; their number is then behind the value.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ GAIN, LOSS, PLACE = 0.10, 0.05, 0.9  # the targets: above uniform crops, below t
 
 
 def complete(table: Table) -> Table:
-    """The results of the seeds of which all rows in `CHEAP` are done, and of other rows that have all these seeds."""
+    """The results of the seeds of which all rows in `CHEAP` are done."""
     made: Table = {}
     for name in REGIMES:
         always = ("crl-tac",) if name == "fashion two" else CHEAP
         seeds = set.intersection(*(set(table.get((name, row), {})) for row in always))
         for (other, row), found in table.items():
-            if other == name and seeds and seeds <= set(found):
-                made[name, row] = {seed: found[seed] for seed in sorted(seeds)}
+            if other == name and seeds & set(found):
+                made[name, row] = {seed: found[seed] for seed in sorted(seeds & set(found))}
     for name in REGIMES:  # the same weights, represented by the most probable crops
         found = {seed: row for seed, row in made.get((name, "crl-tac"), {}).items() if "top_linear" in row}
         if found:
@@ -50,7 +50,10 @@ def by_row(
     columns = [f"{name} ({len(table[name, 'crl-tac'])})" for name in names]
     lines = head(first, columns)
     for title, (row, metric) in rows.items():
-        cells = [text(numbers(table, name, row, metric)) for name in names]
+        cells = []
+        for name in names:
+            found, seeds = numbers(table, name, row, metric), len(table[name, "crl-tac"])
+            cells.append(text(found) + (f" ({len(found)})" if 0 < len(found) < seeds else ""))
         if any(cell != "-" for cell in cells):
             lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
@@ -103,17 +106,18 @@ def main() -> None:
     lines = [
         "# Measured: what matters, and where",
         "",
-        "Written by `benchmarks/tables/what_and_where.py` from `benchmarks/results/what_and_where.jsonl`; samples, rows and",
-        f"protocol are in `benchmarks/quality/what_and_where.py`. {TRAIN:,} training and {TEST} test samples with one object",
-        "at an unknown place, made anew for each seed. Mean ± standard deviation over seeds; their number is behind each",
-        f"regime. {measured_with(PATH)}.",
+        "Written by `benchmarks/tables/what_and_where.py` from `benchmarks/results/what_and_where.jsonl`; samples,",
+        f"rows and protocol are in `benchmarks/quality/what_and_where.py`. {TRAIN:,} training and {TEST} test samples",
+        "with one object at an unknown place, made anew for each seed. Mean ± standard deviation over seeds; their",
+        "number is behind each regime, or behind a value with fewer seeds.",
+        f"{measured_with(PATH)}.",
     ]
     lines += section("Targets", targets(table, images), text="From means over seeds, of linear accuracy and CorLoc.")
     for metric, title in METRICS.items():
         lines += section(title, by_row(table, one, {row: (row, metric) for row in ORDER}, "row"))
     text = (
-        "CorLoc: the box overlaps the object by at least 1/2 (intersection over union). Boxes of the baselines have the\n"
-        "size of the object, those of crl-tac that of its crops."
+        "CorLoc: the box overlaps the object by at least 1/2 (intersection over union). Boxes of the baselines have\n"
+        "the size of the object, those of crl-tac that of its crops."
     )
     lines += section("Place", *places(table, one), text=text)
     if "fashion two" in names:
@@ -131,8 +135,8 @@ def main() -> None:
     whole = {f"{row}, linear, whole images": (row, "whole_linear") for row in SERVING if row.endswith("crops")}
     if served:
         text = (
-            "Framework simclr (`contrastive`) or byol. Views are random resized crops, or crops drawn from the channel of\n"
-            "crl-tac; the latter are represented by the mean over its 8 most probable crops, or by the whole image."
+            "Framework simclr (`contrastive`) or byol. Views are random resized crops, or drawn from the channel of\n"
+            "crl-tac. With these, an image is represented by the mean over its 8 most probable crops, or as a whole."
         )
         lines += section(
             "Learned crops for other methods", by_row(table, served, rows | whole, "row, score"), text=text

@@ -24,6 +24,7 @@ from benchmarks.quality import (
     study_genview,
     study_metaug,
     suite,
+    what_and_where,
 )
 from viewsmith.estimators import CRLTAC
 
@@ -46,7 +47,7 @@ STUDIES = [
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {
-    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start)
+    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start, what_and_where)
 }
 SIZES = {
     "study": 200,
@@ -64,6 +65,7 @@ SIZES = {
     "do_no_harm": 73,
     "crl_tac_mnist": 24,
     "crl_tac_start": 136,
+    "what_and_where": 195,
 }
 
 
