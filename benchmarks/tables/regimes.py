@@ -52,6 +52,14 @@ REGIMES = (
         ({"linear": "f learned std"}, {"linear": "f uniform std"}),
     ),
     Regime(
+        *("an object at an unknown place in clutter (digits, items of clothing, color)", "CRL-TAC"),
+        *("uniform crops of the same grid", "what_and_where", "crl-tac", "uniform", ("mnist", "fashion", "cifar")),
+    ),
+    Regime(
+        *("recordings with drift; an event at an unknown place", "CRL-TAC", "uniform windows"),
+        *("what_and_where", "crl-tac", "uniform", ("events",)),
+    ),
+    Regime(
         *("vectors; test rows of other persons", "PiNDA", "neighbors and noise of a tuned strength"),
         *("study", "pinda", "neighbors + noise", ("wisdm_har",)),
     ),
@@ -99,8 +107,8 @@ Each number is the mean difference of accuracy on test rows, method minus the ro
 number of training steps, over pairs of a set and a seed; ± is half of the 95 % interval, which one or two pairs do not
 have. The seeds of one set are not independent, so the true intervals are wider. The verdict is a tie if the difference
 is at most .015 (kNN, linear) or .05 (k-means): [evaluation.md](evaluation.md). Sets and rows by name, with all metrics:
-[vectors](results.md), [images and DNA](results_domains.md), [CRL-TAC](results_crl_tac.md),
-[DiffAug](results_diffaug.md), [GenView](results_genview.md).
+[vectors](results.md), [images and DNA](results_domains.md), [CRL-TAC](results_crl_tac.md), also
+[in clutter](results_what_and_where.md), [DiffAug](results_diffaug.md), [GenView](results_genview.md).
 
 ## Rule of thumb
 
