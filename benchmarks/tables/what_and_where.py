@@ -9,7 +9,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.quality.what_and_where import CHEAP, LONGER, PATH, REGIMES, SERVED, SERVING, TEST, TRAIN
+from benchmarks.quality import crop_sizes
+from benchmarks.quality.suite import SEEDS
+from benchmarks.quality.what_and_where import CHEAP, FIRST, LONGER, PATH, REGIMES, SERVED, SERVING, TEST, TRAIN
 from benchmarks.tables.formatting import Lines, Table, collect, entry, head, measured_with, section, titles, write
 
 METRICS = titles("linear", "knn", "linear_1pct")
@@ -97,6 +99,44 @@ def targets(table: Table, names: Sequence[str]) -> Lines:
     return lines
 
 
+def sizes() -> Lines:
+    """Scores and criteria of each size of crops, and what choosing by a criterion loses."""
+    table = collect(crop_sizes.PATH)
+    runs = {
+        (name, seed): {size: table[name, size][seed] for size in crop_sizes.SIZES}
+        for name in FIRST
+        for seed in SEEDS
+        if all(seed in table.get((name, size), {}) for size in crop_sizes.SIZES)
+    }
+    criteria = ("information", "bound", "own - other", "retrieval")
+    metrics = {"linear": "linear", "corloc": "CorLoc"}
+    scores, regrets = (
+        head("regime, side of crops", [*metrics.values(), *criteria, "seeds"]),
+        head("criterion", [f"{title} lost: mean, largest" for title in metrics.values()]),
+    )
+    for name in dict.fromkeys(name for name, _ in runs):
+        for size in crop_sizes.SIZES:
+            found = [sizes[size] for (other, _), sizes in runs.items() if other == name]
+            means = [statistics.fmean(row[key] for row in found) for key in (*metrics, *criteria)]
+            scores.append(f"| {name}, {size} | {' | '.join(f'{mean:.3f}' for mean in means)} | {len(found)} |")
+    choices = {name: (lambda sizes, name=name: max(sizes, key=lambda size: sizes[size][name])) for name in criteria}
+    choices |= {f"always {size}": (lambda sizes, size=size: size) for size in crop_sizes.SIZES}
+    for name, choose in choices.items():
+        cells = []
+        for metric in metrics:
+            lost = [
+                max(row[metric] for row in sizes.values()) - sizes[choose(sizes)][metric] for sizes in runs.values()
+            ]
+            cells.append(f"{statistics.fmean(lost):.3f}, {max(lost):.3f}")
+        regrets.append(f"| {name} | {' | '.join(cells)} |")
+    text = (
+        "Three sizes, as scales of the images (`benchmarks/quality/crop_sizes.py`): mean over seeds of scores and\n"
+        "of criteria without labels, and what is lost against the best of the three by taking the size with the\n"
+        "largest criterion."
+    )
+    return section("Size of crops", scores, regrets, text=text) if runs else []
+
+
 def main() -> None:
     table = complete(collect(PATH))
     names = [name for name in REGIMES if (name, "crl-tac") in table]
@@ -147,6 +187,7 @@ def main() -> None:
         for title, metric in {"CPU seconds": "cpu_seconds", "steps": "steps"}.items()
     ]
     lines += section("Trainings", *costs, text="Means over seeds.")
+    lines += sizes()
     write("results_what_and_where.md", lines)
 
 

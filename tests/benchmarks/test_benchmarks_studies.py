@@ -10,6 +10,7 @@ from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     crl_tac_mnist,
     crl_tac_start,
+    crop_sizes,
     diffaug_preset,
     diffaug_sampler,
     diffaug_strength,
@@ -47,7 +48,7 @@ STUDIES = [
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {
-    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start, what_and_where)
+    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start, crop_sizes, what_and_where)
 }
 SIZES = {
     "study": 200,
@@ -65,6 +66,7 @@ SIZES = {
     "do_no_harm": 73,
     "crl_tac_mnist": 24,
     "crl_tac_start": 136,
+    "crop_sizes": 27,
     "what_and_where": 195,
 }
 
