@@ -98,9 +98,9 @@ def test_objects_are_cut_out_of_images_and_sequences():
 
 def test_rows_have_options_of_their_estimators():
     for name, regime in what_and_where.REGIMES.items():
-        for row in ("crl-tac", what_and_where.LONGER, "uniform", "oracle", "contrastive", "byol"):
+        for row in ("crl-tac", *what_and_where.LONGER, "uniform", "oracle", "contrastive", "byol"):
             model = what_and_where.model_of(name, row, 0)
-            expected = {"crl-tac": 1, what_and_where.LONGER: 2, "uniform": 1, "oracle": 1}
+            expected = {"crl-tac": 1, "uniform": 1, "oracle": 1} | dict.fromkeys(what_and_where.LONGER, 2)
             factor = expected.get(row, 0.5 if regime.domain == "images" else 1)
             assert model.epochs == regime.epochs * factor
             assert isinstance(model, CRLTAC) is (row in expected)
