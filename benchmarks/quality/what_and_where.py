@@ -27,7 +27,8 @@ sample without a box counts as wrong. With two items to an image: "both" is the 
 with n=2 finds both ("both_center": both centers; "one_center": at least one), and there are no classes.
 
 Sizes of crops and numbers of steps were chosen before any of this was measured, from a training each on images of the
-train part (seed 100): mnist with crops of 20 and 28 pixels, fashion of 20 and 28, cifar of 20 and 32.
+train part (seed 100): mnist with crops of 20 and 28 pixels, fashion of 20 and 28, cifar of 20 and 32. The rows with
+twice as many steps were added when the others were known, to see whether steps are what is missing.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.what_and_where [minutes] [regime or row ...]
 """
