@@ -131,11 +131,13 @@ study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEW
 	$(call tables,vectors)
 	$(call tables,domains)
 
-crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its study (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
+crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its studies (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call speed,crop_embeddings)
 	$(call quality,crl_tac_mnist)
 	$(call quality,study_crl_tac)
+	$(call quality,what_and_where)
 	$(call tables,crl_tac)
+	$(call tables,what_and_where)
 
 study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(PIP) -e ".[$(TEST_EXTRAS),bench]"

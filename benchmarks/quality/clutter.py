@@ -5,6 +5,7 @@ mnist 16        16 fragments
 mnist scaled    8 fragments; the digit is resized by a random factor of 0.7 to 1.4
 fashion         an item of 28 x 28 pixels on patches of other items, 7 x 7 each, 84 x 84
 fashion 12      the patches have 12 x 12 pixels
+fashion two     two items, which do not overlap, on patches of 7 x 7 pixels
 cifar           an object of 32 x 32 pixels on patches of other images, 8 x 8 each, in color, 64 x 64
 
 Fragments have 9 x 9 pixels and come from the inner part of a digit. Objects are test images if `split` is "test", and
@@ -22,11 +23,11 @@ import torch.nn.functional as F
 
 from benchmarks.common.data import data_folder
 
-NAMES = ("mnist", "mnist 16", "mnist scaled", "fashion", "cifar", "fashion 12")
+NAMES = ("mnist", "mnist 16", "mnist scaled", "fashion", "cifar", "fashion 12", "fashion two")
 FILES = {"mnist": "mnist", "fashion": "fashion_mnist", "cifar": "cifar10_small"}
 SIDES = {"mnist": 84, "fashion": 84, "cifar": 64}
 FRAGMENT, MARGIN = 9, 4  # side of a fragment, and its least distance from the edge of its digit
-PATCHES = {"fashion": 7, "cifar": 8, "fashion 12": 12}
+PATCHES = {"fashion": 7, "cifar": 8, "fashion 12": 12, "fashion two": 7}
 FACTORS = 0.7, 1.4
 
 Split = Literal["train", "test"]
@@ -50,28 +51,33 @@ def make(name: str, n: int, seed: int, split: Split = "train") -> tuple[np.ndarr
     -------
     images : ndarray, uint8 (n, 84, 84) or (n, 64, 64, 3)
     labels : ndarray, (n,)
-        Class of the object.
+        Class of the object; with two items, (n, 2).
     boxes : ndarray, int64 (n, 4)
-        Top, left, height and width of the object, in pixels.
+        Top, left, height and width of the object, in pixels; of two items, (n, 2, 4).
     """
     kind = name.split()[0]
     source, classes = _source(kind, split)
     rng = np.random.default_rng([seed, NAMES.index(name), split == "test"])
-    rows = np.concatenate([rng.permutation(len(source)) for _ in range(-(-n // len(source)))])[:n]
-    objects, side = source[rows], SIDES[kind]
+    count = 2 if name == "fashion two" else 1
+    rows = np.concatenate([rng.permutation(len(source)) for _ in range(-(-n * count // len(source)))])[: n * count]
+    side = SIDES[kind]
     images = np.zeros((n, side, side, *source.shape[3:]), np.uint8)
-    boxes = np.zeros((n, 4), np.int64)
-    for image, thing, box in zip(images, objects, boxes, strict=True):
+    boxes = np.zeros((n, count, 4), np.int64)
+    for image, things, places in zip(images, source[rows.reshape(n, count)], boxes, strict=True):
         if kind == "mnist":
             _scatter(image, source, 16 if name.endswith("16") else 8, rng)
         else:
             _tile(image, source, PATCHES[name], rng)
-        if name == "mnist scaled":
-            thing = _resized(thing, round(len(thing) * rng.uniform(*FACTORS)))
-        height, width = thing.shape[:2]
-        top, left = rng.integers(0, side - height + 1), rng.integers(0, side - width + 1)
-        image[top : top + height, left : left + width] = thing
-        box[:] = top, left, height, width
+        for number, thing in enumerate(things):
+            if name == "mnist scaled":
+                thing = resized(thing, round(len(thing) * rng.uniform(*FACTORS)))
+            places[number] = _free_place(thing.shape[:2], side, places[:number], rng)
+            top, left, height, width = places[number]
+            image[top : top + height, left : left + width] = thing
+    if count == 1:
+        boxes = boxes[:, 0]
+    else:
+        rows = rows.reshape(n, count)
     return images, classes[rows], boxes
 
 
@@ -79,6 +85,16 @@ def make(name: str, n: int, seed: int, split: Split = "train") -> tuple[np.ndarr
 def _source(kind: str, split: Split) -> tuple[np.ndarray, np.ndarray]:
     with np.load(data_folder() / f"{FILES[kind]}.npz") as archive:
         return archive[f"X_{split}"], archive[f"y_{split}"]
+
+
+def _free_place(shape: tuple[int, ...], side: int, taken: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
+    """A random box of this shape in an image that overlaps none of the boxes (k, 4)."""
+    height, width = shape
+    while True:
+        top, left = (int(rng.integers(0, side - length + 1)) for length in shape)
+        first, last = np.maximum(taken[:, :2], (top, left)), taken[:, :2] + taken[:, 2:]
+        if not (np.minimum(last, (top + height, left + width)) > first).all(axis=1).any():
+            return top, left, height, width
 
 
 def _scatter(image: np.ndarray, source: np.ndarray, count: int, rng: np.random.Generator) -> None:
@@ -99,7 +115,7 @@ def _tile(image: np.ndarray, source: np.ndarray, patch: int, rng: np.random.Gene
         image[top : top + patch, left : left + patch] = source[other, y : y + patch, x : x + patch]
 
 
-def _resized(image: np.ndarray, side: int) -> np.ndarray:
+def resized(image: np.ndarray, side: int) -> np.ndarray:
     pixels = torch.from_numpy(image)[None, None].float()
     made = F.interpolate(pixels, (side, side), mode="bilinear", antialias=True)
     return made[0, 0].round().clamp(0, 255).to(torch.uint8).numpy()

@@ -16,7 +16,9 @@ from benchmarks.tables.formatting import TIES, Lines, Table, collect, difference
 DNA = ("dna_human_core_promoter", "dna_ienhancer2l")
 METRICS = {"knn": "kNN", "linear": "linear", "kmeans_accuracy": "k-means", "linear_1pct": "1 % labels"}
 # Kinds of data, in the order of the map.
-UNKNOWN_PLACE = "an object at an unknown place"
+UNKNOWN_PLACE = "a digit at an unknown place, on black"
+CLUTTER = "an object in clutter"
+EVENTS = "an event in noise and drift"
 GROUPS = "vectors, test rows of other persons"
 BATCHES = "vectors, test rows of other batches"
 VECTORS = "vectors, same population"
@@ -79,6 +81,10 @@ class Regime:
         return {metric: differences(table, self.one, self.other, self.sets, metric) for metric in METRICS}
 
 
+def of_crl_tac(data: str, against: str, *sets: str) -> Regime:
+    return Regime(data, "CRL-TAC", against, partial(of_file, "what_and_where"), "crl-tac", "uniform", sets)
+
+
 def of_diffaug(data: str, sets: Sequence[str]) -> Regime:
     against = "its encoder without generated positives"
     return Regime(data, "DiffAug", against, partial(of_file, "study_diffaug"), "diffaug", "phase A", sets)
@@ -116,6 +122,8 @@ REGIMES = (
         *(UNKNOWN_PLACE, "CRL-TAC", "uniform crops of the same grid"),
         *(of_mnist, "crl-tac", "uniform", ("mnist 84 x 84",)),
     ),
+    of_crl_tac(CLUTTER, "uniform crops of the same grid", "mnist", "fashion", "cifar"),
+    of_crl_tac(EVENTS, "uniform windows", "events"),
     of_pinda(GROUPS, *decisive.SUBJECTS),
     of_pinda(BATCHES, "gas_drift"),
     Regime(
@@ -166,8 +174,8 @@ have. The seeds of one set are not independent, so the true intervals are wider.
 most .015 (kNN, linear), .05 (k-means) or .03 (1 % labels), or if the interval has a zero
 ([evaluation.md](evaluation.md)).
 Sets and rows by name, with all metrics: [vectors](results.md), [images and DNA](results_domains.md),
-[CRL-TAC](results_crl_tac.md), [DiffAug](results_diffaug.md), [GenView](results_genview.md),
-[MetAug](results_metaug.md), [few rows, other persons and batches, few labels](results_decisive.md)."""
+[CRL-TAC](results_crl_tac.md) and [in clutter](results_what_and_where.md), [DiffAug](results_diffaug.md),
+[GenView](results_genview.md), [MetAug](results_metaug.md), [few rows, other persons and batches, few labels](results_decisive.md)."""
 ANSWERS = """The questions, and what would count as a yes, were written down before the experiments were run
 (`benchmarks/quality/PLAN.md`); the one about genes was added after the one about few labels was answered. Mean
 difference ± half of the 95 % interval, paired by set and seed; AMD EPYC, one thread, torch 2.13.0."""

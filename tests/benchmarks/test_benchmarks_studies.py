@@ -10,6 +10,7 @@ from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     crl_tac_mnist,
     crl_tac_start,
+    crop_sizes,
     diffaug_preset,
     diffaug_sampler,
     diffaug_strength,
@@ -24,6 +25,7 @@ from benchmarks.quality import (
     study_genview,
     study_metaug,
     suite,
+    what_and_where,
 )
 from viewsmith.estimators import CRLTAC
 
@@ -46,7 +48,7 @@ STUDIES = [
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {
-    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start)
+    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start, crop_sizes, what_and_where)
 }
 SIZES = {
     "study": 200,
@@ -64,6 +66,8 @@ SIZES = {
     "do_no_harm": 73,
     "crl_tac_mnist": 14,
     "crl_tac_start": 136,
+    "crop_sizes": 27,
+    "what_and_where": 207,
 }
 
 

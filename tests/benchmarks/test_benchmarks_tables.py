@@ -15,6 +15,7 @@ from benchmarks.tables import (
     regimes,
     tables,
     vectors,
+    what_and_where,
 )
 
 PAGES = {
@@ -24,6 +25,7 @@ PAGES = {
     "results_metaug.md": metaug,
     "results_genview.md": genview,
     "results_crl_tac.md": crl_tac,
+    "results_what_and_where.md": what_and_where,
     "results_tables.md": tables,
     "results_cells.md": cells,
     "results_labels_and_groups.md": labels_and_groups,

@@ -36,3 +36,19 @@ def test_a_residual_network_with_a_standard_stem_takes_larger_crops():
         message
         == "images are 20 x 20 pixels, expected at least 39 x 39: enlarge them, or take larger crops (crop_size)"
     )
+
+
+@pytest.mark.parametrize(
+    ("crops", "encoder", "centered"),
+    [
+        ({}, "crl-cnn", False),
+        ({"crop_size": 27}, "crl-cnn", False),
+        ({"crop_size": 24, "crop_stride": 8}, "crl-cnn", False),
+        ({"crop_stride": 6}, "cnn", True),
+        ({"crop_size": 16}, "cnn", True),
+    ],
+)
+def test_the_default_encoder_encodes_all_crops_in_one_pass_where_it_can(crops, encoder, centered):
+    model = CRLTAC(**TINY, **crops).fit(images(shape=(32, 40)))
+    assert (model.fitted_["encoder"], model.method_.centered) == (encoder, centered)
+    assert model.method_.channel.family.is_dense(model.method_.encoder) is not centered

@@ -91,7 +91,8 @@ class CRLTAC(ViewsmithEstimator):
         uniform: P(T|x) stays uniform (SimCLR with such views, for comparison).
     crop_size, crop_stride : int or "auto"
         Side of the crops of images and distance between their corners, in pixels. "auto": 20 and 4, as published; for
-        images whose shorter side has less than 24 pixels, 5/7 and 1/8 of that side.
+        images whose shorter side has less than 24 pixels, 5/7 and 1/8 of that side. The default encoder of crops of
+        at least 20 pixels at a multiple of 4 is "crl-cnn", which encodes all crops in one pass.
     crop_scales : tuple of float
         Scales of the images that crops are taken from: 0.5 halves height and width.
     crop_flips : bool

@@ -72,8 +72,8 @@ def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowS
     row_shape = rows.shape[1:]
     encoder, transforms = options.encoder, None if custom else transforms_of(domain)
     if transforms is not None and "crop_size" in transforms.options and encoder == "auto":
-        grid = crop_grid(row_shape, options.crop_size, options.crop_stride)
-        if grid == (CropCNN.crop, CropCNN.stride):
+        side, stride = crop_grid(row_shape, options.crop_size, options.crop_stride)
+        if side >= CropCNN.crop and stride % CropCNN.stride == 0:  # one pass encodes all crops
             changes["encoder"] = encoder = "crl-cnn"
     if options.learning_rate == "auto":
         # With a larger rate, projections lose most of their information about classes.

@@ -1,0 +1,204 @@
+"""Tables of what matters, and where: writes docs/results_what_and_where.md.
+
+A seed of a regime counts if all of its rows that are always measured are done (`CHEAP`). Other rows may have fewer
+seeds; their number is then behind the value.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.quality import crop_sizes
+from benchmarks.quality.suite import SEEDS
+from benchmarks.quality.what_and_where import CHEAP, FIRST, LONGER, PATH, REGIMES, SERVED, SERVING, TEST, TRAIN
+from benchmarks.tables.formatting import Lines, Table, collect, entry, head, measured_with, section, titles, write
+
+METRICS = titles("linear", "knn", "linear_1pct")
+ORDER = ("crl-tac", "crl-tac, top", LONGER[0], "uniform", "contrastive", "oracle", LONGER[1], "untrained", "raw", "pca")
+BOXES = {"middle": "middle", "deviation": "largest deviation", "saliency": "spectral residual"}
+GAIN, LOSS, PLACE = 0.10, 0.05, 0.9  # the targets: above uniform crops, below the oracle, CorLoc
+
+
+def complete(table: Table) -> Table:
+    """The results of the seeds of which all rows in `CHEAP` are done."""
+    made: Table = {}
+    for name in REGIMES:
+        always = ("crl-tac",) if name == "fashion two" else CHEAP
+        seeds = set.intersection(*(set(table.get((name, row), {})) for row in always))
+        for (other, row), found in table.items():
+            if other == name and seeds & set(found):
+                made[name, row] = {seed: found[seed] for seed in sorted(seeds & set(found))}
+    for name in REGIMES:  # the same weights, represented by the most probable crops
+        found = {seed: row for seed, row in made.get((name, "crl-tac"), {}).items() if "top_linear" in row}
+        if found:
+            made[name, "crl-tac, top"] = {seed: {"linear": row["top_linear"]} for seed, row in found.items()}
+    return made
+
+
+def numbers(table: Table, name: str, row: str, metric: str) -> list[float]:
+    """Values of a metric over seeds; [] without any."""
+    return [row[metric] for row in table.get((name, row), {}).values() if metric in row]
+
+
+def by_row(
+    table: Table,
+    names: Sequence[str],
+    rows: Mapping[str, tuple[str, str]],
+    first: str,
+    text: Callable[[Sequence[float]], str] = entry,
+) -> Lines:
+    """A table with a column for each regime and a line for each title in `rows`, of a row and a metric."""
+    columns = [f"{name} ({len(table[name, 'crl-tac'])})" for name in names]
+    lines = head(first, columns)
+    for title, (row, metric) in rows.items():
+        cells = []
+        for name in names:
+            found, seeds = numbers(table, name, row, metric), len(table[name, "crl-tac"])
+            cells.append(text(found) + (f" ({len(found)})" if 0 < len(found) < seeds else ""))
+        if any(cell != "-" for cell in cells):
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def whole_number(found: Sequence[float]) -> str:
+    """The mean as a whole number."""
+    return f"{statistics.fmean(found):.0f}" if found else "-"
+
+
+def places(table: Table, names: Sequence[str]) -> list[Lines]:
+    """A table for CorLoc and one for centers."""
+    made = []
+    for metric, title in {"corloc": "CorLoc", "center": "center in the object"}.items():
+        rows = {row: (row, metric) for row in ("crl-tac", LONGER[0])}
+        rows |= {title: ("places", f"{kind}_{metric}") for kind, title in BOXES.items()}
+        made.append(by_row(table, names, rows, title))
+    return made
+
+
+def verdict(difference: float, least: float) -> str:
+    """The difference, and whether it is at least this much."""
+    return f"{'met' if difference >= least else '**missed**'} ({difference:+.3f})"
+
+
+def targets(table: Table, names: Sequence[str]) -> Lines:
+    """A line for each regime of images with one object, from means over seeds, and one with twice the steps."""
+    lines = head("regime", [f"{GAIN:.2f} above uniform", f"at most {LOSS:.2f} below the oracle", "place"])
+    for name in names:
+        for title, ours, uniform, oracle in (
+            (name, "crl-tac", "uniform", "oracle"),
+            (f"{name}, twice the steps", LONGER[0], "", LONGER[1]),
+        ):
+            seeds = set(table.get((name, ours), {})) & set(table.get((name, oracle), {}))
+            if not seeds:
+                continue
+            one, low, high, where = (
+                statistics.fmean(table[name, row][seed][key] for seed in seeds)
+                for row, key in ((ours, "linear"), (uniform or ours, "linear"), (oracle, "linear"), (ours, "corloc"))
+            )
+            if name == "cifar":
+                others = [numbers(table, name, "places", f"{kind}_corloc") for kind in BOXES]
+                best = max(statistics.fmean(found) for found in others if found)
+                place = f"ahead of every baseline: {verdict(where - best, 0)}"
+            else:
+                place = f"CorLoc {PLACE}: {verdict(where - PLACE, 0)}"
+            above = verdict(one - low, GAIN) if uniform else "-"
+            few = f" ({len(seeds)})" if len(seeds) < len(table[name, "crl-tac"]) else ""
+            lines.append(f"| {title}{few} | {above} | {verdict(one - high, -LOSS)} | {place} |")
+    return lines
+
+
+def sizes() -> Lines:
+    """Scores and criteria of each size of crops, and what choosing by a criterion loses."""
+    table = collect(crop_sizes.PATH)
+    runs = {
+        (name, seed): {size: table[name, size][seed] for size in crop_sizes.SIZES}
+        for name in FIRST
+        for seed in SEEDS
+        if all(seed in table.get((name, size), {}) for size in crop_sizes.SIZES)
+    }
+    criteria = ("information", "bound", "own - other", "retrieval")
+    metrics = {"linear": "linear", "corloc": "CorLoc"}
+    scores, regrets = (
+        head("regime, side of crops", [*metrics.values(), *criteria, "seeds"]),
+        head("criterion", [f"{title} lost: mean, largest" for title in metrics.values()]),
+    )
+    for name in dict.fromkeys(name for name, _ in runs):
+        for size in crop_sizes.SIZES:
+            found = [sizes[size] for (other, _), sizes in runs.items() if other == name]
+            means = [statistics.fmean(row[key] for row in found) for key in (*metrics, *criteria)]
+            scores.append(f"| {name}, {size} | {' | '.join(f'{mean:.3f}' for mean in means)} | {len(found)} |")
+    choices = {name: (lambda sizes, name=name: max(sizes, key=lambda size: sizes[size][name])) for name in criteria}
+    choices |= {f"always {size}": (lambda sizes, size=size: size) for size in crop_sizes.SIZES}
+    for name, choose in choices.items():
+        cells = []
+        for metric in metrics:
+            lost = [
+                max(row[metric] for row in sizes.values()) - sizes[choose(sizes)][metric] for sizes in runs.values()
+            ]
+            cells.append(f"{statistics.fmean(lost):.3f}, {max(lost):.3f}")
+        regrets.append(f"| {name} | {' | '.join(cells)} |")
+    text = (
+        "Three sizes, as scales of the images (`benchmarks/quality/crop_sizes.py`): mean over seeds of scores and\n"
+        "of criteria without labels, and what is lost against the best of the three by taking the size with the\n"
+        "largest criterion."
+    )
+    return section("Size of crops", scores, regrets, text=text) if runs else []
+
+
+def main() -> None:
+    table = complete(collect(PATH))
+    names = [name for name in REGIMES if (name, "crl-tac") in table]
+    one = [name for name in names if (name, "places") in table]
+    images = [name for name in one if REGIMES[name].domain == "images"]
+    served = [name for name in SERVED if all((name, row) in table for row in ("contrastive", *SERVING))]
+    lines = [
+        "# Measured: what matters, and where",
+        "",
+        "Written by `benchmarks/tables/what_and_where.py` from `benchmarks/results/what_and_where.jsonl`; samples,",
+        f"rows and protocol are in `benchmarks/quality/what_and_where.py`. {TRAIN:,} training and {TEST} test samples",
+        "with one object at an unknown place, made anew for each seed. Mean ± standard deviation over seeds; their",
+        "number is behind each regime, or behind a value with fewer seeds.",
+        f"{measured_with(PATH)}.",
+    ]
+    lines += section("Targets", targets(table, images), text="From means over seeds, of linear accuracy and CorLoc.")
+    for metric, title in METRICS.items():
+        lines += section(title, by_row(table, one, {row: (row, metric) for row in ORDER}, "row"))
+    text = (
+        "CorLoc: the box overlaps the object by at least 1/2 (intersection over union). Boxes of the baselines have\n"
+        "the size of the object, those of crl-tac that of its crops."
+    )
+    lines += section("Place", *places(table, one), text=text)
+    if "fashion two" in names:
+        rows = {
+            "both found (boxes overlap the items by at least 1/2)": ("crl-tac", "both"),
+            "both found (centers of boxes)": ("crl-tac", "both_center"),
+            "at least one (center)": ("crl-tac", "one_center"),
+        }
+        lines += section("Two items in an image", by_row(table, ["fashion two"], rows, ""))
+    rows = {
+        f"{row}, {title}": (row, metric)
+        for metric, title in METRICS.items()
+        for row in ("contrastive", "simclr, learned crops", "byol", "byol, learned crops")
+    }
+    whole = {f"{row}, linear, whole images": (row, "whole_linear") for row in SERVING if row.endswith("crops")}
+    if served:
+        text = (
+            "Framework simclr (`contrastive`) or byol. Views are random resized crops, or drawn from the channel of\n"
+            "crl-tac. With these, an image is represented by the mean over its 8 most probable crops, or as a whole."
+        )
+        lines += section(
+            "Learned crops for other methods", by_row(table, served, rows | whole, "row, score"), text=text
+        )
+    trained = ("crl-tac", "uniform", "contrastive", "oracle", *LONGER, *SERVING)
+    costs = [
+        by_row(table, names, {row: (row, metric) for row in trained}, title, whole_number)
+        for title, metric in {"CPU seconds": "cpu_seconds", "steps": "steps"}.items()
+    ]
+    lines += section("Trainings", *costs, text="Means over seeds.")
+    lines += sizes()
+    write("results_what_and_where.md", lines)
+
+
+if __name__ == "__main__":
+    main()
