@@ -15,6 +15,8 @@ import argparse
 import collections
 import gzip
 import math
+import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -138,50 +140,75 @@ def _view_cache(out: Path, x: np.ndarray, views: Path) -> None:
     generate_cache(load_dataset(out.with_name("rows.npy")), out, generator=f"folder:{views}", batch_size=12)
 
 
+def outcome(read: Callable[[], Any]) -> str:
+    """``loaded``, ``refused``, or what is wrong with what a loader does with a damaged file."""
+    started = time.monotonic()
+    try:
+        read()
+        found = "loaded"
+    except InputError as error:
+        found = "refused" if len(str(error).splitlines()) == 1 else f"a message of several lines: {str(error)!r}"
+    except Exception as error:
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        file = Path(where.tb_frame.f_code.co_filename).name if where else ""
+        found = f"{type(error).__name__} in {file}: {' '.join(str(error).split())[:100]}"
+    return f"takes more than {LIMIT:g} s" if time.monotonic() - started > LIMIT else found
+
+
+def load_all(first: int, last: int, seed: int, until: float, folder: Path, log: Path) -> None:
+    """Write a line with the kind and the outcome of each input number first .. last - 1 into a log, until a time."""
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory(dir=folder) as name, log.open("a") as out:
+        files = valid_files(Path(name))
+        kinds = list(files)
+        originals = {kind: path.read_bytes() for kind, (path, _) in files.items()}
+        for number in range(first, last):
+            if time.monotonic() > until:
+                return
+            kind = kinds[number % len(kinds)]
+            path, read = files[kind]
+            path.write_bytes(damaged(originals[kind], np.random.default_rng([seed, number])))
+            print(kind, end="\t", file=out, flush=True)
+            print(outcome(read), file=out, flush=True)
+            path.write_bytes(originals[kind])
+
+
 def fuzz(first: int, last: int, seed: int, minutes: float = math.inf) -> dict[str, Any]:
     """Load damaged files number first .. last - 1, or as many as there is time for.
 
     Returns
     -------
     dict
-        How many loaded, how many raised InputError, and a count of each unexpected result.
+        How many loaded, how many raised InputError, and a count of each unexpected result. Files are loaded in another
+        process, because a library may crash on one: then another process goes on after it.
     """
-    counts: collections.Counter[str] = collections.Counter()
-    wrong: collections.Counter[str] = collections.Counter()
-    began, cpu, number = time.monotonic(), time.process_time(), first
-    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        files = valid_files(Path(name))
-        kinds = list(files)
-        originals = {kind: path.read_bytes() for kind, (path, _) in files.items()}
-        while number < last and time.monotonic() - began < 60 * minutes:
-            kind = kinds[number % len(kinds)]
-            path, read = files[kind]
-            path.write_bytes(damaged(originals[kind], np.random.default_rng([seed, number])))
-            started = time.monotonic()
-            try:
-                read()
-                counts["loaded"] += 1
-            except InputError as error:
-                counts["refused"] += 1
-                if len(str(error).splitlines()) != 1:
-                    wrong[f"{kind}: a message of several lines: {error} (input {number})"] += 1
-            except Exception as error:
-                where = error.__traceback__
-                while where is not None and where.tb_next is not None:
-                    where = where.tb_next
-                file = Path(where.tb_frame.f_code.co_filename).name if where else ""
-                text = " ".join(str(error).split())[:100]
-                wrong[f"{kind}: {type(error).__name__} in {file}: {text} (input {number})"] += 1
-            if time.monotonic() - started > LIMIT:
-                wrong[f"{kind}: takes more than {LIMIT:g} s (input {number})"] += 1
-            path.write_bytes(originals[kind])
-            number += 1
-            if number % 5000 == 0:
-                print(number, dict(counts), len(wrong), flush=True)
-    cpu = round(time.process_time() - cpu, 1)
-    about = {"first": first, "inputs": number - first, "kinds": sorted(files), "cpu": cpu}
-    return about | counts | {"wrong": dict(wrong.most_common(50))}
+    until, cpu = time.monotonic() + 60 * minutes, sum(os.times()[:4])
+    with tempfile.TemporaryDirectory() as name:
+        log, number = Path(name) / "log", first
+        log.touch()
+        while number < last and time.monotonic() < until:
+            child = multiprocessing.get_context("fork").Process(
+                target=load_all, args=(number, last, seed, until, Path(name), log)
+            )
+            child.start()
+            child.join()
+            if child.exitcode:
+                with log.open("a") as out:
+                    print(f"ends the process with signal {-child.exitcode}", file=out)
+            number = first + len(log.read_text().splitlines())
+            print(number, flush=True)
+        found = [line.split("\t") for line in log.read_text().splitlines()]
+    counts = collections.Counter(result for _, result in found)
+    wrong = {
+        f"{kind}: {result} (input {first + i})": 1
+        for i, (kind, result) in enumerate(found)
+        if result not in ("loaded", "refused")
+    }
+    about = {"first": first, "inputs": len(found), "kinds": sorted({kind for kind, _ in found})}
+    about |= {"cpu": round(sum(os.times()[:4]) - cpu, 1), "loaded": counts["loaded"], "refused": counts["refused"]}
+    return about | {"unexpected": len(wrong), "wrong": dict(list(wrong.items())[:50])}
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 
 from refusals import refusal
 from viewsmith.core import memory, row_source
-from viewsmith.core.errors import MissingExtra
+from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.data import load_dataset, write_representations
 from viewsmith.data.readers import h5ad
 
-anndata = pytest.importorskip("anndata")
+anndata, h5py = pytest.importorskip("anndata"), pytest.importorskip("h5py")
 
 rng = np.random.default_rng(0)
 CELLS, GENES = 20, 6
@@ -186,6 +186,23 @@ def test_matrices_refused(save):
     assert "Complex data not supported" in refusal(load_dataset, save(cells(sp.csr_matrix(COUNTS * 1j))))
     assert "0 rows and 6 features; it is empty" in refusal(load_dataset, save(cells()[:0].copy()))
     assert "n_samples=1" in refusal(load_dataset, save(cells()[:1].copy()))
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+@pytest.mark.parametrize(("array", "value"), [("indptr", 2**30), ("indptr", 0), ("indices", 2**30), ("indices", -1)])
+@pytest.mark.parametrize("where", ["X", "obsp/connectivities"])
+def test_damaged_sparse_matrices(save, form, array, value, where):
+    data = cells(FORMS[form](COUNTS))
+    data.obsp["connectivities"] = FORMS[form](graph())
+    path = save(data)
+    with h5py.File(path, "r+") as file:
+        numbers = file[where][array]
+        numbers[len(numbers) // 2] = value
+    neighbors = None if where == "X" else "connectivities"
+    assert "is it damaged" in refusal(load_dataset, path, neighbors=neighbors)
+    if form == "csr" and where == "X":
+        with pytest.raises(InputError, match="is it damaged"):
+            load_dataset(path, stream=True).x[:]
 
 
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")

@@ -70,18 +70,15 @@ class MatrixRows(RowSource):
     def _open(self) -> None:
         """Open the file, for as long as the rows are used: opening it again would forget what was decompressed."""
         if self._stored is None:
-            self._stored = _open(self.path)[self.key]
-            self._starts = self._stored["indptr"][:] if hasattr(self._stored, "keys") else None
+            stored = _open(self.path)[self.key]
+            self._starts = _starts(stored) if hasattr(stored, "keys") else None
+            self._stored = stored
 
     def _sparse(self, start: int, stop: int) -> Any:
         from scipy import sparse
 
-        first, last = int(self._starts[start]), int(self._starts[stop])
-        columns = self._stored["indices"][first:last]
-        if last > first and (columns.min() < 0 or columns.max() >= self.width):
-            raise ValueError(f"a column number is not from 0 to {self.width - 1}")
-        values = self._stored["data"][first:last].astype(np.float32)
-        rows = sparse.csr_array((values, columns, self._starts[start : stop + 1] - first), (stop - start, self.width))
+        stored = _slice(self._stored, self._starts[start : stop + 1], self.width)
+        rows = sparse.csr_array(stored, (stop - start, self.width))
         return rows if self.order is None else rows[:, self.order]
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
@@ -94,6 +91,23 @@ class MatrixRows(RowSource):
         for start in range(0, len(self), self.block_rows):
             x[start : start + self.block_rows] = self[start : start + self.block_rows]
         return x
+
+
+def _starts(stored: Any) -> np.ndarray:
+    """Where each row (CSR) or column (CSC) of a stored sparse matrix starts; scipy crashes where they decrease."""
+    starts: np.ndarray = stored["indptr"][:]
+    if starts[:1] != 0 or (np.diff(starts) < 0).any():
+        raise ValueError("the starts of rows or columns do not increase")
+    return starts
+
+
+def _slice(stored: Any, starts: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values as float32, numbers below `width` and starts of some rows (CSR) or columns (CSC)."""
+    first, last = int(starts[0]), int(starts[-1])
+    numbers = stored["indices"][first:last]
+    if last > first and (numbers.min() < 0 or numbers.max() >= width):
+        raise ValueError(f"a number of a row or column is not from 0 to {width - 1}")
+    return stored["data"][first:last].astype(np.float32), numbers, starts - first
 
 
 def _open(path: Path) -> Any:
@@ -246,6 +260,8 @@ def _neighbors(file: Any, key: str, what: str) -> Any:
     found = read_elem(file["obsp"][key])
     if not sparse.issparse(found):
         raise InputError(f"obsp {one_line(key, 60)} in {what} is not sparse; expected the graph of scanpy.pp.neighbors")
+    if found.format in ("csr", "csc"):
+        found.check_format(full_check=True)
     return found
 
 
@@ -302,13 +318,16 @@ def _by_columns(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
     """A matrix by columns (CSC) as float32 (n, d); in addition to the result, only one block is in memory."""
     n, d = values.shape[0], values.shape[1] if order is None else len(order)
     check_size(4 * n * d, _size(what, n, d), "save it by rows: adata.X = adata.X.tocsr()")
+    from scipy import sparse
+
     x, columns = np.zeros((n, d), dtype=np.float32), np.arange(d) if order is None else order
-    step = max(1, _BLOCK // n)
+    step, starts = max(1, _BLOCK // n), _starts(values.group)
     for start in range(0, values.shape[1], step):
         target = np.flatnonzero((columns >= start) & (columns < start + step))
         if len(target):
             with np.errstate(over="ignore"):
-                block = values[:, start : start + step].astype(np.float32)
+                stored = _slice(values.group, starts[start : start + step + 1], n)
+            block = sparse.csc_array(stored, (n, len(stored[2]) - 1))
             x[:, target] = block[:, columns[target] - start].toarray()
     return x
 
