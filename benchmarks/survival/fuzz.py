@@ -193,7 +193,11 @@ def fuzz(first: int, last: int, seed: int, minutes: float = math.inf) -> dict[st
                 target=load_all, args=(number, last, seed, until, Path(name), log)
             )
             child.start()
-            child.join()
+            done = -1
+            while child.is_alive():
+                child.join(6 * LIMIT)
+                if child.is_alive() and done == (done := log.stat().st_size):
+                    child.kill()  # nothing was written meanwhile: a library does not return
             if child.exitcode:
                 with log.open("a") as out:
                     print(f"ends the process with signal {-child.exitcode}", file=out)
