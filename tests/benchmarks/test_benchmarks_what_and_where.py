@@ -106,6 +106,7 @@ def test_rows_have_options_of_their_estimators():
             assert isinstance(model, CRLTAC) is (row in expected)
 
 
+@pytest.mark.slow
 def test_a_small_study_of_one_regime(folder, monkeypatch, capsys):
     monkeypatch.setattr(what_and_where, "PATH", folder / "what_and_where.jsonl")
     rows = ("crl-tac", "oracle", "raw", "places", "simclr, learned crops")

@@ -50,6 +50,7 @@ def clutter(n=192, side=44):
     return x.astype(np.uint8), corners
 
 
+@pytest.mark.slow
 def test_the_channel_finds_an_object_in_clutter_in_few_steps():
     x, corners = clutter()
     found = {}
