@@ -156,9 +156,10 @@ QUICK = {"README.md", "cells.md", "data.md", "evaluation.md", "losses.md", "tabl
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_code_of_the_documents_runs(path, workplace):
     torch.manual_seed(0)
-    names = {}
-    for kind, code in blocks(path):
+    names, found = {}, blocks(path)
+    for kind, code in found:
         run(kind, code, names)
+    assert any(kind == "python" for kind, _ in found)
 
 
 def test_the_documents_with_code_are_known():

@@ -1,4 +1,4 @@
-"""Tables written to files."""
+"""Tables written to files, and processes that read them."""
 
 import pytest
 
@@ -28,3 +28,20 @@ def csv(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def in_three_processes(processes):
+    """Call a function in three processes at the same time: what each of them puts into a queue, its last argument."""
+
+    def call(target, *arguments):
+        done = processes.SimpleQueue()
+        members = [processes.Process(target=target, args=(*arguments, done)) for _ in range(3)]
+        for member in members:
+            member.start()
+        for member in members:
+            member.join(30)
+        assert [member.exitcode for member in members] == [0, 0, 0]
+        return [done.get() for _ in members]
+
+    return call

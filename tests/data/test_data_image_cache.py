@@ -63,15 +63,8 @@ def read_shared(photos, place, done):
     done.put((len(decoded), int(data.x[:].sum())))
 
 
-def test_several_processes_decode_a_small_folder_once(photos, tmp_path, processes):
-    done = processes.SimpleQueue()
-    members = [processes.Process(target=read_shared, args=(photos, tmp_path / "run.cache", done)) for _ in range(3)]
-    for member in members:
-        member.start()
-    for member in members:
-        member.join(30)
-    assert [member.exitcode for member in members] == [0, 0, 0]
-    found = [done.get() for _ in members]
+def test_several_processes_decode_a_small_folder_once(photos, tmp_path, in_three_processes):
+    found = in_three_processes(read_shared, photos, tmp_path / "run.cache")
     assert sorted(decoded for decoded, _ in found) == [0, 0, 20]
     assert {total for _, total in found} == {int(load_dataset(photos).x.sum())}
 

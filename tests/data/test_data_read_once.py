@@ -174,16 +174,8 @@ def read_shared(path, options, place, done):
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "fasta"])
-def test_several_processes_read_a_file_once(form, tmp_path, processes):
+def test_several_processes_read_a_file_once(form, tmp_path, in_three_processes):
     path, options = FORMATS[form](tmp_path)
-    done = processes.SimpleQueue()
-    arguments = (path, options, tmp_path / "run.cache", done)
-    members = [processes.Process(target=read_shared, args=arguments) for _ in range(3)]
-    for member in members:
-        member.start()
-    for member in members:
-        member.join(30)
-    assert [member.exitcode for member in members] == [0, 0, 0]
-    found = [done.get() for _ in members]
+    found = in_three_processes(read_shared, path, options, tmp_path / "run.cache")
     assert sorted(reads for reads, _, _ in found) == [0, 0, 1]
     assert {(shared, total) for _, shared, total in found} == {(True, float(load_dataset(path, **options).x.sum()))}
