@@ -58,6 +58,16 @@ def one_thread():
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_trials():
+    """Read HDF5 files without a trial in another process first, which takes a third of a second."""
+    from viewsmith.data.readers import h5ad
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(h5ad, "try_attributes", lambda path: None)
+        yield
+
+
 @pytest.fixture
 def no_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the code path of a GPU, which skips no work that depends on values of tensors."""

@@ -18,6 +18,7 @@ from viewsmith.core.files import atomic_path
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
 from viewsmith.core.row_source import AnyRows, RowSource
+from viewsmith.data.readers.hdf5 import try_attributes
 from viewsmith.data.readers.tables import group_column
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import check_numbers
@@ -141,6 +142,8 @@ def read_h5ad(path: Path, request: Request) -> Found:
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
     kind = _kind(path)
     _check_anndata(f"reading {kind}")
+    if path.is_file():
+        try_attributes(path)
     from anndata.io import read_elem
 
     from viewsmith.domains import frames
