@@ -48,7 +48,7 @@ class ContrastiveMethod(Method):
         self.views.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        return self.framework.represent(x, output)
+        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
 
     @property
     def needs_pool(self) -> bool:

@@ -220,7 +220,7 @@ class GenViewMethod(Method):
             self.generated.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        return self.framework.represent(x, output)
+        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
 
     @property
     def generates(self) -> bool:

@@ -211,9 +211,9 @@ class MetAugMethod(Method):
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         """h of all views, concatenated; ``view-1`` and so on: h of one view; ``projection``: the projections."""
         if output.startswith("view-"):
-            h = self.framework.represent(x)
+            h = self.represent(x)
             return h.chunk(self.n_views, dim=1)[int(output.removeprefix("view-")) - 1]
-        return self.framework.represent(x, output)
+        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
 
     @property
     def needs_pool(self) -> bool:

@@ -130,7 +130,7 @@ class PiNDAMethod(Method):
         self.views.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        return self.framework.represent(x, output)
+        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.noise(x, index=index, generator=generator)

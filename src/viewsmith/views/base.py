@@ -95,6 +95,14 @@ class ViewMaker(nn.Module):
         """Free the pool that `prepare` has set."""
         self.pool = None
 
+    def typical_views(self, x: Tensor) -> Tensor | None:
+        """Views (B, m, ...) of samples (B, ...) whose mean representation is that of the sample.
+
+        For makers whose views are so unlike the sample that an encoder trained on them does not understand it (small
+        crops of a large image). None: the sample itself is represented.
+        """
+        return None
+
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
         """Augment both views of a pair, or only the second (`views_made`). May be overridden."""
         ids = pair.ids or (None, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -130,6 +130,13 @@ class ViewPair(nn.Module):
     ) -> Tensor:
         """One view of each sample, made like second views."""
         return self(x, index=index, generator=generator, framework=framework).second
+
+    def represent(self, represent: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Representations of scaled samples (B, ...): theirs, or means of their `ViewMaker.typical_views`."""
+        views = self.makers[-1].typical_views(x) if self.makers else None
+        if views is None:
+            return represent(x)
+        return represent(views.flatten(0, 1)).unflatten(0, views.shape[:2]).mean(dim=1)
 
     @torch.no_grad()
     def _refresh(self, encoder: nn.Module) -> None:

@@ -20,6 +20,9 @@ from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 Predicate = Callable[[Tensor], Tensor]
 
 TOP = 8  # default number of most probable transformations
+# Largest part of a sample that views show if they represent it. An encoder trained on crops of 1/18 of an image does
+# not understand whole images; one trained on half of a sequence or of the features does better on samples than views.
+SMALL = 1 / 3
 ROWS = 16  # largest number of samples whose M views are in memory at a time
 VALUES = 2**22  # largest number of values of samples whose logits are computed at a time, without gradient
 
@@ -78,6 +81,15 @@ class AugmentationChannel(ViewMaker):
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.family.take(x, self.draw(x, 1, generator))[:, 0]
+
+    def typical_views(self, x: Tensor) -> Tensor | None:
+        """The most probable views, (B, 8, ...), if they are `SMALL`; None otherwise, and if P is uniform."""
+        if self.scores is None or self.family.is_view(x):
+            return None
+        first = self.family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
+        if first.numel() > SMALL * x[:1].numel():
+            return None
+        return self.family.take(x, self.log_p(x).topk(min(TOP, self.family.size), dim=1).indices)
 
     @torch.no_grad()
     def statistics(self, x: Tensor, nonempty: Predicate | None = None) -> dict[str, float]:
