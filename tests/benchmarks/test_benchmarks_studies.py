@@ -62,7 +62,7 @@ SIZES = {
     "diffaug_sampler": 20,
     "diffaug_strength": 27,
     "metaug_objective": 30,
-    "short_training": 106,
+    "short_training": 126,
     "do_no_harm": 73,
     "crl_tac_mnist": 14,
     "crl_tac_start": 136,

@@ -160,7 +160,7 @@ def test_options_override_set_then_files_then_presets(tmp_path, data):
         found.append(parameters(run))
     assert [p["view_maker"] for p in found] == ["noise", "corruption", "mixup", "identity+noise"]
     assert [p["weight_decay"] for p in found] == [0.0, 0.25, 0.5, 0.5]
-    assert [p["batch_size"] for p in found] == [256, 8, 8, 8]
+    assert [p["batch_size"] for p in found] == ["auto", 8, 8, 8]
     assert all(p["kernel"] == "cosine" and p["epochs"] == 1 for p in found)
 
 
@@ -251,7 +251,7 @@ def test_resume_of_a_finished_run_changes_no_file(data, runs):
 @pytest.mark.parametrize(
     ("other", "part"),
     [
-        (("--batch-size", 7), "batch_size is 256 there, 7 now"),
+        (("--batch-size", 7), "batch_size is 'auto' there, 7 now"),
         (("--seed", 1), "random_state is 0 there, 1 now"),
         (("--method", "pinda"), "method 'contrastive' there, 'pinda' now"),
         (("--transductive",), "transductive is False there, True now"),

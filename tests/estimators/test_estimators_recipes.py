@@ -166,6 +166,26 @@ def test_the_neighbor_recipe_on_few_rows_trains_briefly(wine, few_steps, tmp_pat
     assert training_of(given) == (4, 0.006, pytest.approx(0.5))
 
 
+PLAIN = {"hidden": (6,), "n_components": 5, "random_state": 0}
+
+
+def batch_of(model):
+    return model.resolved_.batch_size, optimizer_of(model).learning_rate
+
+
+def test_the_batch_of_few_rows_is_small_unless_it_is_given(wine, few_steps, monkeypatch, tmp_path):
+    model = Contrastive(**PLAIN).fit(wine, run=tmp_path / "run")
+    assert training_of(model) == (4, 0.0045, pytest.approx(0.3)) and batch_of(model) == (128, 0.0045)
+    assert training_of(load(tmp_path / "run")) == training_of(model) and model.batch_size == "auto"
+    assert batch_of(load(tmp_path / "run")) == batch_of(model)
+    assert batch_of(Contrastive(**PLAIN, learning_rate=0.01).fit(wine)) == (128, 0.01)
+    assert batch_of(Contrastive(**PLAIN, batch_size=100).fit(wine)) == (100, 0.006)
+    assert batch_of(Contrastive(**PLAIN, epochs=2).fit(wine)) == (256, 0.003)
+    assert batch_of(Contrastive(**PLAIN, view_maker="noise").fit(wine)) == (256, 0.003)
+    monkeypatch.setattr(contrastive, "FEW_ROWS", len(wine) - 1)
+    assert batch_of(Contrastive(**PLAIN).fit(wine)) == (256, 0.0045)
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names
 from viewsmith.core.method import Method
 from viewsmith.core.registry import register
+from viewsmith.core.row_source import RowSource
+from viewsmith.domains import Domain
 from viewsmith.estimators import presets
-from viewsmith.estimators.arguments import Auto, Positive, with_role
+from viewsmith.estimators.arguments import Auto, BatchSize, Positive, with_role
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.model import make_model, make_optimizer
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.methods.contrastive import ContrastiveMethod
 
+BATCH_SIZE = 256
 # The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
 # others), and the head's rate as a multiple of that. A head that learns slowly leaves it to the representation to form
 # clusters (benchmarks/quality/short_training.py).
 SHORT_ROWS, FEW_ROWS = 10_000, 1000
 SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
 HEAD_RATE = 0.3
+# The batch of the shorter one and its rate, unless a batch size is given.
+FEW_BATCH_SIZE, FEW_RATE = 128, 4.5e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +41,11 @@ class ContrastiveResolved(Resolved):
     ----------
     head_learning_rate : float or None
         None: that of the encoder.
+    batch_size : int
     """
 
     head_learning_rate: float | None = None
+    batch_size: int = BATCH_SIZE
 
 
 @register(
@@ -60,9 +68,12 @@ class Contrastive(ViewsmithEstimator):
         "auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
         1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500;
         more on a GPU).
+    batch_size : int or "auto"
+        Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500
+        steps, otherwise 256.
     learning_rate : float or "auto"
-        "auto": 0.0045 in those 1,000 steps and 0.006 in those 500, otherwise 0.003; with lars 0.3 for every 256 rows
-        of a batch.
+        "auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
+        lars 0.3 for every 256 rows of a batch.
     head_learning_rate : float or "auto"
         Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
         encoder, otherwise the same.
@@ -81,11 +92,22 @@ class Contrastive(ViewsmithEstimator):
     (1797, 256)
     """
 
+    batch_size: BatchSize | Auto = "auto"  # type: ignore[assignment]
     head_learning_rate: Positive | Auto = "auto"
 
     name = "contrastive"
     presets = presets.CONTRASTIVE
     resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
+
+    def _adapt(self, options: Contrastive, domain: Domain, rows: np.ndarray | RowSource) -> Contrastive:
+        """Choose the batch size, and the learning rate that goes with it."""
+        options = super()._adapt(options, domain, rows)
+        if options.batch_size != "auto":
+            return options
+        if len(rows) > FEW_ROWS or not _is_short(options, domain, len(rows)):
+            return replace(options, batch_size=BATCH_SIZE)
+        rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
+        return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
 
     def _resolve(self, options: Contrastive, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
         head = None if options.head_learning_rate == "auto" else options.head_learning_rate
@@ -94,12 +116,13 @@ class Contrastive(ViewsmithEstimator):
                 f"head_learning_rate is {head}, but the framework {shared['framework']!r} has no head of its own "
                 f"rate: take {join_names(with_role('head'))}, or leave it out"
             )
-        if options.epochs == "auto" and len(data.x) <= SHORT_ROWS and _is_default(options, shared):
+        assert options.batch_size != "auto"  # `_adapt` has chosen
+        if _is_short(options, data.domain, len(data.x)):
             steps, rate = SHORTEST if len(data.x) <= FEW_ROWS else SHORT
             rate = rate if options.learning_rate == "auto" else shared["learning_rate"]
             shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
             head = HEAD_RATE * rate if head is None else head
-        return ContrastiveResolved(**shared, head_learning_rate=head), None
+        return ContrastiveResolved(**shared, batch_size=options.batch_size, head_learning_rate=head), None
 
     def _build(self, plan: Plan[Contrastive, ContrastiveResolved]) -> Method:
         resolved = plan.resolved
@@ -109,14 +132,19 @@ class Contrastive(ViewsmithEstimator):
         return ContrastiveMethod(framework, views, epochs=resolved.epochs, optimizer=optimizer)
 
 
-def _is_default(options: Contrastive, shared: dict[str, Any]) -> bool:
-    """Whether a training is the neighbor recipe on vectors: its short form was measured with no other."""
-    used = (shared["domain"], shared["view_maker"], shared["framework"], shared["encoder"])
-    trained = (options.norm, options.optimizer, options.schedule, shared["framework_options"].get("kernel"))
-    custom = any(isinstance(part, nn.Module) for part in (options.view_maker, options.framework, options.encoder))
+def _is_short(options: Contrastive, domain: Domain, n_rows: int) -> bool:
+    """Whether a training is the neighbor recipe on few vectors: its short form was measured with no other."""
+    views = domain.default_views if options.view_maker == "auto" else options.view_maker
+    encoder = domain.default_encoder if options.encoder == "auto" else options.encoder
+    parts = (views, options.framework, encoder)
+    kernel = (options.framework_options or {}).get("kernel", options.kernel)
     return (
-        not custom
+        options.epochs == "auto"
+        and n_rows <= SHORT_ROWS
+        and domain.name == "vectors"
         and options.projector_dims == "auto"  # a chosen width means that the projection is used (a map)
-        and used == ("vectors", "neighbors", "simclr", "mlp")
-        and trained == ("batch", "adamw", "cosine", "cauchy")
+        and not any(isinstance(part, nn.Module) for part in parts)
+        and parts == ("neighbors", "simclr", "mlp")
+        and kernel in ("auto", "cauchy")
+        and (options.norm, options.optimizer, options.schedule) == ("batch", "adamw", "cosine")
     )
