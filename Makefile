@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
+.PHONY: help install demo example test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -158,6 +158,10 @@ study-tables: $(TEST) ## study of mixed tables and its tables (VIEWSMITH_TABLES=
 study-cells: $(TEST) ## study of views of cells and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_cells)
 	$(call tables,cells)
+
+study-harm: $(TEST) ## the default against raw features and PCA on all sets, and its table (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
+	$(call quality,do_no_harm)
+	$(call tables,harm)
 
 study-decisive: $(TEST) ## experiments of benchmarks/quality/PLAN.md, their answers and the map of regimes (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call quality,decisive.learned_noise)

@@ -47,7 +47,7 @@ STUDY = Study(
     "study_crl_tac",
     SETS,
     ROWS,
-    stages=[Stage(tuple(ROWS), seeds=(0, 1))],
+    stages=[Stage(tuple(ROWS), seeds=(0, 1, 2))],
     budget=Budget(vectors=600),
     protocols=PROTOCOLS,
     reference=Trained(CRLTAC, on=FAMILIES),

@@ -132,7 +132,7 @@ STUDY = Study(
     SETS,
     {
         **{name: Trained(DiffAug, options) for name, options in (ARMS | ABLATIONS | ON_ONE_SET).items()},
-        "contrastive": Trained(Contrastive),
+        "contrastive": Trained(Contrastive, on={"dna_ienhancer2l": {"encoder_options": {"skip_components": 0}}}),
         **MAPS,
         "raw": RAW,
         "pca": PCA,

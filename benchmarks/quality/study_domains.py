@@ -26,7 +26,8 @@ OF_NOISE = Search("noise_strength", (0.125, 0.25, 0.5, 1.0), Budget(domains=STEP
 OF_PINDA = replace(OF_NOISE, option="strength")
 
 TRAINED: dict[str, Row] = {
-    "fixed views": Trained(Contrastive),
+    # As the rows that it is compared with: all columns are learned.
+    "fixed views": Trained(Contrastive, {"encoder_options": {"skip_components": 0}}),
     "pinda + fixed views": Trained(PiNDA, search=OF_PINDA),
     "noise": Trained(Contrastive, {"view_maker": "noise"}, search=OF_NOISE),
     "pinda alone": Trained(PiNDA, {"view_maker": "identity", "two_sided": True}, search=OF_PINDA),

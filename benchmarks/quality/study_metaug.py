@@ -24,7 +24,7 @@ from benchmarks.common.data import sets
 from benchmarks.quality.suite import RAW, SEEDS, UNTRAINED, Budget, Stage, Study, Trained, main
 from viewsmith.estimators import MetAug
 
-SETS = sets("letter")
+SETS = sets("letter", "wisdm_har")
 PROTOCOLS = ("linear", "svm", "knn", "kmeans_accuracy", "nmi", "linear_1pct")
 ARMS: dict[str, dict[str, Any]] = {
     "contrast": {"united": False, "meta": "none"},

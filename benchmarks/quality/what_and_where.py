@@ -173,7 +173,9 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
         return CRLTAC(**shared, **options, channel="learned" if kind == "crl-tac" else "uniform")
     framework = "byol" if row.startswith("byol") else "simclr"
     views = f"channel:{run_of(name, seed, quick)}" if row.endswith("learned crops") else "auto"
-    return Contrastive(**shared, framework=framework, view_maker=views)
+    # All columns are learned, as in the other rows.
+    plain = {"encoder_options": {"skip_components": 0}} if regime.domain == "images" else {}
+    return Contrastive(**shared, **plain, framework=framework, view_maker=views)
 
 
 def folder_of(name: str, seed: int, quick: bool) -> Path:

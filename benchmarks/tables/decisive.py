@@ -148,7 +148,7 @@ def diffaug() -> str:
             for name in sets
         )
         parts.append(f"with {count:,} rows {intervals(table, 'diffaug', 'phase A', sets)}")
-    yes = any(count >= 2 for count in wins.values())
+    yes = any(2 * count > len(few_rows.SETS) for count in wins.values())
     return (
         f"{'Yes' if yes else 'No'}: it is above neighbors, noise and mixup on {', '.join(map(str, wins.values()))} of "
         f"{len(few_rows.SETS)} sets with {', '.join(f'{count:,}' for count in wins)} rows. Minus its encoder without "
@@ -174,7 +174,8 @@ def views() -> str:
         for kind in KINDS:
             means = [statistics.fmean(differences(table, kind, "none", [name], "h")) for name in sets]
             every = differences(table, kind, "none", sets, "h")
-            helps += [f"{kind} at {percent} %"] if sum(gap > tie for gap in means) >= 3 and positive(every) else []
+            most = 2 * sum(gap > tie for gap in means) > len(means)
+            helps += [f"{kind} at {percent} %"] if most and positive(every) else []
             texts.append(f"{kind} {gain_of(every)}")
         parts.append(f"at {percent} % {', '.join(texts)}")
     return f"{'Yes, ' + ', '.join(helps) if helps else 'No kind is'}. On h, minus no views: {'; '.join(parts)}."

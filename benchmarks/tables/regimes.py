@@ -131,6 +131,7 @@ REGIMES = (
         *("pinda", "neighbors + noise", ("optdigits", "texture", "letter", "sc_10x_pbmc")),
     ),
     of_diffaug(VECTORS, study_diffaug.VECTORS),
+    of_metaug(GROUPS, "wisdm_har"),
     of_metaug(VECTORS, "letter"),
     Regime(
         *(FEW, "DiffAug", "its encoder without generated positives", decisive.rows_table, "diffaug", "phase A"),

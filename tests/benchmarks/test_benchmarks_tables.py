@@ -10,6 +10,7 @@ from benchmarks.tables import (
     domains,
     formatting,
     genview,
+    harm,
     labels_and_groups,
     metaug,
     regimes,
@@ -30,6 +31,7 @@ PAGES = {
     "results_cells.md": cells,
     "results_labels_and_groups.md": labels_and_groups,
     "results_decisive.md": decisive,
+    "results_harm.md": harm,
     "when_views_help.md": regimes,
 }
 
@@ -92,3 +94,19 @@ def test_conclusions_pair_means_over_sets():
     # Differences -0.1 and -0.05: mean -0.075, deviation 0.0354, Student's quantile 12.706 at one degree of freedom.
     last = formatting.conclusions(table, [("a", "c")], ["s", "t"], {"knn": "kNN"})
     assert last == ["- *a* against *c*: kNN -0.075 ± 0.318 (2 sets), no clear difference; loses on s -0.100, t -0.050."]
+
+
+def test_harm_is_the_smaller_mean_difference_to_the_better_of_raw_features_and_pca():
+    def scores(linear, knn):
+        return {"linear": linear, "knn": knn}
+
+    table = {
+        ("s", "raw"): {0: scores(0.8, 0.5)},
+        ("s", "pca"): {0: scores(0.7, 0.6)},
+        ("s", "contrastive"): {0: scores(0.79, 0.58), 1: scores(0.81, 0.54)},
+    }
+    assert harm.gaps(table, "s", "linear") == pytest.approx([-0.01, 0.01])
+    assert harm.gaps(table, "s", "knn") == pytest.approx([-0.02, -0.06])
+    assert harm.worst(table, "s") == pytest.approx(-0.04)
+    assert harm.difference([-0.02, -0.06], harm=True) == "**-0.040 ± 0.028**"
+    assert harm.difference([-0.04], harm=False) == "-0.040"

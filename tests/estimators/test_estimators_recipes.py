@@ -1,5 +1,7 @@
 """Options of training recipes are passed to the optimizer, or refused if they have no effect."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -258,3 +260,21 @@ def test_a_rate_for_a_head_of_another_framework_is_refused(wine):
         "head_learning_rate is 0.001, but the framework 'byol' has no head of its own rate: take 'simclr', or leave it "
         "out"
     )
+
+
+@pytest.mark.parametrize("kind", ["images", "dna"])
+def test_default_on_images_and_dna_has_columns_that_are_not_learned(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    x = {
+        "images": rng.integers(0, 255, (70, 16, 16), dtype=np.uint8),
+        "dna": np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (70, 30))],
+    }[kind]
+    brief = partial(Contrastive, epochs=1, batch_size=64, random_state=0)
+    model = brief().fit(x, run=tmp_path / "run")
+    h, learned = model.transform(x), brief(encoder_options={"skip_components": 0}).fit(x).transform(x)
+    assert h.shape == (70, 256 + {"images": 64, "dna": 96}[kind])
+    np.testing.assert_array_equal(h[:, :256], learned)
+    np.testing.assert_array_equal(model.untrained(x).transform(x)[:, 256:], h[:, 256:])
+    np.testing.assert_array_equal(load(tmp_path / "run").transform(x), h)
+    for options in ({"view_maker": "identity"}, {"n_components": 8}):
+        assert brief(**options).fit(x).transform(x).shape == (70, options.get("n_components", 256))

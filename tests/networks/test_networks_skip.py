@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.registry import find
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.encoders.vectors import vector_encoder
+from viewsmith.networks.inputs import skip as skip_module
+from viewsmith.networks.inputs.nucleotides import kmer_frequencies
 from viewsmith.networks.inputs.skip import SkipCoordinates
 
 
@@ -109,3 +114,58 @@ def test_gradients_are_those_of_differences(rows: torch.Tensor) -> None:
     center = rows.mean(0).double()
     x = torch.stack([center, center + 0.5, center + 50 * rows[0].double()]).requires_grad_()
     assert torch.autograd.gradcheck(skip, x)
+
+
+def pooled(image: np.ndarray, size: int) -> np.ndarray:
+    """Means over blocks, by loops."""
+    channels, height, width = image.shape
+    found = np.zeros((channels, height // size, width // size))
+    for c, i, j in itertools.product(*map(range, found.shape)):
+        found[c, i, j] = image[c, i * size : (i + 1) * size, j * size : (j + 1) * size].mean()
+    return found.ravel()
+
+
+def test_skipped_columns_of_images_are_coordinates_of_pooled_pixels() -> None:
+    x = torch.randn(40, 3, 19, 20, generator=torch.Generator().manual_seed(0))
+    context = EncoderContext((19, 20, 3), 3, 40)
+    encoder = find("encoder", "cnn", "images").build(context, skip_components=24, skip_length=2.0).eval()
+    for part in (module for module in encoder.modules() if isinstance(module, SkipCoordinates)):
+        part.fit(x)
+    out = encoder(x)
+    assert out.shape == (40, 40)
+    torch.testing.assert_close(out[:, :16], encoder.learned(x))
+    rows = torch.from_numpy(np.stack([pooled(image, 2) for image in x.double().numpy()])).float()
+    alone = SkipCoordinates(270, 24, length=2.0)
+    alone.fit(rows)
+    torch.testing.assert_close(out[:, 16:] @ out[:, 16:].T, alone(rows) @ alone(rows).T, atol=1e-4, rtol=1e-4)
+    assert encoder(x[:, :, :10, :9]).shape == (40, 40)  # smaller crops
+    assert encoder.stem(x).shape[1] == encoder.stem_width
+
+
+def test_skipped_columns_of_sequences_are_of_bases_and_of_4_mers() -> None:
+    letters = torch.randint(0, 4, (50, 30), generator=torch.Generator().manual_seed(0))
+    x = torch.nn.functional.one_hot(letters, 4).mT.float()
+    context = EncoderContext((30,), 4, 30)
+    encoder = find("encoder", "cnn", "dna").build(context, skip_components=11, skip_length=3.0).eval()
+    for part in (module for module in encoder.modules() if isinstance(module, SkipCoordinates)):
+        part.fit(x)
+    out = encoder(x)
+    assert out.shape == (50, 30)
+    torch.testing.assert_close(out[:, :19], encoder.learned(x))
+    bases, words = out[:, 19:27], out[:, 27:]
+    for rows, columns, length in ((x.flatten(1), bases, 3.0), (kmer_frequencies(x), words, 0.4 * 3.0)):
+        alone = SkipCoordinates(rows.shape[1], columns.shape[1], length=length)
+        alone.fit(rows)
+        torch.testing.assert_close(columns, alone(rows), atol=1e-4, rtol=1e-4)
+    shorter, longer = encoder(x[:, :, :20]), encoder(torch.cat([x, x], dim=2))
+    assert shorter.shape == (50, 30)
+    torch.testing.assert_close(longer[:, 19:27], bases)  # the first positions
+
+
+def test_axes_are_fitted_to_evenly_spaced_rows(monkeypatch: pytest.MonkeyPatch, rows: torch.Tensor) -> None:
+    monkeypatch.setattr(skip_module, "FITTED_ROWS", 20)
+    some = SkipCoordinates(7, 4, length=2.0, features=lambda x: x.flatten(1))
+    some.fit(rows[:, None])
+    expected = SkipCoordinates(7, 4, length=2.0)
+    expected.fit(rows[::3])
+    torch.testing.assert_close(some(rows[:, None]), expected(rows))

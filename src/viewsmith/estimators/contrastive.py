@@ -11,7 +11,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names
 from viewsmith.core.method import Method
-from viewsmith.core.registry import register
+from viewsmith.core.registry import find, register
 from viewsmith.core.row_source import RowSource
 from viewsmith.domains import Domain
 from viewsmith.estimators import presets
@@ -60,7 +60,9 @@ class Contrastive(ViewsmithEstimator):
 
     The default views are, for vectors, nearest neighbors: a sample and one of its nearest rows are positives, under
     the heavy-tailed Cauchy kernel; for images, SimCLR's crops and color jitter; for DNA, a recipe of edits. The
-    representation is the output of the encoder, before the projection head.
+    representation is the output of the encoder, before the projection head. On images and DNA with the default views
+    and encoder (`cnn`), 64 or 96 further columns are not learned: principal coordinates of pixels, or of bases and
+    4-mers (``encoder_options={"skip_components": 0}`` leaves them out).
 
     Parameters
     ----------
@@ -122,6 +124,9 @@ class Contrastive(ViewsmithEstimator):
             rate = rate if options.learning_rate == "auto" else shared["learning_rate"]
             shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
             head = HEAD_RATE * rate if head is None else head
+        if skipped := _default_skip(options, shared, data):
+            further = shared["encoder_options"] | {"skip_components": skipped}
+            shared = shared | {"encoder_options": further, "n_components": shared["n_components"] + skipped}
         return ContrastiveResolved(**shared, batch_size=options.batch_size, head_learning_rate=head), None
 
     def _build(self, plan: Plan[Contrastive, ContrastiveResolved]) -> Method:
@@ -148,3 +153,16 @@ def _is_short(options: Contrastive, domain: Domain, n_rows: int) -> bool:
         and kernel in ("auto", "cauchy")
         and (options.norm, options.optimizer, options.schedule) == ("batch", "adamw", "cosine")
     )
+
+
+def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> int:
+    """Number of columns that are not learned, beside those of the default width, if the options do not say.
+
+    Crops of images and edits of DNA change places and composition, so that training loses what these tell
+    (benchmarks/quality/do_no_harm.py); it was measured with the default views.
+    """
+    chosen = options.n_components != "auto" or "skip_components" in (options.encoder_options or {})
+    custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
+    if chosen or custom or shared["view_maker"] != data.domain.default_views:
+        return 0
+    return int(find("encoder", shared["encoder"], shared["domain"]).trait("default_skip", 0))

@@ -16,7 +16,8 @@ class EncoderContext:
     context, whose keyword-only arguments are the encoder's options. Its traits: ``width`` (width of the
     representation, if fixed), ``default_width`` (if not fixed), ``smallest`` (smallest side of images in pixels),
     ``longest`` (largest number of bases of a sequence), ``published`` (projection heads of the published widths are
-    suitable) and ``first_stage`` (it has a method `stem`, which a noise generator can use).
+    suitable), ``first_stage`` (it has a method `stem`, which a noise generator can use), and
+    ``default_skip`` (the option `skip_components` that `contrastive` gives it with the default views).
 
     Attributes
     ----------

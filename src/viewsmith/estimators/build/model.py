@@ -51,7 +51,7 @@ def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> M
     for kind in (PrincipalAxes, SkipCoordinates):
         fixed = [m for m in method.modules() if isinstance(m, kind)]
         for number, each in enumerate(fixed):  # the encoder's, and its momentum copy's
-            if number == 0:
+            if number == 0 or getattr(each, "features", None) is not None:  # one encoder may have several of these
                 each.fit(x, weighted="columns" not in plan.resolved.stats)  # columns of a table have weights already
             else:
                 each.load_state_dict(fixed[0].state_dict())
@@ -160,14 +160,14 @@ def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
     resolved, domain = plan.resolved, domain_in(plan)
     name = resolved.encoder
     published = not name.startswith(MODULE) and find("encoder", name, domain.name).trait("published", False)
-    n = resolved.n_components
-    dims = tuple(domain.defaults.get("simclr_dims", (n, 128)))
-    learned = n - skipped_columns(encoder)
+    skipped = skipped_columns(encoder)
+    learned = resolved.n_components - skipped
+    dims = tuple(domain.defaults.get("simclr_dims", (learned, 128)))
 
     def wrap(head: Any) -> nn.Module:
         head = with_noise(plan, head)
         # The loss would otherwise leave to the skipped columns what they tell already.
-        return head if learned == n else FirstColumns(learned, head)
+        return FirstColumns(learned, head) if skipped else head
 
     return FrameworkContext(encoder, learned, published, dims, wrap)
 

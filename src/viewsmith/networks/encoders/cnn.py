@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
 
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
@@ -13,8 +16,11 @@ from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.encoders.resnet import check_image_size
 from viewsmith.networks.inputs.pixels import channels_last
+from viewsmith.networks.inputs.skip import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 SMALLEST = 8
+# Coordinates that are not learned are of means of pixels: sides of images are reduced to at most so many.
+POOLED_SIDE = 16
 
 
 class SmallCNN(nn.Module):
@@ -138,9 +144,32 @@ class CropCNN(nn.Module):
     default_width=256,
     smallest=SMALLEST,
     first_stage=True,
+    default_skip=64,
 )
-def _small_cnn(context: EncoderContext) -> SmallCNN:
-    return SmallCNN(context.channels, n_components=context.n_components)
+def _small_cnn(
+    context: EncoderContext,
+    *,
+    skip_components: Annotated[int, Field(ge=0)] = 0,
+    skip_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 6.0,
+) -> nn.Module:
+    """Build the small network; with `skip_components`, further columns are principal coordinates of pooled pixels."""
+    height, width = context.row_shape[:2]
+    size = -(-height // POOLED_SIDE), -(-width // POOLED_SIDE)
+    sides = height // size[0], width // size[1]
+    pixels = context.channels * sides[0] * sides[1]
+    pool = partial(pool_pixels, size=size, sides=sides)
+    skip = SkipKinds(SkipCoordinates(pixels, min(pixels, skip_components), length=skip_length, features=pool))
+    learned = SmallCNN(context.channels, learned_columns(context.n_components, skip.n_components, skip_components))
+    return WithSkip(learned, skip) if skip.n_components else learned
+
+
+def pool_pixels(x: Tensor, *, size: tuple[int, int], sides: tuple[int, int]) -> Tensor:
+    """Means of pixels over blocks of a size, (B, C, H, W) to (B, C * sides[0] * sides[1]).
+
+    Images of other sizes, such as crops, are resized.
+    """
+    pooled = F.avg_pool2d(x, size)
+    return (pooled if pooled.shape[2:] == sides else F.interpolate(x, sides)).flatten(1)
 
 
 @register(

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
-from viewsmith.networks.inputs.nucleotides import real_positions
+from viewsmith.networks.inputs.nucleotides import kmer_frequencies, real_positions
+from viewsmith.networks.inputs.skip import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 POOL = 4
 LATER_KERNEL = 5
+# Coordinates that are not learned are of at most so many positions.
+LONGEST_SKIP = 512
+# Length of the coordinates of 4-mers, as a multiple of that of bases.
+LENGTH_OF_WORDS = 0.4
 
 
 class SequenceBatchNorm(nn.BatchNorm1d):
@@ -155,9 +163,34 @@ def _max_pool(h: Tensor) -> Tensor:
     domains="dna",
     default_width=256,
     first_stage=True,
+    default_skip=96,
 )
-def _sequence_cnn(context: EncoderContext) -> SequenceCNN:
-    return SequenceCNN(n_components=context.n_components)
+def _sequence_cnn(
+    context: EncoderContext,
+    *,
+    skip_components: Annotated[int, Field(ge=0)] = 0,
+    skip_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 16.0,
+) -> nn.Module:
+    """Build the small network; with `skip_components`, further columns are principal coordinates of bases and 4-mers.
+
+    Two thirds of them are of bases by position, up to the 512th, with the length `skip_length`; the others are of
+    frequencies of 4-mers, with .4 of that length.
+    """
+    positions = min(context.row_shape[0], LONGEST_SKIP)
+    bases, words = partial(bases_by_position, positions=positions), partial(kmer_frequencies, k=4)
+    of_words = skip_components // 3
+    of_bases = min(4 * positions, skip_components - of_words)
+    skip = SkipKinds(
+        SkipCoordinates(4 * positions, of_bases, length=skip_length, features=bases),
+        SkipCoordinates(4**4, min(4**4, of_words), length=LENGTH_OF_WORDS * skip_length, features=words),
+    )
+    learned = SequenceCNN(n_components=learned_columns(context.n_components, skip.n_components, skip_components))
+    return WithSkip(learned, skip) if skip.n_components else learned
+
+
+def bases_by_position(x: Tensor, *, positions: int) -> Tensor:
+    """The first positions of sequences, (B, 4, L) to (B, 4 * positions); shorter ones are padded with zeros."""
+    return F.pad(x[:, :, :positions], (0, max(0, positions - x.shape[2]))).flatten(1)
 
 
 @register("encoder", "cnn", help="a small convolutional network for CPUs", domains="series", default_width=256)

@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import nn
 
-from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.scaling import PrincipalAxes
-from viewsmith.networks.inputs.skip import SkipCoordinates, WithSkip
+from viewsmith.networks.inputs.skip import SkipCoordinates, WithSkip, learned_columns
 from viewsmith.networks.mlp import MLP
 
 
@@ -46,14 +45,10 @@ def vector_encoder(
     """
     d, k = context.row_shape[0], context.input_components
     skipped = min(skip_components, k or d)
-    if skipped >= context.n_components:
-        raise InputError(
-            f"skip_components is {skip_components}, so that none of the {context.n_components} columns of the "
-            "representation (n_components) would be learned: give fewer"
-        )
+    learned = learned_columns(context.n_components, skipped, skip_components)
     layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
-    network: nn.Module = MLP(k or d, [*hidden, context.n_components - skipped], norm=norm, last=last)
+    network: nn.Module = MLP(k or d, [*hidden, learned], norm=norm, last=last)
     if skipped:
         network = WithSkip(network, SkipCoordinates(k or d, skipped, length=skip_length, ordered=bool(k)))
     return nn.Sequential(*layers, network)

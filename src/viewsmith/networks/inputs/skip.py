@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 
 # Rows farther from the center than so many root mean squares of that distance are moved to it: a few of them would
 # otherwise dominate distances.
 FARTHEST = 3.0
+# Features of images and sequences are computed for at most so many rows to find their axes.
+FITTED_ROWS = 10_000
 
 
 class SkipCoordinates(nn.Module):
@@ -29,14 +34,24 @@ class SkipCoordinates(nn.Module):
     ordered : bool
         Whether the input is principal coordinates already (`PrincipalAxes`), centered, in decreasing order of variance,
         with root mean square 1: the first k are taken, and nothing is fitted.
+    features : callable, optional
+        From inputs (n, ...) to rows (n, d), without parameters. Default: the inputs are rows.
     """
 
     mean: Tensor
     axes: Tensor
 
-    def __init__(self, n_features: int, n_components: int, *, length: float, ordered: bool = False) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        n_components: int,
+        *,
+        length: float,
+        ordered: bool = False,
+        features: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         super().__init__()
-        self.length, self.ordered = length, ordered
+        self.length, self.ordered, self.features = length, ordered, features
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("axes", torch.zeros(n_features, n_components))
         if ordered:
@@ -44,10 +59,16 @@ class SkipCoordinates(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True) -> None:
-        """Fit the axes to rows (n, d), as `PrincipalAxes.fit`; those of principal coordinates are known."""
+        """Fit the axes to rows (n, d), as `PrincipalAxes.fit`; those of principal coordinates are known.
+
+        With `features`, to those of at most 10,000 inputs, evenly spaced.
+        """
         if self.ordered:
             return
         d, k = self.axes.shape
+        if self.features is not None:
+            index = torch.arange(0, len(x), -(-len(x) // FITTED_ROWS))
+            x = torch.cat([self.features(x[part]) for part in index.split(1024)]).to(self.axes.device)
         # As many axes as n rows have, the others zero.
         found = PrincipalAxes(d, min(k, len(x))).to(self.axes.device)
         found.fit(x, weighted=weighted)
@@ -56,10 +77,33 @@ class SkipCoordinates(nn.Module):
         self.axes.copy_(self.length * min(k, len(x)) ** -0.5 * found.axes @ rotation)
 
     def forward(self, x: Tensor) -> Tensor:
-        along = torch.addmm(-(self.mean @ self.axes), x, self.axes)
+        rows = x if self.features is None else self.features(x)
+        along = torch.addmm(-(self.mean @ self.axes), rows, self.axes)
         length = torch.linalg.vector_norm(along, dim=1, keepdim=True)
         limit = FARTHEST * self.length
         return along * (limit / length.clamp_min(limit))
+
+
+class SkipKinds(nn.Module):
+    """Coordinates of several kinds of features of images or sequences, side by side; may be none.
+
+    Parameters
+    ----------
+    *kinds : SkipCoordinates
+        Those without columns are left out.
+    """
+
+    def __init__(self, *kinds: SkipCoordinates) -> None:
+        super().__init__()
+        self.kinds = nn.ModuleList(kind for kind in kinds if kind.axes.shape[1])
+
+    @property
+    def n_components(self) -> int:
+        """Number of columns."""
+        return skipped_columns(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([kind(x) for kind in self.kinds], dim=1)
 
 
 class WithSkip(nn.Module):
@@ -68,15 +112,42 @@ class WithSkip(nn.Module):
     Parameters
     ----------
     learned, skip : nn.Module
-        From inputs (B, d) to (B, k) and (B, m).
+        From inputs (B, ...) to (B, k) and (B, m). If `learned` has a first stage, `stem`, it is also that of the whole.
     """
 
-    def __init__(self, learned: nn.Module, skip: SkipCoordinates) -> None:
+    def __init__(self, learned: nn.Module, skip: nn.Module) -> None:
         super().__init__()
         self.learned, self.skip = learned, skip
 
+    @property
+    def stem(self) -> Callable[[Tensor], Tensor]:
+        """The first stage of the learned part."""
+        found: Callable[[Tensor], Tensor] = self.learned.stem  # type: ignore[assignment]
+        return found
+
+    @property
+    def stem_width(self) -> int:
+        """Channels of the first stage."""
+        return int(self.learned.stem_width)  # type: ignore[arg-type]
+
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([self.learned(x), self.skip(x)], dim=1)
+
+
+def learned_columns(n_components: int, skipped: int, skip_components: int) -> int:
+    """Number of columns of a representation that are learned: those that are not skipped, of `skip_components` wanted.
+
+    Raises
+    ------
+    InputError
+        It is 0.
+    """
+    if skipped >= n_components:
+        raise InputError(
+            f"skip_components is {skip_components}, so that none of the {n_components} columns of the representation "
+            "(n_components) would be learned: give fewer"
+        )
+    return n_components - skipped
 
 
 class FirstColumns(nn.Module):
