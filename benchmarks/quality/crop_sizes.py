@@ -1,6 +1,6 @@
 """Can the size of crops be chosen without labels? CRL-TAC with three sizes on objects of one size.
 
-Images and settings are those of `what_and_where.py`, with the same steps for all sizes. Sizes are scales of the images
+Images and settings are those of `what_and_where.py` ("short"), the same steps for all sizes. Sizes are scales of images
 (`crop_scales`): crops always have 20 pixels, a stride of 4 and the same encoder, so that numbers of different sizes can
 be compared; a row is named by the side of its crops in pixels of the original images. Criteria, on 256 training images,
 from 32 crops drawn from P(T|x) (beta 5, 64 images at a time):
@@ -66,7 +66,7 @@ def measure(name: str, size: str, seed: int, *, quick: bool = False) -> Scores:
     torch.set_num_threads(1)
     data, _, boxes = samples(name, seed, quick)
     began = time.process_time()
-    epochs = 1 if quick else REGIMES[name].epochs
+    epochs = 1 if quick else REGIMES[name].short
     model = CRLTAC(crop_scales=(SIZES[size],), batch_size=BATCH, epochs=epochs, random_state=seed).fit(data.x)
     found: Scores = {"cpu_seconds": round(time.process_time() - began, 1)}
     located = model.locate(data.x_test)

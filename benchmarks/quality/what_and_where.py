@@ -2,16 +2,21 @@
 
 The samples are those of `clutter.py` and `hidden_events.py`: 1,500 for training and 500 for the test, made anew for
 each seed, objects and clutter of test samples from the test part of the data set. Batches have 64 samples. The rows of
-CRL-TAC have the same number of training steps (`REGIMES`), those of `contrastive` on images half of it, because their
-steps on whole images take about twice as long; "cpu_seconds" is the CPU time of each training. Rows:
+CRL-TAC have the same number of training steps (`REGIMES`; an epoch has 23), those of other methods on images half of
+it, because their steps on whole images take about twice as long; "cpu_seconds" is the CPU time of each training. Rows:
 
-crl-tac                 the defaults, but for crops (windows) of about the size of the object, in pixels (points)
+crl-tac                 the defaults, but for crops (windows) of about the size of the object, in pixels (points), and
+                        recordings whose windows have no trend (`detrend="linear"`)
 uniform                 the same crops with equal probabilities, from the same encoder
 contrastive             `contrastive` with its defaults on whole samples: random resized crops (images), edits (DNA),
                         stretched windows (recordings)
 oracle                  the place is known: the objects are cut out, scaled ones resized, and "uniform" is trained and
                         scored on them, with crops of 5/7 of their side
-crl-tac, longer         the same with twice as many steps; also "oracle, longer"
+found boxes             the same on what crl-tac has found: boxes of the size of the object around the centers of its
+                        boxes, in the training samples too (images)
+crl-tac, target 16      with an effective number of at least 16 crops instead of 8: two items to an image
+crl-tac, short          with fewer steps (138 to 230); also other rows
+crl-tac, with trend     recordings as they are, with half of the steps; also "uniform" and "untrained"
 untrained               the encoder of crl-tac before training, averaged over all crops
 raw, pca                pixels; DNA and recordings: the raw features that a split of the train rows prefers
 places                  three boxes that need no training: the middle, the largest deviation from the mean patch of the
@@ -26,9 +31,9 @@ the object by at least 1/2 (intersection over union), "center" the fraction whos
 sample without a box counts as wrong. With two items to an image: "both" is the fraction of images in which `locate`
 with n=2 finds both ("both_center": both centers; "one_center": at least one), and there are no classes.
 
-Sizes of crops and numbers of steps were chosen before any of this was measured, from a training each on images of the
-train part (seed 100): mnist with crops of 20 and 28 pixels, fashion of 20 and 28, cifar of 20 and 32. The rows with
-twice as many steps were added when the others were known, to see whether steps are what is missing.
+Sizes of crops and numbers of steps were chosen from trainings on images of the train part (seed 100): mnist with crops
+of 20 and 28 pixels, fashion of 20 and 28, cifar of 20 and 32; detrended windows there, too. The study was
+first done with fewer steps ("short").
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.what_and_where [minutes] [regime or row ...]
 """
@@ -63,7 +68,7 @@ PROTOCOLS = ("linear", "knn", "linear_1pct")
 
 @dataclass(frozen=True)
 class Regime:
-    """Samples, the size of the objects in pixels or points, and the number of training epochs.
+    """Samples, the size of the objects in pixels or points, and the number of training epochs, also of short rows.
 
     `options` are CRL-TAC's: how crops are made. `cut` are those for the objects alone (row "oracle").
     """
@@ -71,33 +76,36 @@ class Regime:
     make: Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]
     size: tuple[int, int]
     epochs: int
+    short: int
     options: dict[str, Any]
     cut: dict[str, Any] = field(default_factory=dict)
     domain: str = "images"
 
 
-def _images(side: int, crop: int, epochs: int) -> Regime:
-    return Regime(clutter.make, (side, side), epochs, {"crop_size": crop})
+def _images(side: int, crop: int, short: int) -> Regime:
+    return Regime(clutter.make, (side, side), 24, short, {"crop_size": crop})
 
 
-def _sequences(length: int, whole: int, count: int, epochs: int, domain: str) -> Regime:
-    options = {"windows": count, "window_fraction": length / whole}
-    return Regime(hidden_events.make, (1, length), epochs, options, {"windows": 9, "window_fraction": 5 / 7}, domain)
+def _sequences(length: int, whole: int, count: int, epochs: int, domain: str, **options: Any) -> Regime:
+    options |= {"windows": count, "window_fraction": length / whole}
+    cut = {"windows": 9, "window_fraction": 5 / 7}
+    return Regime(hidden_events.make, (1, length), epochs, epochs // 2, options, cut, domain)
 
 
-REGIMES = {  # an epoch has 23 steps
+REGIMES = {
     "mnist": _images(28, 20, 8),
     "fashion": _images(28, 28, 10),
     "cifar": _images(32, 32, 6),
-    "events": _sequences(hidden_events.EVENT, hidden_events.POINTS, 27, 6, "series"),
+    "events": _sequences(hidden_events.EVENT, hidden_events.POINTS, 27, 12, "series", detrend="linear"),
     "mnist 16": _images(28, 20, 8),
     "mnist scaled": _images(28, 28, 8),
     "fashion two": _images(28, 28, 10),
-    "promoters": _sequences(251, hidden_events.BASES, 16, 2, "dna"),
+    "promoters": _sequences(251, hidden_events.BASES, 16, 4, "dna"),
 }
 FIRST, SERVED = ("mnist", "fashion", "cifar"), ("mnist", "cifar")
 CHEAP = ("crl-tac", "uniform", "oracle", "untrained", "raw", "pca", "places")
-LONGER = "crl-tac, longer", "oracle, longer"
+MAIN = ("crl-tac", "oracle", "uniform")
+SHORT, TREND, TARGET = ", short", ", with trend", ", target 16"
 SERVING = ("byol", "simclr, learned crops", "byol, learned crops")
 
 
@@ -138,6 +146,16 @@ def boxes_of(found: np.ndarray) -> np.ndarray:
     return np.stack([0 * start, start, 1 + 0 * start, end - start], axis=1).astype(float)
 
 
+def found_boxes(channel: CRLTAC, x: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Boxes (n, 1, 4) of this size, in whole pixels, around the centers of what was found; else in the middle."""
+    located, sides = channel.locate(x), np.array(x.shape[1:3])
+    corners = np.repeat([(sides - size) / 2], len(x), axis=0)
+    box = boxes_of(located)
+    corners[located["sample"]] = box[:, :2] + (box[:, 2:] - size) / 2
+    corners = corners.round().astype(int).clip(0, sides - size)
+    return np.concatenate([corners, np.broadcast_to(size, (len(x), 2))], axis=1)[:, None]
+
+
 def agreement(box: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Intersection over union of boxes (..., 4), and whether the center of the first is in the second."""
     first = np.maximum(box[..., :2], truth[..., :2])
@@ -163,44 +181,45 @@ def place_scores(sample: np.ndarray, box: np.ndarray, truth: np.ndarray) -> Scor
 
 def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC | Contrastive:
     """The estimator of a trained row."""
-    regime, kind = REGIMES[name], row.removesuffix(", longer")
-    ours = kind in ("crl-tac", "uniform", "oracle")
-    factor = 2 if row in LONGER else 1 if ours or regime.domain != "images" else 0.5
-    epochs = round(factor * regime.epochs)
+    regime, kind = REGIMES[name], row.removesuffix(SHORT).removesuffix(TREND).removesuffix(TARGET)
+    ours = kind in (*MAIN, "found boxes")
+    factor = 1 if ours or regime.domain != "images" else 0.5
+    epochs = round(factor * (regime.short if row.endswith((SHORT, TREND)) else regime.epochs))
     shared = {"batch_size": BATCH, "epochs": 1 if quick else epochs, "random_state": seed, "domain": regime.domain}
     if ours:
-        options = regime.cut if kind == "oracle" else regime.options
+        options = regime.cut if kind in ("oracle", "found boxes") else regime.options
+        if row.endswith(TREND):
+            options = options | {"detrend": "none"}
+        if row.endswith(TARGET):
+            options = options | {"effective_target": 16}
         return CRLTAC(**shared, **options, channel="learned" if kind == "crl-tac" else "uniform")
     framework = "byol" if row.startswith("byol") else "simclr"
-    views = f"channel:{run_of(name, seed, quick)}" if row.endswith("learned crops") else "auto"
+    views = f"channel:{run_of(name, row, seed, quick)}" if "learned crops" in row else "auto"
     # All columns are learned, as in the other rows.
-    plain = {"encoder_options": {"skip_components": 0}} if regime.domain == "images" else {}
+    plain = {"encoder_options": {"skip_components": 0}} if regime.domain in ("images", "dna") else {}
     return Contrastive(**shared, **plain, framework=framework, view_maker=views)
 
 
-def folder_of(name: str, seed: int, quick: bool) -> Path:
-    """The folder of the run of the row crl-tac."""
-    return RUNS / f"{name}-{seed}{'-quick' if quick else ''}"
+def folder_of(name: str, row: str, seed: int, quick: bool) -> Path:
+    """The folder of the run of the row crl-tac, short if `row` is."""
+    return RUNS / f"{name}-{seed}{'-short' if row.endswith(SHORT) else ''}{'-quick' if quick else ''}"
 
 
-def run_of(name: str, seed: int, quick: bool) -> Path:
-    """The run of the row crl-tac; trained now if there is none."""
-    run = folder_of(name, seed, quick)
+def run_of(name: str, row: str, seed: int, quick: bool) -> Path:
+    """The run of the row crl-tac, short if `row` is; trained now if there is none."""
+    run = folder_of(name, row, seed, quick)
     if not (run / "summary.json").exists():
         data, _, _ = samples(name, seed, quick)
-        model_of(name, "crl-tac", seed, quick=quick).fit(data.x).save(run)
+        ours = "crl-tac" + (SHORT if row.endswith(SHORT) else "")
+        model_of(name, ours, seed, quick=quick).fit(data.x).save(run)
     return run
 
 
-def on_learned_crops(model: Contrastive, channel: CRLTAC, x: np.ndarray) -> np.ndarray:
-    """Mean of the encoder's representations of the 8 most probable crops of each image."""
-    family, encoder, made = channel.method_.channel.family, model.method_.framework.encoder, []
-    for start in range(0, len(x), 50):
-        block = torch.from_numpy(channel.scaled(x[start : start + 50]))
-        with torch.no_grad():
-            t = channel.method_.channel.log_p(block).topk(8, dim=1).indices
-            made.append(family.embed_some(encoder, block, t).mean(dim=1))
-    return torch.cat(made).numpy()
+def on_whole_images(model: Contrastive, x: np.ndarray) -> np.ndarray:
+    """The encoder's representations of images, for a model that represents them by learned crops."""
+    rows = torch.from_numpy(model.scaled(x)).split(50)
+    with torch.no_grad():
+        return torch.cat([model.method_.framework.encoder(part) for part in rows]).numpy()
 
 
 def measure(name: str, row: str, seed: int, *, quick: bool = False) -> Scores:
@@ -212,12 +231,16 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> Scores:
         return untrained_places(name, data, boxes_test)
     if row.startswith("oracle"):
         data = Data(cut_out(data.x, boxes, size), data.y, cut_out(data.x_test, boxes_test, size), data.y_test)
-    if row.endswith("learned crops"):
-        run_of(name, seed, quick)
+    if "learned crops" in row:
+        run_of(name, row, seed, quick)  # before the time is taken
+    if row == "found boxes":
+        channel = load(run_of(name, row, seed, quick))
+        parts = [cut_out(x, found_boxes(channel, x, size), size) for x in (data.x, data.x_test)]
+        data = Data(parts[0], data.y, parts[1], data.y_test)
     began = time.process_time()
-    if row in ("untrained", "raw", "pca"):
-        few = model_of(name, "crl-tac", seed, quick=True).fit(data.x[:BATCH])
-        if row == "untrained":
+    if row in ("untrained", "untrained" + TREND, "raw", "pca"):
+        few = model_of(name, "crl-tac" + (TREND if row.endswith(TREND) else ""), seed, quick=True).fit(data.x[:BATCH])
+        if row.startswith("untrained"):
             return scored(few.untrained(data.x), data)
         features, features_test = few.raw_features(data.x), few.raw_features(data.x_test)
         best = preferred(features, data.y)
@@ -225,18 +248,13 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> Scores:
         return score(*(pair if row == "raw" else pca(*pair)), data, PROTOCOLS) | {"raw": best}
     model = model_of(name, row, seed, quick=quick).fit(data.x)
     found: Scores = {"cpu_seconds": round(time.process_time() - began, 1), "steps": model.summary_["steps"]}
-    if row.endswith("learned crops"):
-        channel = load(run_of(name, seed, quick))
-        h, h_test = (on_learned_crops(model, channel, x) for x in (data.x, data.x_test))
-        return (
-            found
-            | score(h, h_test, data, PROTOCOLS)
-            | {f"whole_{key}": value for key, value in scored(model, data).items()}
-        )
+    if "learned crops" in row:
+        whole = score(*(on_whole_images(model, x) for x in (data.x, data.x_test)), data, PROTOCOLS)
+        found |= {f"whole_{key}": value for key, value in whole.items()}
     if row.startswith("crl-tac"):
-        if name in SERVED and row == "crl-tac":
-            shutil.rmtree(folder_of(name, seed, quick), ignore_errors=True)  # of other settings
-            model.save(folder_of(name, seed, quick))
+        if row in ("crl-tac", "crl-tac" + SHORT):
+            shutil.rmtree(folder_of(name, row, seed, quick), ignore_errors=True)  # of other settings
+            model.save(folder_of(name, row, seed, quick))
         located = model.locate(data.x_test, n=boxes.shape[1])
         found |= place_scores(located["sample"], boxes_of(located), boxes_test)
         found |= {"found": round(len(np.unique(located["sample"])) / len(data.x_test), 4)}
@@ -271,24 +289,32 @@ def untrained_places(name: str, data: Data, boxes: np.ndarray) -> Scores:
 
 
 def cells(quick: bool = False) -> list[Cell]:
-    """Seed 0 of most regimes; all seeds of three; recordings; other methods with learned crops; then what is left."""
+    """Seed by seed, trained rows first; other methods, also with learned crops; earlier budgets; then what is left."""
     keys: dict[tuple[str, str, int], None] = {}
 
     def add(seeds: Sequence[int], names: Iterable[str], rows: Sequence[str]) -> None:
         for seed in SEEDS[:1] if quick else seeds:
             for name in names:
-                allowed = ("crl-tac",) if name == "fashion two" else rows
+                allowed = ("crl-tac", "crl-tac" + TARGET) if name == "fashion two" else rows
                 keys.update(dict.fromkeys((name, row, seed) for row in rows if row in allowed))
 
-    add(SEEDS[:1], (*FIRST, "events", "mnist 16", "mnist scaled"), CHEAP)
-    add(SEEDS, FIRST, CHEAP)
+    images = (*FIRST, "mnist 16", "mnist scaled")
+    add(SEEDS[:1], images, (*MAIN, "found boxes"))
+    add(SEEDS[:2], FIRST, ("crl-tac", "oracle", "found boxes"))
+    add(SEEDS[:1], ("events", "promoters"), CHEAP)
+    add(SEEDS, ("events",), (*MAIN, "untrained"))
+    add(SEEDS[:2], FIRST, ("uniform",))
+    add(SEEDS[:1], ("fashion two",), CHEAP)
+    add(SEEDS, FIRST, (*MAIN, "found boxes"))
+    add(SEEDS, images, ("crl-tac", "oracle", "found boxes"))
+    add(SEEDS, ("fashion two",), ("crl-tac", "crl-tac" + TARGET))
+    add(SEEDS, (*images, "events"), CHEAP)
     add(SEEDS[:1], FIRST, ("contrastive",))
-    add(SEEDS[:1], ("cifar", "mnist"), SERVING)
-    add(SEEDS, ("mnist",), LONGER)
-    add(SEEDS, ("events",), (*CHEAP, "contrastive"))
-    add(SEEDS, ("fashion",), LONGER)
-    add(SEEDS, ("cifar",), LONGER)
-    add(SEEDS[:1], ("fashion two", "promoters"), CHEAP)
+    add(SEEDS, SERVED, tuple(row for row in SERVING if row.endswith("learned crops")))
+    add(SEEDS, ("events",), ("contrastive", *(row + TREND for row in ("crl-tac", "uniform", "untrained"))))
+    add(SEEDS, ("mnist", "mnist 16"), [row + SHORT for row in MAIN])
+    add(SEEDS, (*images, "events"), ("contrastive" + SHORT,))
+    add(SEEDS[:1], SERVED, [row + SHORT for row in SERVING])
     add(SEEDS, FIRST, ("contrastive",))
     add(SEEDS, SERVED, SERVING)
     add(SEEDS, REGIMES, (*CHEAP, "contrastive"))

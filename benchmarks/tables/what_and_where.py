@@ -1,7 +1,7 @@
 """Tables of what matters, and where: writes docs/results_what_and_where.md.
 
-A seed of a regime counts if all of its rows that are always measured are done (`CHEAP`). Other rows may have fewer
-seeds; their number is then behind the value.
+A seed of a regime counts if all of its rows in `ALWAYS` are done. Other rows may have fewer seeds; their number is then
+behind the value.
 """
 
 from __future__ import annotations
@@ -11,20 +11,36 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.quality import crop_sizes
 from benchmarks.quality.suite import SEEDS
-from benchmarks.quality.what_and_where import CHEAP, FIRST, LONGER, PATH, REGIMES, SERVED, SERVING, TEST, TRAIN
+from benchmarks.quality.what_and_where import (
+    CHEAP,
+    FIRST,
+    MAIN,
+    PATH,
+    REGIMES,
+    SERVED,
+    SERVING,
+    SHORT,
+    TARGET,
+    TEST,
+    TRAIN,
+    TREND,
+)
 from benchmarks.tables.formatting import Lines, Table, collect, entry, head, measured_with, section, titles, write
 
 METRICS = titles("linear", "knn", "linear_1pct")
-ORDER = ("crl-tac", "crl-tac, top", LONGER[0], "uniform", "contrastive", "oracle", LONGER[1], "untrained", "raw", "pca")
+ALWAYS = tuple(row for row in CHEAP if row != "uniform")
+ROWS = ("crl-tac", "uniform", "contrastive", "found boxes", "oracle", "untrained")
+ORDER = ("crl-tac", "crl-tac, top", *ROWS[1:], "raw", "pca", *(row + end for end in (SHORT, TREND) for row in ROWS))
+OTHERS = tuple(row + end for end in ("", SHORT) for row in ("contrastive", *SERVING))
 BOXES = {"middle": "middle", "deviation": "largest deviation", "saliency": "spectral residual"}
 GAIN, LOSS, PLACE = 0.10, 0.05, 0.9  # the targets: above uniform crops, below the oracle, CorLoc
 
 
 def complete(table: Table) -> Table:
-    """The results of the seeds of which all rows in `CHEAP` are done."""
+    """The results of the seeds of which all rows in `ALWAYS` are done."""
     made: Table = {}
     for name in REGIMES:
-        always = ("crl-tac",) if name == "fashion two" else CHEAP
+        always = ("crl-tac",) if name == "fashion two" else ALWAYS
         seeds = set.intersection(*(set(table.get((name, row), {})) for row in always))
         for (other, row), found in table.items():
             if other == name and seeds & set(found):
@@ -70,41 +86,45 @@ def places(table: Table, names: Sequence[str]) -> list[Lines]:
     """A table for CorLoc and one for centers."""
     made = []
     for metric, title in {"corloc": "CorLoc", "center": "center in the object"}.items():
-        rows = {row: (row, metric) for row in ("crl-tac", LONGER[0])}
+        rows = {row: (row, metric) for row in ("crl-tac", "crl-tac" + SHORT, "crl-tac" + TREND)}
         rows |= {title: ("places", f"{kind}_{metric}") for kind, title in BOXES.items()}
         made.append(by_row(table, names, rows, title))
     return made
 
 
-def verdict(difference: float, least: float) -> str:
-    """The difference, and whether it is at least this much."""
-    return f"{'met' if difference >= least else '**missed**'} ({difference:+.3f})"
+def differences(table: Table, name: str, end: str, other: str) -> list[float]:
+    """Linear accuracy of CRL-TAC minus that of another row, for each seed of both."""
+    ours, theirs = (table.get((name, row + end), {}) for row in ("crl-tac", other))
+    return [ours[seed]["linear"] - theirs[seed]["linear"] for seed in ours if seed in theirs]
+
+
+def verdict(differences: Sequence[float], least: float) -> str:
+    """The mean difference, and whether it is at least this much."""
+    if not differences:
+        return "-"
+    mean = statistics.fmean(differences)
+    return f"{'met' if mean >= least else '**missed**'} ({mean:+.3f})"
 
 
 def targets(table: Table, names: Sequence[str]) -> Lines:
-    """A line for each regime of images with one object, from means over seeds, and one with twice the steps."""
+    """A line for each regime of images with one object, from means over seeds, and one for the short rows."""
     lines = head("regime", [f"{GAIN:.2f} above uniform", f"at most {LOSS:.2f} below the oracle", "place"])
     for name in names:
-        for title, ours, uniform, oracle in (
-            (name, "crl-tac", "uniform", "oracle"),
-            (f"{name}, twice the steps", LONGER[0], "", LONGER[1]),
-        ):
-            seeds = set(table.get((name, ours), {})) & set(table.get((name, oracle), {}))
-            if not seeds:
+        for end in ("", SHORT):
+            ours = table.get((name, "crl-tac" + end))
+            if not ours:
                 continue
-            one, low, high, where = (
-                statistics.fmean(table[name, row][seed][key] for seed in seeds)
-                for row, key in ((ours, "linear"), (uniform or ours, "linear"), (oracle, "linear"), (ours, "corloc"))
-            )
+            where = statistics.fmean(row["corloc"] for row in ours.values())
+            uniform, oracle = (differences(table, name, end, row) for row in ("uniform", "oracle"))
             if name == "cifar":
                 others = [numbers(table, name, "places", f"{kind}_corloc") for kind in BOXES]
                 best = max(statistics.fmean(found) for found in others if found)
-                place = f"ahead of every baseline: {verdict(where - best, 0)}"
+                place = f"ahead of every baseline: {verdict([where - best], 0)}"
             else:
-                place = f"CorLoc {PLACE}: {verdict(where - PLACE, 0)}"
-            above = verdict(one - low, GAIN) if uniform else "-"
-            few = f" ({len(seeds)})" if len(seeds) < len(table[name, "crl-tac"]) else ""
-            lines.append(f"| {title}{few} | {above} | {verdict(one - high, -LOSS)} | {place} |")
+                place = f"CorLoc {PLACE}: {verdict([where - PLACE], 0)}"
+            few = f" ({len(ours)})" if len(ours) < len(table[name, "crl-tac"]) else ""
+            above = verdict(uniform, GAIN) + (f" ({len(uniform)})" if 0 < len(uniform) < len(ours) else "")
+            lines.append(f"| {name}{end}{few} | {above} | {verdict(oracle, -LOSS)} | {place} |")
     return lines
 
 
@@ -151,7 +171,7 @@ def main() -> None:
     names = [name for name in REGIMES if (name, "crl-tac") in table]
     one = [name for name in names if (name, "places") in table]
     images = [name for name in one if REGIMES[name].domain == "images"]
-    served = [name for name in SERVED if all((name, row) in table for row in ("contrastive", *SERVING))]
+    served = [name for name in SERVED if any((name, "simclr, learned crops" + end) in table for end in ("", SHORT))]
     lines = [
         "# Measured: what matters, and where",
         "",
@@ -170,18 +190,16 @@ def main() -> None:
     )
     lines += section("Place", *places(table, one), text=text)
     if "fashion two" in names:
-        rows = {
-            "both found (boxes overlap the items by at least 1/2)": ("crl-tac", "both"),
-            "both found (centers of boxes)": ("crl-tac", "both_center"),
-            "at least one (center)": ("crl-tac", "one_center"),
+        kinds = {
+            "both found (boxes overlap the items by at least 1/2)": "both",
+            "both found (centers of boxes)": "both_center",
+            "at least one (center)": "one_center",
         }
+        pair = ("crl-tac", "crl-tac" + TARGET)
+        rows = {f"{row}: {title}": (row, metric) for row in pair for title, metric in kinds.items()}
         lines += section("Two items in an image", by_row(table, ["fashion two"], rows, ""))
-    rows = {
-        f"{row}, {title}": (row, metric)
-        for metric, title in METRICS.items()
-        for row in ("contrastive", "simclr, learned crops", "byol", "byol, learned crops")
-    }
-    whole = {f"{row}, linear, whole images": (row, "whole_linear") for row in SERVING if row.endswith("crops")}
+    rows = {f"{row}, {title}": (row, metric) for metric, title in METRICS.items() for row in OTHERS}
+    whole = {f"{row}, linear, whole images": (row, "whole_linear") for row in OTHERS if "learned crops" in row}
     if served:
         text = (
             "Framework simclr (`contrastive`) or byol. Views are random resized crops, or drawn from the channel of\n"
@@ -190,7 +208,7 @@ def main() -> None:
         lines += section(
             "Learned crops for other methods", by_row(table, served, rows | whole, "row, score"), text=text
         )
-    trained = ("crl-tac", "uniform", "contrastive", "oracle", *LONGER, *SERVING)
+    trained = ("crl-tac", "uniform", "oracle", *OTHERS, *(row + end for end in (SHORT, TREND) for row in MAIN))
     costs = [
         by_row(table, names, {row: (row, metric) for row in trained}, title, whole_number)
         for title, metric in {"CPU seconds": "cpu_seconds", "steps": "steps"}.items()

@@ -67,7 +67,7 @@ SIZES = {
     "crl_tac_mnist": 14,
     "crl_tac_start": 136,
     "crop_sizes": 27,
-    "what_and_where": 207,
+    "what_and_where": 258,
 }
 
 

@@ -96,20 +96,33 @@ def test_objects_are_cut_out_of_images_and_sequences():
     np.testing.assert_array_equal(what_and_where.cut_out(series, windows, (1, 10))[1], series[1, :, 30:40])
 
 
+def test_boxes_around_found_centers():
+    class Found:
+        def locate(self, x):
+            kind = [("sample", int), *((name, float) for name in ("top", "left", "height", "width"))]
+            return np.array([(0, 10.0, 0.0, 20, 20), (2, 21.4, 30.0, 20, 20)], kind)
+
+    boxes = what_and_where.found_boxes(Found(), np.zeros((3, 50, 50)), (28, 28))[:, 0]
+    assert boxes.tolist() == [[6, 0, 28, 28], [11, 11, 28, 28], [17, 22, 28, 28]]
+
+
 def test_rows_have_options_of_their_estimators():
     for name, regime in what_and_where.REGIMES.items():
-        for row in ("crl-tac", *what_and_where.LONGER, "uniform", "oracle", "contrastive", "byol"):
-            model = what_and_where.model_of(name, row, 0)
-            expected = {"crl-tac": 1, "uniform": 1, "oracle": 1} | dict.fromkeys(what_and_where.LONGER, 2)
-            factor = expected.get(row, 0.5 if regime.domain == "images" else 1)
-            assert model.epochs == regime.epochs * factor
-            assert isinstance(model, CRLTAC) is (row in expected)
+        for row in (*what_and_where.MAIN, "found boxes", "contrastive", "byol"):
+            for end in ("", what_and_where.SHORT, what_and_where.TREND):
+                model = what_and_where.model_of(name, row + end, 0)
+                ours = row not in ("contrastive", "byol")
+                half = not ours and regime.domain == "images"
+                assert model.epochs == (regime.short if end else regime.epochs) / (2 if half else 1)
+                assert isinstance(model, CRLTAC) is ours
+                if name == "events" and row == "crl-tac":
+                    assert model.detrend == ("none" if end == what_and_where.TREND else "linear")
 
 
 @pytest.mark.slow
 def test_a_small_study_of_one_regime(folder, monkeypatch, capsys):
     monkeypatch.setattr(what_and_where, "PATH", folder / "what_and_where.jsonl")
-    rows = ("crl-tac", "oracle", "raw", "places", "simclr, learned crops")
+    rows = ("crl-tac", "oracle", "found boxes", "raw", "places", "simclr, learned crops")
     cells = [cell for cell in what_and_where.cells(quick=True) if cell.key[0] == "cifar" and cell.key[1] in rows]
     found = {cell.method: cell.work() for cell in cells}
     assert set(found) == set(rows)

@@ -13,7 +13,8 @@ from viewsmith.estimators import estimators
 from viewsmith.networks.encoders.sequence import SequenceCNN
 from viewsmith.training.engine import Trainer
 from viewsmith.views.fixed.images import _blur_some
-from viewsmith.views.learned.transforms import Crops, Windows
+from viewsmith.views.learned.transforms import Crops
+from viewsmith.views.learned.windows import Windows
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

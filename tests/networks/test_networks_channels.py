@@ -73,10 +73,17 @@ def test_scores_of_sequences_use_means_over_equal_parts():
 
 
 @pytest.mark.parametrize(
-    ("size", "grid"), [((12, 16), (4, 8)), ((20, 24), (4, 6)), ((8, 40), (2, 6)), ((28, 28), (9, 9))]
+    ("size", "grid", "crop", "stride"),
+    [
+        ((12, 16), (4, 8), 9, 1),
+        ((20, 24), (4, 6), 14, 2),
+        ((8, 40), (2, 6), 6, 1),
+        ((28, 28), (9, 9), 20, 1),
+        ((44, 44), (7, 7), 32, 2),
+    ],
 )
-def test_small_crops_are_scored_on_an_enlarged_image(size, grid):
-    network, x = randomized(CropScores(3)), torch.randn(2, 3, *size)
+def test_crops_that_are_small_or_close_are_scored_on_an_enlarged_image(size, grid, crop, stride):
+    network, x = randomized(CropScores(3, crop=crop, stride=stride)), torch.randn(2, 3, *size)
     scores = network(x, grid)
     assert scores.shape == (2, *grid)
     assert scores.std(dim=1).min() > 1e-3 and scores.std(dim=2).min() > 1e-3  # crops have different scores
@@ -84,25 +91,65 @@ def test_small_crops_are_scored_on_an_enlarged_image(size, grid):
     torch.testing.assert_close(scores, network(F.interpolate(x, large, mode="bilinear"), grid))
 
 
-@pytest.mark.parametrize(("size", "grid"), [((84, 84), (17, 17)), ((44, 52), (7, 9)), ((28, 31), (3, 3))])
+@pytest.mark.parametrize(
+    ("size", "crop", "stride"),
+    [
+        ((84, 84), 20, 4),
+        ((44, 52), 20, 4),
+        ((28, 31), 20, 4),
+        ((44, 55), 20, 8),
+        ((84, 84), 28, 4),
+        ((64, 64), 32, 4),
+        ((62, 70), 40, 8),
+    ],
+)
 @torch.no_grad()
-def test_the_image_is_not_resized_for_the_papers_grid(size, grid):
-    network, x = randomized(CropScores()), torch.randn(1, 1, *size)
-    alone = [
-        [network(x[..., 4 * r : 4 * r + 20, 4 * c : 4 * c + 20], (1, 1))[0, 0, 0] for c in range(grid[1])]
-        for r in (0, 2)
-    ]
-    torch.testing.assert_close(network(x, grid)[0, [0, 2]], torch.tensor(alone), atol=1e-4, rtol=1e-4)
+def test_the_score_of_a_crop_depends_on_this_crop_only(size, crop, stride):
+    network, x = randomized(CropScores(crop=crop, stride=stride)), torch.randn(1, 1, *size)
+    grid = tuple((side - crop) // stride + 1 for side in size)
+    scores = network(x, grid)
+    assert scores.shape == (1, *grid)
+    for r in (0, grid[0] - 1):
+        crops = [x[..., stride * r :, stride * c :][..., :crop, :crop] for c in range(grid[1])]
+        alone = torch.cat([network(one, (1, 1)) for one in crops]).flatten()
+        torch.testing.assert_close(scores[0, r], alone, atol=1e-3, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("size", "grid"), [((12, 12), (4, 4)), ((44, 44), (4, 4)), ((84, 84), (17, 17))])
-def test_scores_of_an_empty_image_are_equal(size, grid):
-    scores = randomized(CropScores())(torch.zeros(1, 1, *size), grid)
+@pytest.mark.parametrize(("crop", "stride"), [(22, 4), (30, 4), (26, 6)])
+@torch.no_grad()
+def test_scores_of_other_crops_are_interpolated_between_the_nearest_centers(crop, stride):
+    network, x = randomized(CropScores(crop=crop, stride=stride)).double(), torch.randn(1, 1, 64, 64).double()
+    count = (64 - crop) // stride + 1
+    seen = crop - crop % 4
+    exact = CropScores(crop=seen, stride=4).double()
+    exact.load_state_dict(network.state_dict())
+    every = (64 - seen) // 4 + 1
+    known = exact(x, (every, every))[0]
+    scores = network(x, (count, count))[0]
+    for row in range(count):
+        at = (stride * row + crop / 2 - seen / 2) / 4  # in the middle of its crop, as that of `exact`
+        low = min(int(at), every - 1)
+        part = min(at, every - 1) - low
+        expected = (1 - part) * known[low] + part * known[min(low + 1, every - 1)]
+        for column in range(count):
+            at_column = (stride * column + crop / 2 - seen / 2) / 4
+            left = min(int(at_column), every - 1)
+            rest = min(at_column, every - 1) - left
+            value = (1 - rest) * expected[left] + rest * expected[min(left + 1, every - 1)]
+            torch.testing.assert_close(scores[row, column], value)
+
+
+@pytest.mark.parametrize(
+    ("size", "crop", "stride"), [((12, 12), 9, 1), ((44, 44), 20, 8), ((84, 84), 20, 4), ((64, 60), 30, 4)]
+)
+def test_scores_of_an_empty_image_are_equal(size, crop, stride):
+    grid = tuple((side - crop) // stride + 1 for side in size)
+    scores = randomized(CropScores(crop=crop, stride=stride))(torch.zeros(1, 1, *size), grid)
     assert (scores - scores[0, 0, 0]).abs().max() < 1e-5
 
 
 def test_a_spot_changes_only_the_scores_of_crops_that_contain_it():
-    network, x = randomized(CropScores()), torch.zeros(1, 1, 12, 12)
+    network, x = randomized(CropScores(crop=9, stride=1)), torch.zeros(1, 1, 12, 12)
     empty = network(x, (4, 4))
     x[..., 10:, 10:] = 1  # only the lower right one of the 4 x 4 crops contains it
     moved = (network(x, (4, 4)) - empty)[0].abs()

@@ -20,7 +20,8 @@ from viewsmith.views.learned.locations import (
     overlaps,
     refine,
 )
-from viewsmith.views.learned.transforms import Crops, Masks, Windows
+from viewsmith.views.learned.transforms import Crops, Masks
+from viewsmith.views.learned.windows import Windows
 
 DTYPES = [torch.float32, torch.float64]
 

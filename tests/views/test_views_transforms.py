@@ -10,7 +10,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
 from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.networks.encoders.dense_resnet import DenseResNet18
-from viewsmith.views.learned.transforms import Crops, Masks, Windows
+from viewsmith.views.learned.transforms import Crops, Masks
+from viewsmith.views.learned.windows import Windows
 
 FAMILIES = {
     "the paper's crops": Crops(84, 84),
@@ -266,8 +267,8 @@ def test_without_biases_empty_crops_are_encoded_as_zero():
 def scorers():
     crops, several = FAMILIES["the paper's crops"], FAMILIES["crop x flip x scale"]
     return [
-        (crops, CropScores()),
-        (several, CropScores(3)),
+        (crops, crops.score_network(1, 3)),
+        (several, several.score_network(3, 3)),
         (FAMILIES["masks"], MaskScores(10, 6)),
         (FAMILIES["windows"], PositionScores()),
     ]
@@ -308,7 +309,7 @@ def test_scores_of_an_empty_image_are_equal():
 
 def test_scores_of_small_images_and_other_grids():
     family = Crops(12, 16, crop=8, stride=4)
-    assert family.scores(randomized(CropScores()), torch.randn(2, 1, 12, 16)).shape == (2, 2 * 3)
+    assert family.scores(randomized(family.score_network(1, 3)), torch.randn(2, 1, 12, 16)).shape == (2, 2 * 3)
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------

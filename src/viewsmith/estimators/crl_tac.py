@@ -51,6 +51,7 @@ from viewsmith.estimators.figures.channel import channel_figures
 from viewsmith.estimators.locations import cut, locate
 from viewsmith.methods.crl_tac import CRLTACMethod, Inference
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
+from viewsmith.views.learned.windows import Detrend
 
 Draws = Annotated[int, Field(ge=2)]
 Steps = Annotated[int, Field(ge=0)]
@@ -105,6 +106,8 @@ class CRLTAC(ViewsmithEstimator):
         Number of windows (sequences).
     window_fraction : float
         Length of each window, as a fraction of the sequence, more than 0 and less than 1.
+    detrend : {"none", "constant", "linear"}
+        Recordings: subtract its mean, or a line, from each channel of each window, so that level or drift is not used.
     beta, channel_beta : float
         Concentration of P(Z|T(x)), the inverse of a temperature, in the encoder step and in the channel step.
         Published: 0.5 in both; the default in the encoder step is larger, which gives better projections (docs,
@@ -182,6 +185,7 @@ class CRLTAC(ViewsmithEstimator):
     mask_fraction: Part = 0.5
     windows: Draws = 16
     window_fraction: Part = 0.5
+    detrend: Detrend = "none"
     beta: Positive = 5.0
     channel_beta: Positive = 0.5
     draws: Draws = 8

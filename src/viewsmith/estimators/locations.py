@@ -13,7 +13,8 @@ from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
 from viewsmith.methods.crl_tac import CRLTACMethod
 from viewsmith.views.learned.locations import crop_boxes, largest_effective, locate_boxes, locate_features
-from viewsmith.views.learned.transforms import Crops, Masks, Windows
+from viewsmith.views.learned.transforms import Crops, Masks
+from viewsmith.views.learned.windows import Windows
 
 BLOCK = 256  # samples whose P(T|x) is in memory at a time
 

@@ -12,11 +12,12 @@ from viewsmith.networks.inputs.nucleotides import real_positions
 class CropScores(nn.Module):
     """Images (B, C, H, W) to the logits of the crops of a grid, (B, rows, columns).
 
-    Three convolutions without padding (Koyama et al. 2021, section 5.3, which gives only the number of layers). The
-    receptive field of 20 x 20 pixels and the stride of 4 are those of the paper's crops. For these crops a logit
-    depends on its crop only: if an object moves, its logits move with it, and an empty image has equal logits. For a
-    finer grid (small crops) the image is enlarged to have a logit for each crop. For a coarser grid the map is
-    interpolated.
+    Three convolutions without padding (Koyama et al. 2021, section 5.3, which gives only the number of layers), with a
+    stride of 4, that of the paper's crops. The last has the size with which a logit sees a crop: 20 x 20 pixels, those
+    of the paper's crops, or the largest 20 + 4k that a larger crop contains. If crops have such a size and a stride
+    that is a multiple of 4, a logit depends on its crop only: if an object moves, its logits move with it, and an empty
+    image has equal logits. Logits of other crops are interpolated between those at the nearest centers. For a finer
+    grid (small crops) the image is enlarged to have a logit for each crop.
 
     Parameters
     ----------
@@ -24,25 +25,45 @@ class CropScores(nn.Module):
         C.
     widths : (int, int)
         Channels of the first two convolutions.
+    crop, stride : int
+        Side of the crops and distance between neighboring ones, in pixels.
     """
 
-    def __init__(self, channels: int = 1, widths: tuple[int, int] = (16, 32)) -> None:
+    def __init__(
+        self, channels: int = 1, widths: tuple[int, int] = (16, 32), *, crop: int = 20, stride: int = 4
+    ) -> None:
         super().__init__()
+        self.crop, self.stride = crop, stride
+        last = max(3, (crop - 8) // 4) if stride >= 4 else 3
+        self.seen = 8 + 4 * last  # side of what a logit sees
         self.conv1 = nn.Conv2d(channels, widths[0], 6, 2)
         self.conv2 = nn.Conv2d(widths[0], widths[1], 4, 2)
-        self.conv3 = nn.Conv2d(widths[1], 1, 3)
+        self.conv3 = nn.Conv2d(widths[1], 1, last)
         # The channel is uniform at initialization.
         nn.init.zeros_(self.conv3.weight)
         nn.init.zeros_(self.conv3.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
-        size = [max(side, 20 + 4 * (count - 1)) for side, count in zip(x.shape[2:], grid, strict=True)]
-        if size != list(x.shape[2:]):
-            x = F.interpolate(x, size, mode="bilinear")
-        scores = self.conv3(F.relu(self.conv2(F.relu(self.conv1(x)))))
-        if tuple(scores.shape[2:]) != grid:
-            scores = F.interpolate(scores, grid, mode="bilinear", align_corners=True)
-        return scores[:, 0]
+        enlarged = self.crop < self.seen or self.stride < 4
+        if enlarged:
+            size = [max(side, 20 + 4 * (count - 1)) for side, count in zip(x.shape[2:], grid, strict=True)]
+            x = x if size == list(x.shape[2:]) else F.interpolate(x, size, mode="bilinear")
+        scores = self.conv3(F.relu(self.conv2(F.relu(self.conv1(x)))))[:, 0]
+        if tuple(scores.shape[1:]) == grid:
+            return scores
+        if enlarged:
+            return F.interpolate(scores[:, None], grid, mode="bilinear", align_corners=True)[:, 0]
+        rows, columns = (
+            self._at_crops(length, count, scores) for length, count in zip(scores.shape[1:], grid, strict=True)
+        )
+        return rows @ scores @ columns.T
+
+    def _at_crops(self, length: int, count: int, like: Tensor) -> Tensor:
+        """Weights with which `length` logits, 4 pixels apart, give those at the centers of crops: (count, length)."""
+        at = torch.arange(count, device=like.device) * (self.stride / 4) + (self.crop - self.seen) / 8
+        at = at.clamp_max(length - 1)
+        weights = 1 - (at[:, None] - torch.arange(length, device=like.device)).abs()
+        return weights.clamp_min(0).to(like.dtype)
 
 
 class MaskScores(nn.Module):

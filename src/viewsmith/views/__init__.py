@@ -15,7 +15,8 @@ from viewsmith.views.learned.augmentation_channel import AugmentationChannel
 from viewsmith.views.learned.custom_transforms import Functions
 from viewsmith.views.learned.feature_augmenters import MetaFeatures
 from viewsmith.views.learned.pi_noise import PiNoise
-from viewsmith.views.learned.transforms import Crops, Family, Masks, Windows
+from viewsmith.views.learned.transforms import Crops, Family, Masks
+from viewsmith.views.learned.windows import Windows
 from viewsmith.views.neighbor_search import NeighborSearch
 from viewsmith.views.neighbors import nearest_neighbors
 from viewsmith.views.pair import ViewPair

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from viewsmith.core.registry import register
-from viewsmith.views.learned.transforms import Crops, Masks, Windows, crop_grid
+from viewsmith.views.learned.transforms import Crops, Masks, crop_grid
+from viewsmith.views.learned.windows import Detrend, Windows
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float 
     noun="windows of sequences",
     learning_rate=5e-4,
 )
-def _windows(context: TransformsContext, *, windows: int = 16, window_fraction: float = 0.5) -> Windows:
+def _windows(
+    context: TransformsContext, *, windows: int = 16, window_fraction: float = 0.5, detrend: Detrend = "none"
+) -> Windows:
     padded = len(context.row_shape) == 1  # recordings (channels, time) have one length
-    return Windows(fraction=window_fraction, count=windows, padded=padded)
+    return Windows(fraction=window_fraction, count=windows, padded=padded, detrend=detrend)
