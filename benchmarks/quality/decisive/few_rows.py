@@ -1,4 +1,4 @@
-"""DiffAug where train rows are few: 100, 300 and 1,000 rows of three sets, against fixed views.
+"""DiffAug where train rows are few: 100, 300 and 1,000 rows of six sets, against fixed views.
 
 Encoder, generator and classifiers are fitted on the drawn rows alone; all rows of the table train `STEPS` encoder steps
 with batches of at most 256. Test rows are at most 1,000.
@@ -31,7 +31,7 @@ from benchmarks.quality.suite import SEEDS, command, rounded
 from viewsmith import Contrastive, DiffAug
 from viewsmith.evaluation.protocol import evaluate_embedding
 
-SETS = sets("letter", "wisdm_har", "optdigits", test_rows=1000)
+SETS = sets("letter", "wisdm_har", "optdigits", "satimage", "sc_10x_pbmc", "texture", test_rows=1000)
 ROWS = (100, 300, 1000)
 STEPS = 200
 ARMS: dict[str, Any] = {
