@@ -169,6 +169,7 @@ REFUSED_BY_CRLTAC = [
     ("mask_fraction", 1, "less than 1"),
     ("windows", 1, "greater than or equal to 2"),
     ("window_fraction", 0, "greater than 0"),
+    ("detrend", "cubic", "'none', 'constant' or 'linear'"),
     ("beta", 0, "greater than 0"),
     ("channel_beta", 0, "greater than 0"),
     ("draws", 1, "greater than or equal to 2"),
