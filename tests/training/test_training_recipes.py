@@ -2,7 +2,10 @@
 
 import copy
 import math
+import subprocess
+import sys
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -32,6 +35,52 @@ def backward(model, step):
     x = torch.randn(8, D, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
     model.zero_grad()
     (model(x) - x[:, :3]).square().mean().backward()
+
+
+# --- torch's optimizers
+
+
+@pytest.mark.parametrize(
+    ("spec", "plain"),
+    [
+        (Optimizer("adamw", 1e-2, weight_decay=0.1), torch.optim.AdamW),
+        (Optimizer("adam", 1e-2, weight_decay=0.1), torch.optim.Adam),
+        (Optimizer("sgd", 1e-2, weight_decay=0.1, momentum=0.9), partial(torch.optim.SGD, momentum=0.9)),
+        (Optimizer("lars", 1e-2, weight_decay=0.1, momentum=0.9), partial(LARS, momentum=0.9)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_optimizers_equal_those_of_torch(spec, plain):
+    ours, theirs = network(), network()
+    fused = {} if spec.name == "lars" else {"fused": True}
+    optimizers = (
+        make_optimizer(spec, list(ours.parameters())),
+        plain(theirs.parameters(), lr=1e-2, weight_decay=0.1, **fused),
+    )
+    for step in range(6):
+        if step == 3:  # what a checkpoint holds
+            again = make_optimizer(spec, list(ours.parameters()))
+            again.load_state_dict(optimizers[0].state_dict())
+            optimizers = again, optimizers[1]
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            backward(model, step)
+            optimizer.step()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(p, q)
+        assert p.grad is not None
+    optimizers[0].zero_grad()
+    assert ours[0].weight.grad is None
+
+
+def test_training_does_not_import_the_compiler(tmp_path):
+    code = (
+        "import sys, numpy as np; from viewsmith import Contrastive; "
+        "x = np.random.default_rng(0).random((30, 5)); "
+        f"[Contrastive(epochs=1).fit(x, run={str(tmp_path / 'run')!r}, resume=again) for again in (False, True)]; "
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 # --- LARS

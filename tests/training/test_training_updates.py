@@ -73,7 +73,7 @@ def test_parameters_are_listed_once_and_in_order():
 def test_an_update_without_an_optimizer_has_the_defaults():
     method = Parts()
     run = prepare_update(Update("a", method.compared, (method.encoder,)), method)
-    assert run.spec == Optimizer() and type(run.optimizer) is torch.optim.AdamW
+    assert run.spec == Optimizer() and isinstance(run.optimizer, torch.optim.AdamW)
     assert run.step == method.compared  # nothing is wrapped in one process
     others = {id(p) for part in (method.head, method.idle) for p in part.parameters()}
     assert {id(p) for p in run.frozen_parameters} == others
