@@ -34,6 +34,7 @@ from viewsmith.estimators.build.crl_tac import (
     target_of,
     with_inference,
 )
+from viewsmith.estimators.build.crop_search import with_crop_size
 from viewsmith.estimators.build.custom_transforms import (
     FamilyOption,
     check_like_samples,
@@ -90,10 +91,14 @@ class CRLTAC(ViewsmithEstimator):
         `viewsmith.views.Family`. It is copied; `viewsmith.load` needs it again.
     channel : {"learned", "uniform"}
         uniform: P(T|x) stays uniform (SimCLR with such views, for comparison).
-    crop_size, crop_stride : int or "auto"
-        Side of the crops of images and distance between their corners, in pixels. "auto": 20 and 4, as published; for
-        images whose shorter side has less than 24 pixels, 5/7 and 1/8 of that side. The default encoder of crops of
-        at least 20 pixels at a multiple of 4 is "crl-cnn", which encodes all crops in one pass.
+    crop_size : int, "auto" or None
+        Side of the crops of images in pixels: about the size of the objects. None: 20, as published; for images whose
+        shorter side has less than 24 pixels, 5/7 of it. "auto": a quarter, a third or half of that side, chosen without
+        labels by three short trainings (`choose_crop_size`).
+    crop_stride : int or "auto"
+        Distance between the corners of crops in pixels. "auto": 4, as published; for images whose shorter side has less
+        than 24 pixels, 1/8 of it. The default encoder of crops of at least 20 pixels at a multiple of 4 is "crl-cnn",
+        which encodes all crops in one pass.
     crop_scales : tuple of float
         Scales of the images that crops are taken from: 0.5 halves height and width.
     crop_flips : bool
@@ -177,7 +182,7 @@ class CRLTAC(ViewsmithEstimator):
     view_maker: str = "auto"
     family: FamilyOption = "auto"
     channel: Literal["learned", "uniform"] = "learned"
-    crop_size: Count | Auto = "auto"
+    crop_size: Count | Auto | None = None
     crop_stride: Count | Auto = "auto"
     crop_scales: Scales = (1.0,)
     crop_flips: bool = False
@@ -212,6 +217,7 @@ class CRLTAC(ViewsmithEstimator):
         domain, row_shape, device = data.domain, data.row_shape, data.device
         crop_cnn = shared["encoder"] == "crl-cnn"
         custom, family_options = None, {}
+        options, scores = with_crop_size(self, options, data)
         if is_custom(options.family):
             custom = inspect_family(options, shared, data)
         else:
@@ -233,6 +239,7 @@ class CRLTAC(ViewsmithEstimator):
             **shared,
             projector_dims=dims,
             family_options=family_options,
+            crop_size_scores=scores,
             custom_family=custom,
             centered=not crop_cnn if options.centered == "auto" else options.centered,
             effective_target=target_of(options, family),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -43,6 +43,8 @@ class CRLTACResolved(Resolved):
         Widths of the head.
     family_options : dict
         Options of the domain's transformations.
+    crop_size_scores : dict
+        Information by size of crops, if the size was chosen automatically.
     custom_family : dict or None
         Size and shapes of a custom family, see `inspect_family`.
     centered : bool
@@ -52,6 +54,7 @@ class CRLTACResolved(Resolved):
 
     projector_dims: tuple[int, ...]
     family_options: dict[str, Any]
+    crop_size_scores: dict[str, float] = field(default_factory=dict)
     custom_family: dict[str, Any] | None = None
     centered: bool
     effective_target: float | None = None

@@ -40,7 +40,7 @@ class TransformsContext:
 def _crops(
     context: TransformsContext,
     *,
-    crop_size: int | Literal["auto"] = "auto",
+    crop_size: int | Literal["auto"] | None = None,
     crop_stride: int | Literal["auto"] = "auto",
     crop_scales: tuple[float, ...] = (1.0,),
     crop_flips: bool = False,

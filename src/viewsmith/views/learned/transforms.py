@@ -258,7 +258,7 @@ def _dense_grid(encoder: nn.Module) -> tuple[int, int]:
 
 
 def crop_grid(
-    row_shape: Sequence[int], size: int | Literal["auto"] = "auto", stride: int | Literal["auto"] = "auto"
+    row_shape: Sequence[int], size: int | Literal["auto"] | None = None, stride: int | Literal["auto"] = "auto"
 ) -> tuple[int, int]:
     """Side and stride of CRL-TAC's crops: the paper's 20 and 4 for images of at least 24 pixels, else smaller ones.
 
@@ -266,12 +266,12 @@ def crop_grid(
     ----------
     row_shape : sequence of int
         Shape of an image, (H, W) or (H, W, C).
-    size, stride : int or "auto"
-        Values other than "auto" are returned unchanged.
+    size, stride : int, "auto" or None
+        Numbers are returned unchanged.
     """
     side = min(row_shape[:2])
     published = (20, 4) if side >= 24 else (max(1, round(side * 5 / 7)), max(1, side // 8))
-    return published[0] if size == "auto" else size, published[1] if stride == "auto" else stride
+    return size if isinstance(size, int) else published[0], published[1] if stride == "auto" else stride
 
 
 class Masks(Family):
