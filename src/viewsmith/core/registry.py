@@ -36,6 +36,29 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """Bounds of a finite number in the annotation of an option, ``Annotated[float, Bounds(gt=0)]``.
+
+    What pydantic's ``Field(gt=0, allow_inf_nan=False)`` says, for layers that are imported without pydantic.
+
+    Attributes
+    ----------
+    ge, gt, le, lt : float, optional
+        At least, above, at most and below this number.
+    """
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        schema = handler(source)
+        bounds = {name: value for name, value in vars(self).items() if value is not None}
+        return schema | bounds | ({"allow_inf_nan": False} if schema["type"] == "float" else {})
+
+
+@dataclass(frozen=True)
 class Entry:
     """A registered part.
 

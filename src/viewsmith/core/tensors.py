@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
@@ -26,6 +24,8 @@ class DamageError(ValueError):
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file atomically, with a checksum of its content. Equal tensors give identical files."""
+    from safetensors.torch import save_file
+
     with atomic_path(path) as temporary:
         # Copies, because safetensors rejects tensors that share memory (tied weights).
         copies = {n: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for n, t in tensors.items()}
@@ -63,6 +63,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     DamageError
         The file cannot be read, or its content does not match its checksum.
     """
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(str(path), framework="pt") as file:
             checksum = (file.metadata() or {}).get(CHECKSUM)

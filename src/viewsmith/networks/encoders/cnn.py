@@ -8,11 +8,10 @@ from functools import partial
 from typing import Annotated
 
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.encoders.resnet import check_image_size
 from viewsmith.networks.inputs.pixels import channels_last
@@ -149,8 +148,8 @@ class CropCNN(nn.Module):
 def _small_cnn(
     context: EncoderContext,
     *,
-    skip_components: Annotated[int, Field(ge=0)] = 0,
-    skip_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 6.0,
+    skip_components: Annotated[int, Bounds(ge=0)] = 0,
+    skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
 ) -> nn.Module:
     """Build the small network; with `skip_components`, further columns are principal coordinates of pooled pixels."""
     height, width = context.row_shape[:2]

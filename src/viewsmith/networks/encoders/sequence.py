@@ -8,12 +8,11 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.nucleotides import kmer_frequencies, real_positions
 from viewsmith.networks.inputs.skip import SkipCoordinates, SkipKinds, WithSkip, learned_columns
@@ -168,8 +167,8 @@ def _max_pool(h: Tensor) -> Tensor:
 def _sequence_cnn(
     context: EncoderContext,
     *,
-    skip_components: Annotated[int, Field(ge=0)] = 0,
-    skip_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 16.0,
+    skip_components: Annotated[int, Bounds(ge=0)] = 0,
+    skip_length: Annotated[float, Bounds(gt=0)] = 16.0,
 ) -> nn.Module:
     """Build the small network; with `skip_components`, further columns are principal coordinates of bases and 4-mers.
 

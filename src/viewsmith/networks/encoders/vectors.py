@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
 from torch import nn
 
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.networks.inputs.skip import SkipCoordinates, WithSkip, learned_columns
@@ -20,8 +19,8 @@ def vector_encoder(
     *,
     hidden: tuple[int, ...] = (256,),
     norm: Literal["batch", "none"] = "batch",
-    skip_components: Annotated[int, Field(ge=0)] = 0,
-    skip_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 6.0,
+    skip_components: Annotated[int, Bounds(ge=0)] = 0,
+    skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
 ) -> nn.Sequential:
     """Build the default encoder of vectors, (B, d) to (B, n_components).
 

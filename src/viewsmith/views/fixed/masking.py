@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.views.base import ViewContext, ViewMaker, rand
 
 
@@ -44,7 +43,7 @@ class Masking(ViewMaker):
     help="a fraction of the features (genes) set to zero, in the units of the data",
     domains="vectors",
 )
-def _mask(context: ViewContext, *, mask_rate: Annotated[float, Field(ge=0, le=1)] = 0.5) -> Masking:
+def _mask(context: ViewContext, *, mask_rate: Annotated[float, Bounds(ge=0, le=1)] = 0.5) -> Masking:
     if context.layer is None:
         return Masking(mask_rate)
     # A model that is loaded gets this value with its weights.

@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.views.base import ViewContext, ViewMaker
 
 Counted = Literal["counts", "log1p"]
@@ -159,5 +158,5 @@ def _facts(options: Any, data: Any) -> Mapping[str, Any]:
     facts=_facts,
     needs="counts",
 )
-def _thinning(context: ViewContext, *, thinning_keep: Annotated[float, Field(gt=0, lt=1)] = 0.5) -> Thinning:
+def _thinning(context: ViewContext, *, thinning_keep: Annotated[float, Bounds(gt=0, lt=1)] = 0.5) -> Thinning:
     return Thinning(context.layer, thinning_keep, context.facts.get("counted", "counts"))
