@@ -16,6 +16,8 @@ from viewsmith.views.fixed.vectors import NeighborGraph
 
 __all__ = ["Pair", "ViewPair"]
 
+REPRESENTED_VIEWS = 4096  # largest number of `ViewMaker.typical_views` that are in memory at a time
+
 
 class ViewPair(nn.Module):
     """Applies view makers in order to both views of a pair (those with ``views_made = 1`` to the second only).
@@ -133,10 +135,17 @@ class ViewPair(nn.Module):
 
     def represent(self, represent: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Representations of scaled samples (B, ...): theirs, or means of their `ViewMaker.typical_views`."""
-        views = self.makers[-1].typical_views(x) if self.makers else None
-        if views is None:
+        maker: ViewMaker | None = self.makers[-1] if self.makers else None
+        first = None if maker is None else maker.typical_views(x[:1])
+        if maker is None or first is None:
             return represent(x)
-        return represent(views.flatten(0, 1)).unflatten(0, views.shape[:2]).mean(dim=1)
+
+        def mean(part: Tensor) -> Tensor:
+            views = maker.typical_views(part)
+            assert views is not None
+            return represent(views.flatten(0, 1)).unflatten(0, views.shape[:2]).mean(dim=1)
+
+        return apply_in_blocks(mean, x, max(1, REPRESENTED_VIEWS // first.shape[1]))
 
     @torch.no_grad()
     def _refresh(self, encoder: nn.Module) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks, block_size
 from viewsmith.losses.info_max import entropy
+from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
@@ -45,11 +47,13 @@ class AugmentationChannel(ViewMaker):
     scores : nn.Module, optional
         Network that maps samples to the logits of the transformations; see `Family.scores`. Default: P is uniform and
         is not trained.
+    averages : bool
+        Whether the mean over all transformations represents a sample (`typical_views`).
     """
 
-    def __init__(self, family: Family, scores: nn.Module | None = None) -> None:
+    def __init__(self, family: Family, scores: nn.Module | None = None, *, averages: bool = False) -> None:
         super().__init__()
-        self.family, self.scores = family, scores
+        self.family, self.scores, self.averages = family, scores, averages
 
     def log_p(self, x: Tensor) -> Tensor:
         """log P(T|x), (B, M), of samples (B, ...); computed without autocast, because bfloat16 loses small updates."""
@@ -83,8 +87,16 @@ class AugmentationChannel(ViewMaker):
         return self.family.take(x, self.draw(x, 1, generator))[:, 0]
 
     def typical_views(self, x: Tensor) -> Tensor | None:
-        """The most probable views, (B, 8, ...), if they are `SMALL`; None otherwise, and if P is uniform."""
-        if self.scores is None or self.family.is_view(x):
+        """All views, (B, M, ...), if the channel `averages`; else the most probable, (B, 8, ...), if they are `SMALL`.
+
+        None otherwise, and if P is uniform.
+        """
+        if self.family.is_view(x):
+            return None
+        if self.averages:
+            every = torch.arange(self.family.size, device=x.device)
+            return self.family.take(x, every.expand(len(x), -1))
+        if self.scores is None:
             return None
         first = self.family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
         if first.numel() > SMALL * x[:1].numel():
@@ -188,15 +200,25 @@ def _crop_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str,
     return "crops of grid-crop", (crop_grid(row_shape)[0],) * 2
 
 
+def _crop_encoder(options: Any, domain: Any, row_shape: Sequence[int]) -> Any:
+    """The default encoder of CRL-TAC, which encodes all crops of images of at least 24 pixels in one pass."""
+    fits = crop_grid(row_shape) == (CropCNN.crop, CropCNN.stride)
+    return dataclasses.replace(options, encoder="crl-cnn") if fits and options.encoder == "auto" else options
+
+
 @register(
     "view maker",
     "grid-crop",
-    help="a random crop of 20 x 20 pixels on CRL-TAC's grid",
+    help="a random crop of 20 x 20 pixels on CRL-TAC's grid; encoder and inference of CRL-TAC",
     domains="images",
     source="Koyama et al. 2021",
     changes_shape=True,
+    adapt=_crop_encoder,
     smaller=_crop_size,
 )
 def _grid_crop(context: ViewContext) -> AugmentationChannel:
     crop, stride = crop_grid(context.row_shape)
-    return AugmentationChannel(Crops(*context.row_shape[:2], crop=crop, stride=stride))
+    # An encoder with this grid represents an image by the mean over its crops already.
+    of_encoder = getattr(context.encoder, "crop", None), getattr(context.encoder, "stride", None)
+    family = Crops(*context.row_shape[:2], crop=crop, stride=stride)
+    return AugmentationChannel(family, averages=of_encoder != (crop, stride))
