@@ -11,6 +11,7 @@ import scipy.sparse
 import torch
 
 from refusals import refusal
+from viewsmith.domains.base import Domain
 from viewsmith.domains.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
 from viewsmith.domains.detect import find_domain
 
@@ -310,3 +311,10 @@ def test_one_feature_gives_a_warning():
 def test_ordinary_columns_give_no_warning(recwarn):
     warn_columns(FLOATS)
     assert not recwarn.list
+
+
+# --- input layers of domains
+
+
+def test_an_input_layer_without_fit_has_nothing_to_fit():
+    assert Domain().fit_input(torch.nn.Identity(), torch.zeros(2, 1), "auto") == ("none", {})

@@ -29,6 +29,14 @@ def listing() -> dict[str, Any]:
     import viewsmith.estimators
     import viewsmith.evaluation  # noqa: F401, both register parts
     from viewsmith.core.registry import Entry, entries
+    from viewsmith.domains import domain_of
+
+    def works_in(method: Entry, domain: str) -> bool:
+        """Whether the domain has the part that the method needs, and a generator of views if it needs one."""
+        part = method.trait("part")
+        return (part is None or bool(entries(part, domain))) and (
+            not method.trait("generates") or domain_of(domain).generates
+        )
 
     domains = [entry.name for entry in entries("domain")]
 
@@ -41,7 +49,7 @@ def listing() -> dict[str, Any]:
         "methods": {
             entry.name: {
                 "estimator": entry.build.__name__,
-                "domains": list(entry.domains or domains),
+                "domains": [domain for domain in entry.domains or domains if works_in(entry, domain)],
                 "help": entry.help,
                 "source": entry.source,
             }

@@ -138,8 +138,11 @@ class Domain:
         raise NotImplementedError
 
     def fit_input(self, layer: Any, raw: Any, scaling: str) -> tuple[str, dict[str, Any]]:
-        """Fit the input layer to the training rows; return the scaling that is used, and statistics for views."""
-        return str(layer.fit(raw, scaling)), {}
+        """Fit the input layer to the training rows; return the scaling that is used, and statistics for views.
+
+        A layer without the method ``fit(rows, scaling)``, which returns the name of the scaling, has nothing to fit.
+        """
+        return (str(layer.fit(raw, scaling)) if hasattr(layer, "fit") else "none"), {}
 
     def fit_table(self, layer: Any, raw: Tensor | RowSource, scaling: str, table: Any) -> tuple[str, dict[str, Any]]:
         """`fit_input` for rows of a table, given their encoder (`viewsmith.domains.tables.encoder.TableEncoder`)."""
@@ -181,6 +184,11 @@ class Domain:
         None if neighbors are searched in the input of the encoder (in its principal coordinates, if it uses them).
         """
         return None
+
+    @property
+    def generates(self) -> bool:
+        """Whether the domain has a diffusion model (`codes`)."""
+        return type(self).codes is not Domain.codes
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> Any:
         """The codes that a diffusion model is trained on instead of samples; see `viewsmith.networks.inputs.codes`.

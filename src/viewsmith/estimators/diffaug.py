@@ -69,6 +69,7 @@ class DiffAugInputs:
     help="learns a diffusion model that generates samples similar to a given one, and a two-dimensional map",
     source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with domain-knowledge-free "
     "diffusion-based data augmentation",
+    generates=True,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiffAug(ViewsmithEstimator):

@@ -74,6 +74,7 @@ class GenViewInputs:
     help="learns a diffusion model with noise adapted to each sample, or reads a view cache; weights pairs by quality",
     source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
     "self-supervised learning (arXiv 2403.12003)",
+    generates=True,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class GenView(ViewsmithEstimator):

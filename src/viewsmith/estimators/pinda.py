@@ -48,6 +48,7 @@ class PiNDAResolved(Resolved):
     help="learns the standard deviation of noise for every feature, pixel or base of every sample",
     source="PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating positive-incentive noise "
     "(arXiv 2408.09929)",
+    part="noise generator",
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class PiNDA(ViewsmithEstimator):

@@ -16,6 +16,7 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
 from viewsmith.core.tensors import save_tensors
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.rows import device_of
 from viewsmith.networks.encoders.resnet import ResNet
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
@@ -101,7 +102,7 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
             importlib.import_module(package)
         except ImportError as error:
             raise MissingExtra(package, "export", "writing ONNX") from error
-    device = next(model.scaler_.buffers()).device
+    device = device_of(model.scaler_, model.method_)
     example, layer = model.domain_.onnx_example(model.resolved_.row_shape, model.scaler_)
     example = example.to(device)
     whole = (encoder if layer is None else _Whole(layer, encoder)).eval()
