@@ -118,6 +118,16 @@ def test_embed_replaces_a_file_and_follows_links(tmp_path, data, runs, expected)
     np.testing.assert_array_equal(np.load(tmp_path / "old.npy"), expected)
 
 
+@pytest.mark.parametrize("command", ["embed", "views", "locate", "crop"])
+def test_data_are_not_replaced_by_the_output(command, data, runs, tmp_path):
+    shutil.copy(data / "given.npz", tmp_path / "given.npz")
+    shutil.copy(data / "t.csv", tmp_path / "t.csv")
+    before, name = files(tmp_path), "t.csv" if command == "locate" else "given.npz"
+    same = tmp_path / "." / ".." / tmp_path.name / name
+    assert call(command, runs / "given", same, "--out", tmp_path / name).refused("--out is", "the data themselves")
+    assert files(tmp_path) == before
+
+
 # ---- evaluate -------------------------------------------------------------------------------------------------------
 
 
@@ -130,6 +140,9 @@ def test_evaluate_prints_and_saves_json(data, runs):
         assert all(-1 <= score <= 1 for score in scores.values())
     assert content["protocols"] == PROTOCOLS
     assert content["rows"] == {"train": 32, "test": 8, "classes": 2}
+    numbers = {"feature_std", "effective_rank", "uniformity"}
+    assert content["label_free"]["raw"].keys() == numbers
+    assert content["label_free"]["representation"].keys() == numbers | {"alignment"}
     assert (runs / "table" / "evaluation.json").read_text() == result.out
 
 
@@ -259,6 +272,9 @@ def test_report_on_too_few_rows_and_before_the_end(tmp_path, data, runs, table):
 def test_report_of_a_model_saved_from_python(tmp_path, table):
     PiNDA(epochs=1, random_state=0).fit(table[list("abcd")]).save(tmp_path / "run")
     assert "has no path of its data; give --data" in good("report", tmp_path / "run").err
+    before = (tmp_path / "run" / "report.html").read_bytes()
+    assert call("report", tmp_path / "run", "--data", tmp_path / "none.csv").refused("none.csv does not exist")
+    assert (tmp_path / "run" / "report.html").read_bytes() == before
 
 
 # ---- methods --------------------------------------------------------------------------------------------------------
@@ -270,6 +286,8 @@ def test_methods_are_listed():
     for name, entry in listed["methods"].items():
         assert estimators()[name].__name__ == entry["estimator"] and hasattr(viewsmith, entry["estimator"])
         assert entry["source"] and set(entry["domains"]) <= set(listed["domains"])
+    recordings = [name for name, entry in listed["methods"].items() if "series" in entry["domains"]]
+    assert recordings == ["contrastive", "crl-tac", "metaug"]  # the others have no generator for them
     assert {*listed["frameworks"]} == {"info-max", "soft", "oucl", *FRAMEWORKS}
     listed_views = {domain: {*makers} - {"channel:RUN"} for domain, makers in listed["view makers"].items()}
     assert listed_views.keys() == {*VIEWS, "series"}

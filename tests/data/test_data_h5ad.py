@@ -259,6 +259,13 @@ def test_a_table_for_a_run_on_h5ad_and_the_reverse(save, tmp_path):
     assert load_dataset(path, schema=load_dataset(tmp_path / "a.npy").schema).x.shape == (CELLS, GENES)
 
 
+def test_a_table_in_obsm_is_refused(save):
+    data = cells()
+    data.obsm["scores"] = pd.DataFrame(COUNTS, index=data.obs_names, columns=NAMES)
+    message = refusal(load_dataset, save(data), use_rep="scores")
+    assert "obsm scores in" in message and "a table with named columns, expected a matrix" in message
+
+
 # --- representations
 
 

@@ -48,9 +48,7 @@ def test_invalid_tables_are_refused_in_one_line(x):
         fitted(Contrastive, x)
     except InputError as error:
         assert "\n" not in str(error)
-        assert not np.isfinite(x).all()
-    except ValueError as error:  # too few rows: a message of scikit-learn
-        assert len(x) < 2 and "minimum of 2" in str(error)
+        assert not np.isfinite(x).all() or len(x) < 2
     else:
         assert np.isfinite(x).all() and len(x) >= 2
 

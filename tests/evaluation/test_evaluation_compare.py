@@ -10,6 +10,7 @@ from sklearn.datasets import load_wine
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation import baselines
 from viewsmith.evaluation.compare import compare, format_table
+from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
 
 SHIFT, SCALE = load_wine().data.mean(axis=0), load_wine().data.std(axis=0)
@@ -101,6 +102,21 @@ def test_chosen_protocols_and_a_model_without_outputs(dataset):
     assert list(found["protocols"]) == ["knn", "ari"]
     assert list(found["embeddings"]) == ["raw", "pca", "untrained", "representation"]
     assert all(list(row) == ["knn", "ari"] for row in found["embeddings"].values())
+
+
+def test_the_representation_has_the_alignment_of_its_views(result, dataset):
+    assert not any("alignment" in row for row in result["label_free"].values())  # of a model without views
+
+    class WithViews(TwoColumns):
+        def represented_views(self, X, *, pool):
+            assert len(X) == 89 and len(pool) == 89
+            return self.transform(X) + 0.5
+
+    found = compare(WithViews(), dataset, protocols=["knn"])["label_free"]
+    order = np.random.default_rng(0).permutation(89)
+    h = WithViews().transform(dataset.x_test)[order]
+    assert [name for name, row in found.items() if "alignment" in row] == ["representation"]
+    assert found["representation"]["alignment"] == label_free(h, h + 0.5)["alignment"] > 0
 
 
 def test_umap_row_is_made_from_scaled_rows(dataset, monkeypatch):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Cache, Data, Debug, Label, Labels, Run, Stream, Threads, load_run_and_data
+from viewsmith.cli.options import Cache, Data, Debug, Label, Labels, Run, Stream, Threads, check_out, load_run_and_data
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 
@@ -31,6 +31,7 @@ def locate(
     """
     from viewsmith.workflows.locate import locate_to
 
+    check_out(out, data)
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     with writing(out):
         locate_to(out, model, dataset, n)
@@ -52,6 +53,7 @@ def crop(
     """Write crops of images or windows of sequences at the locations that a run of crl-tac finds, as new data."""
     from viewsmith.workflows.locate import crop_to
 
+    check_out(out, data)
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     with writing(out):
         crop_to(out, model, dataset, n)

@@ -117,6 +117,12 @@ def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None
         raise InputError(f"--{flag} has no effect {why}: leave it out")
 
 
+def check_out(out: Path, data: str) -> None:
+    """Raise InputError if a command would replace its own data; a copy of an .h5ad file keeps what it has."""
+    if out.suffix.lower() != ".h5ad" and out.exists() and Path(data).exists() and out.samefile(data):
+        raise InputError(f"--out is {str(out)!r}, the data themselves: choose another file")
+
+
 def storage(run: Path, stream: bool, cache: Path | None) -> dict[str, Any]:
     """Options of `load_dataset`: what stays on disk, and where decoded images of a large folder are kept."""
     shared = int(os.environ.get("WORLD_SIZE", "1")) > 1  # as torchrun sets it

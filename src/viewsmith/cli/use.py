@@ -19,6 +19,7 @@ from viewsmith.cli.options import (
     Stream,
     Threads,
     check_only,
+    check_out,
     load_run_and_data,
     names,
     set_threads,
@@ -51,6 +52,7 @@ def embed(
     from viewsmith.data import write_representations
     from viewsmith.workflows.locate import inferring
 
+    check_out(out, data)
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     model = inferring(model, inference)
     with writing(out):
@@ -127,6 +129,7 @@ def views(
     from viewsmith.workflows.views import views_of_cache, views_of_model
 
     check_views_path(out)
+    check_out(out, data)
     set_threads(threads)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (view_cache := ViewCacheFolder(run)).exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -99,7 +100,16 @@ def take_rows(rows: Tensor | RowSource, index: Tensor | slice) -> Tensor:
     """Unscaled rows at an index, or in a slice: on the device of the tensor, or read from the source."""
     if not isinstance(rows, RowSource):
         return rows[index]
-    return torch.from_numpy(rows[index if isinstance(index, slice) else index.cpu().numpy()])
+    return shared_tensor(rows[index if isinstance(index, slice) else index.cpu().numpy()])
+
+
+def shared_tensor(rows: np.ndarray) -> Tensor:
+    """A tensor with the memory of an array, also of a read-only one, which torch warns about: it is not written to."""
+    if rows.flags.writeable:
+        return torch.from_numpy(rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(rows)
 
 
 def batches(rows: Rows, indices: Iterable[Tensor] | Iterable[slice]) -> Iterator[Tensor]:

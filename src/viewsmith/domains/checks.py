@@ -213,17 +213,19 @@ def warn_columns(
     names: list[str] | None = None,
     what: str = "the data",
     ranges: tuple[np.ndarray, np.ndarray] | None = None,
+    stacklevel: int = 3,
 ) -> None:
     """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored.
 
     `ranges` are the `column_ranges` of `x`, if they are known.
     """
     if x.shape[1] == 1:
-        warnings.warn(f"{what}: only one feature (n_features=1)", UserWarning, stacklevel=3)
+        warnings.warn(f"{what}: only one feature (n_features=1)", UserWarning, stacklevel=stacklevel)
     low, high = ranges or column_ranges(x)
     constant = ~(low < high)
     if constant.any():
-        warnings.warn(f"{what}: {_columns(constant, names, 'constant column')}, ignored", UserWarning, stacklevel=3)
+        found = _columns(constant, names, "constant column")
+        warnings.warn(f"{what}: {found}, ignored", UserWarning, stacklevel=stacklevel)
 
 
 def column_ranges(x: np.ndarray | RowSource) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.memory import check_size
 from viewsmith.core.messages import one_line, pluralize
 from viewsmith.core.registry import register
+from viewsmith.core.samples import shared_tensor
 from viewsmith.domains.base import Domain
 from viewsmith.domains.checks import to_rows
 from viewsmith.networks.denoisers.dna import SequenceDenoiser
@@ -318,7 +319,7 @@ class DNA(Domain):
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
         with torch.no_grad():
-            scaled = layer(torch.from_numpy(rows).to(layer.codes.device)).cpu()
+            scaled = layer(shared_tensor(rows).to(layer.codes.device)).cpu()
         return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_frequencies(rows)}
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:

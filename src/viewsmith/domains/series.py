@@ -17,6 +17,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.core.registry import register
 from viewsmith.core.row_source import RowSource
+from viewsmith.core.samples import shared_tensor
 from viewsmith.domains.base import Domain
 from viewsmith.domains.checks import check_finite, check_numbers
 from viewsmith.networks.inputs.recordings import ChannelScaler
@@ -124,7 +125,7 @@ class Series(Domain):
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
         with torch.no_grad():
-            x = layer(torch.from_numpy(rows).to(layer.each.center.device)).cpu().numpy()
+            x = layer(shared_tensor(rows).to(layer.each.center.device)).cpu().numpy()
         return {"scaled values": x.reshape(len(x), -1), "statistics of each channel": channel_statistics(x)}
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:

@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, pluralize
 from viewsmith.core.registry import register
 from viewsmith.core.row_source import RowSource, as_source
-from viewsmith.core.samples import Rows, Samples
+from viewsmith.core.samples import Rows, Samples, shared_tensor
 from viewsmith.domains.base import Domain
 from viewsmith.domains.checks import (
     as_vectors,
@@ -80,23 +80,29 @@ class Vectors(Domain):
             estimator.feature_names_in_ = np.array(list(table.roles), dtype=object)
             encoded: np.ndarray = X
             return encoded
-        if hasattr(X, "detach"):
-            X = to_rows(X)[0]
         check_container(X)
-        if getattr(X, "ndim", 2) > 2 and estimator.domain == self.name:
-            X = np.reshape(X, (len(X), -1))
-        rows = validate_data(
-            estimator,
-            X,
-            reset=row_shape is None,
-            accept_sparse="csr",
-            dtype=np.float32,
-            ensure_all_finite=False,
-            ensure_min_samples=2 if row_shape is None else 1,
-        )
+        if not speaks_table(X) and not hasattr(X, "tocsr"):
+            X = to_rows(X)[0]
+            if X.ndim > 2 and estimator.domain == self.name:
+                X = X.reshape(len(X), -1)
+        try:
+            with np.errstate(over="ignore"):  # checked below
+                rows = validate_data(
+                    estimator,
+                    X,
+                    reset=row_shape is None,
+                    accept_sparse="csr",
+                    dtype=np.float32,
+                    ensure_all_finite=False,
+                    ensure_min_samples=2 if row_shape is None else 1,
+                )
+        except ValueError as error:  # in the words of scikit-learn, whose checks of estimators expect them
+            raise error if isinstance(error, InputError) else InputError(str(error)) from error
         rows = np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         names = getattr(estimator, "feature_names_in_", None)
-        check_finite(rows, None if names is None else [str(n) for n in names], impute)
+        # Values of float64 can be too large for float32.
+        values = X if isinstance(X, np.ndarray) else rows
+        check_finite(values, None if names is None else [str(n) for n in names], impute)
         return rows
 
     def _read_source(
@@ -167,7 +173,7 @@ class Vectors(Domain):
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
         with torch.no_grad():
-            return {"scaled values": layer(torch.from_numpy(rows).to(layer.center.device)).cpu().numpy()}
+            return {"scaled values": layer(shared_tensor(rows).to(layer.center.device)).cpu().numpy()}
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> VectorCodes:
         # The encoder uses only the coordinates of samples along its principal axes, so only these are generated.

@@ -38,7 +38,16 @@ from viewsmith.estimators.fitting import check_batch, find_device, find_seed, re
 from viewsmith.estimators.groups import with_groups
 from viewsmith.estimators.inputs import domain_name, given_to_fit, given_to_model
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
-from viewsmith.estimators.rows import collected, extent, fingerprint, prepared, represent_blocks, unscaled, view_blocks
+from viewsmith.estimators.rows import (
+    collected,
+    device_of,
+    drawn,
+    embed_views,
+    fingerprint,
+    prepared,
+    represent_blocks,
+    unscaled,
+)
 from viewsmith.estimators.saving import check_packages, configuration, copied_weights, read_encoder, with_saved_seed
 from viewsmith.training.run import RunFolder
 
@@ -162,7 +171,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             resumes = distributed.broadcast_flag(resumes, device)
             if folder and first and not folder.initial.exists():
                 folder.write_initial(self.initial_)
-            outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, split=context.get("split"))
+            outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, context=context)
             self.status_, self.metrics_ = outcome.status, outcome.metrics
             self.warnings_, self.summary_ = outcome.warnings, outcome.summary
             self._to_device()
@@ -207,7 +216,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_is_fitted(self)
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
-            views = collected(self._drawn(X, x, index, n_views, seed), len(x))
+            views = collected(drawn(self, X, x, index, n_views, seed), len(x))
         return views if self.table_ is None else self.table_.in_form_of(views, X, pool)
 
     def view_blocks(
@@ -216,7 +225,13 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """What `views` returns, block by block in order: for more views than memory holds."""
         check_is_fitted(self)
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
-            yield from self._drawn(X, x, index, n_views, seed)
+            yield from drawn(self, X, x, index, n_views, seed)
+
+    def represented_views(self, X: Any, *, pool: Any = None) -> np.ndarray:
+        """Representations of one view of each sample, (n, n_components), as in the diagnostics of the training."""
+        check_is_fitted(self)
+        with self._prepared(X, 1, None, pool if self.method_.needs_pool else None) as (x, index, seed):
+            return collected(embed_views(self.method_, x, index, seed), len(x))
 
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
@@ -225,13 +240,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return {"views": self.views(X, n_views or 4, random_state=random_state, pool=pool)}
 
     def figures(self, dataset: Dataset) -> Figures:
-        """Figures of the model and the data for a report: maps and galleries; subclasses add more.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            The figures use its test rows, or its training rows if it has no test rows.
-        """
+        """Figures of the model and the data (test rows if there are any) for a report; subclasses add more."""
         return shared_figures(self, self.views, dataset)
 
     @property
@@ -324,14 +333,14 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def samples(self, X: Any) -> Rows:
         """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
-        raw, device = unscaled(self.checked_rows(X)), next(self.scaler_.buffers()).device
+        raw, device = unscaled(self.checked_rows(X)), device_of(self.scaler_, self.method_)
         with torch.no_grad():
             return self.domain_.scaled(raw.to(device) if isinstance(raw, Tensor) else raw, self.scaler_).to(device)
 
     def scale_rows(self, rows: np.ndarray | Tensor) -> Tensor:
         """Scale all rows at once."""
         with torch.no_grad():
-            return self.scaler_(torch.as_tensor(rows).to(next(self.scaler_.buffers()).device))
+            return self.scaler_(torch.as_tensor(rows).to(device_of(self.scaler_, self.method_)))
 
     def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> Any:
         """Read and check rows of user data; `row_shape` is None in fit."""
@@ -366,17 +375,6 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         x, seed = self.samples(X), self.resolved_.seed if random_state is None else random_state
         with prepared(self.method_, x if pool is None else self.samples(pool), seed):
             yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
-
-    def _drawn(self, X: Any, x: Rows, index: Tensor | None, n_views: int, seed: int) -> Iterator[np.ndarray]:
-        """Views of X (scaled: x, the rows `index` of the pool) in the units of the data, (b, n_views, ...)."""
-
-        def view(block: Tensor, part: slice, generator: torch.Generator) -> Tensor:
-            positions = None if index is None else index[part]
-            made: Tensor = self.scaler_.inverse(self.method_.view(block, index=positions, generator=generator))
-            return made
-
-        for views in view_blocks(view, x, n_views, seed):
-            yield self.domain_.in_input_format(views, extent(X, self.resolved_))
 
     def _represented(self, X: Any, output: str) -> tuple[Iterator[np.ndarray], int]:
         """Representations of samples, or another output, block by block, and the number of rows."""

@@ -6,6 +6,7 @@ import re
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -21,12 +22,14 @@ from viewsmith.core.method import Method
 from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
+from viewsmith.domains.checks import warn_columns
 from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.build.labels import described
 from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.rows import unscaled
 from viewsmith.estimators.streaming import training_rows
 from viewsmith.methods.supervision import supervised_phases
+from viewsmith.networks.inputs.scaling import Scaler
 from viewsmith.training.callbacks import (
     Callback,
     Diagnostics,
@@ -91,11 +94,12 @@ def train(
     folder: RunFolder | None,
     *,
     resume: bool,
-    split: dict[str, Any] | None,
+    context: Mapping[str, Any],
 ) -> Outcome:
     """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one."""
-    began, options = datetime.now(UTC), plan.options
-    columns = {"columns": table.describe()} if (table := table_of(data.rows)) else {}
+    began, options, split = datetime.now(UTC), plan.options, context.get("split")
+    columns = _columns(data, plan, context)
+    _warn_ignored(data, plan.resolved.feature_names, context)
     labels = _labels_used(plan)
     phases = None
     if plan.few_labels is not None:
@@ -164,6 +168,28 @@ def train(
         **({} if split is None else {"split": split}),
     }
     return Outcome(status, history.rows, all_warnings, summary)
+
+
+def _warn_ignored(data: TrainingData, names: list[str], context: Mapping[str, Any]) -> None:
+    """Warn about a single feature and constant features; of rows of a file, `load_dataset` has done so."""
+    if isinstance(data.layer, Scaler) and table_of(data.rows) is None and "source" not in context.get("data", {}):
+        varies = data.layer.varies.cpu().numpy()
+        warn_columns(data.rows, names or None, ranges=(np.zeros_like(varies), varies), stacklevel=5)
+
+
+def _columns(data: TrainingData, plan: Plan[Any, Any], context: Mapping[str, Any]) -> dict[str, str]:
+    """A line about the roles of the columns of a table, for the summary; empty for other rows."""
+    if (table := table_of(data.rows)) is not None:
+        return {"columns": table.describe()}
+    of_file = str(context.get("data", {}).get("source", "")).lower().endswith((".csv", ".tsv", ".parquet"))
+    if not (of_file or plan.resolved.named) or not isinstance(data.layer, Scaler):
+        return {}
+    from viewsmith.domains.tables.roles import Role, describe_roles  # imports pandas
+
+    roles: dict[str, Role] = {}
+    for name, varies in zip(plan.resolved.feature_names, data.layer.varies.tolist(), strict=True):
+        roles[name] = "numeric" if varies else "constant"
+    return {"columns": describe_roles(roles)}
 
 
 def _labels_used(plan: Plan[Any, Any]) -> dict[str, str]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
 from viewsmith.core.row_source import RowSource, row_blocks
-from viewsmith.core.samples import Rows, batches, block_size, blocks
+from viewsmith.core.samples import Rows, batches, block_size, blocks, shared_tensor
 from viewsmith.data.map_style import is_map_style
 from viewsmith.estimators.build.plan import Resolved
 
@@ -32,9 +33,14 @@ def fingerprint(x: np.ndarray | RowSource) -> str:
     return digest.hexdigest()[:16]
 
 
+def device_of(*modules: nn.Module) -> torch.device:
+    """The device of the first tensor of these modules; an input layer may have none."""
+    return next(itertools.chain(*((*m.buffers(), *m.parameters()) for m in modules))).device
+
+
 def unscaled(rows: np.ndarray | RowSource) -> Tensor | RowSource:
     """Rows as the input layer takes them: a tensor that shares their memory, or the source itself."""
-    return rows if isinstance(rows, RowSource) else torch.from_numpy(rows)
+    return rows if isinstance(rows, RowSource) else shared_tensor(rows)
 
 
 def represent_blocks(
@@ -80,6 +86,28 @@ def view_blocks(draw: Draw, x: Rows, n_views: int, seed: int) -> Iterator[np.nda
     for part, block in zip(parts, batches(x, parts), strict=True):
         with torch.no_grad():
             yield torch.stack([draw(block, part, generator).cpu() for generator in generators], dim=1).numpy()
+
+
+def drawn(model: Any, X: Any, x: Rows, index: Tensor | None, n_views: int, seed: int) -> Iterator[np.ndarray]:
+    """Views of X (scaled: x, the rows `index` of the pool) in the units of the data, (b, n_views, ...)."""
+
+    def view(block: Tensor, part: slice, generator: torch.Generator) -> Tensor:
+        positions = None if index is None else index[part]
+        made: Tensor = model.scaler_.inverse(model.method_.view(block, index=positions, generator=generator))
+        return made
+
+    for views in view_blocks(view, x, n_views, seed):
+        yield model.domain_.in_input_format(views, extent(X, model.resolved_))
+
+
+@torch.no_grad()
+def embed_views(method: Method, x: Rows, index: Tensor | None, seed: int) -> Iterator[np.ndarray]:
+    """Representations of a view of each scaled row (of row `index` of the pool), float32, block by block in order."""
+    generator, size = stream(seed, "views", device=x.device), block_size(x[:1])
+    for start in range(0, len(x), size):
+        part = slice(start, start + size)
+        views = method.view(x[part], index=None if index is None else index[part], generator=generator)
+        yield method.represent(views).float().cpu().numpy()
 
 
 def collected(parts: Iterable[np.ndarray], n_rows: int) -> np.ndarray:

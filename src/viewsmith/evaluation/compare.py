@@ -22,6 +22,7 @@ from viewsmith.evaluation.scored_rows import ScoredRows, scored_rows
 
 WIDTH = 120
 LABEL_FREE_ROWS = 2000
+ALIGNED_ROWS = 512
 
 
 class LabeledSplit(Protocol):
@@ -67,9 +68,10 @@ def compare(
         Plain values only: ``embeddings`` (scores by table row: raw, pca, untrained, representation, the model's
         additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
         ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes), ``label_free``
-        (diagnostics by table row, on the same up to 2,000 test rows), ``seconds`` (by table row: ``embed`` and
-        ``score``); with labels used in training, or missing, ``labels`` (what was used and left out); with groups,
-        ``groups`` (scores by table row, see `viewsmith.evaluation.groups.group_scores`).
+        (diagnostics by table row, on the same up to 2,000 test rows; alignment, of the representation with that of
+        views, on 512 of them), ``seconds`` (by table row: ``embed`` and ``score``); with labels used in training, or
+        missing, ``labels`` (what was used and left out); with groups, ``groups`` (scores by table row, see
+        `viewsmith.evaluation.groups.group_scores`).
 
     Raises
     ------
@@ -99,6 +101,9 @@ def compare(
         seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
         if len(sample) > 1:
             diagnostics[name] = label_free(test[sample])
+            if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
+                few = sample[:ALIGNED_ROWS]
+                diagnostics[name] = label_free(test[few], view(x_test[few], pool=x_train)) | diagnostics[name]
             if groups is not None:
                 of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
     left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}

@@ -11,9 +11,9 @@ K = 15
 
 #: Name and one-line description of each score of `group_scores`.
 GROUP_SCORES: dict[str, str] = {
-    "group_mixing": f"share of rows of other groups among the {K} nearest test rows (cosine), divided by the share "
+    "group_mixing": f"fraction of rows of other groups among the {K} nearest test rows (cosine), divided by that "
     "expected at random: 0 separated, 1 mixed",
-    "biology_kept": f"share of test rows whose class is the majority of their {K} nearest test rows of other groups",
+    "biology_kept": f"fraction of test rows whose class is the majority of their {K} nearest test rows of other groups",
 }
 
 

@@ -57,7 +57,7 @@ def report_content(
         )
         warnings.warn(line, UserWarning, stacklevel=2)
     elif pictures:
-        model = load_run(folder.path, custom)
+        model, rows = load_run(folder.path, custom), None
         try:
             if data is None and source is None:
                 raise InputError("the run has no path of its data; give --data")
@@ -65,6 +65,8 @@ def report_content(
             rows = _arrays(model, data, y) if is_array else load_for(model, str(data or source), label, labels)
             content |= model.figures(rows.in_memory()).by_kind()
         except InputError as error:
+            if data is not None and rows is None:  # they cannot be read
+                raise
             warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
     return ReportContent(**content)
 
@@ -104,7 +106,7 @@ def report(
     Raises
     ------
     InputError
-        There is no run, it is damaged, or the custom parts are not those of the run.
+        There is no run, it is damaged, or the custom parts are not those of the run; `data` cannot be read.
     """
     parts = {
         "encoder": encoder,

@@ -246,6 +246,8 @@ def _values(file: Any, layer: str | None, use_rep: str | None, what: str) -> tup
             raise InputError(f"{what} has no layer {one_line(layer, 60)!r}; {hint}")
         values, where = file["layers"][layer], f"layer {one_line(layer, 60)}"
     if hasattr(values, "keys"):
+        if values.attrs.get("encoding-type") == "dataframe":
+            raise InputError(f"{where} in {what} is a table with named columns, expected a matrix: store its values")
         values = sparse_dataset(values)
     check_numbers(values, f"{where} in {what}")
     return values, where

@@ -1,0 +1,107 @@
+"""What estimators take as rows in Python: warnings, containers, and messages of one line."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith import Contrastive
+from viewsmith.core.errors import InputError
+
+TINY = {"epochs": 1, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 8, "random_state": 0}
+X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+
+
+def fit(x, **options):
+    return Contrastive(**TINY | options).fit(x)
+
+
+def said(function, *arguments):
+    """Warnings of a call, without those of the training."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(*arguments)
+    return [str(warning.message) for warning in caught if "collapsed" not in str(warning.message)]
+
+
+def test_constant_columns_and_a_single_feature_are_named():
+    x = np.c_[X, np.ones(20)]
+    assert said(fit, x) == ["the data: 1 constant column (counted from 0): 3, ignored"]
+    named = pd.DataFrame(x, columns=["a", "b", "c", "d"])
+    assert said(fit, named) == ["the data: 1 constant column: d, ignored"]
+    assert said(fit, X[:, :1]) == ["the data: only one feature (n_features=1)"]
+    assert said(fit, X) == []
+
+
+def test_a_constant_column_has_no_effect_on_new_rows():
+    model, other = fit(np.c_[X, np.ones(20)]), np.c_[X, np.full(20, 7.0)]
+    assert np.array_equal(model.transform(other), model.transform(np.c_[X, np.ones(20)]))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [X, np.random.default_rng(0).integers(0, 255, (16, 8, 8)).astype(np.uint8), np.full((8, 5), 65, np.uint8)],
+    ids=["vectors", "images", "dna"],
+)
+def test_read_only_arrays_are_not_warned_about(x):
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "The given NumPy array is not writable")
+        model = fit(frozen)
+        assert np.array_equal(model.transform(frozen), fit(x).transform(x))
+        model.raw_features(frozen)
+
+
+def test_masked_values_are_missing_values():
+    masked = np.ma.masked_array(X, mask=np.zeros(X.shape, bool))
+    assert np.array_equal(fit(masked).transform(masked), fit(X).transform(X))
+    masked.mask[4, 1] = True
+    assert "1 missing value (NaN) in 1 column (counted from 0): 1" in refusal(fit, masked)
+    model = fit(masked, impute="median")
+    assert np.array_equal(model.transform(masked), model.transform(np.ma.filled(masked, np.nan)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (X[0], "Reshape your data"),
+        ([1.0, 2.0], "Reshape your data"),
+        (None, "expected rows of features"),
+        (X[:0], "has no rows"),
+        (X[:, :0], "0 feature"),
+        (X[:1], "minimum of 2"),
+        (X + 1j, "Complex data not supported"),
+        (X.astype("M8[s]"), "datetime64"),
+        (X.astype(str), "expected numbers"),
+        ({"a": [1, 2]}, "cannot convert the data"),
+        ((row for row in X), "cannot convert the data"),
+        ([[1, 2], [3]], "cannot convert the data"),
+        (X.astype(np.float64) * 1e200, "60 values too large for float32"),
+    ],
+)
+def test_other_data_are_refused_in_one_line(given, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert message in refusal(fit, given)
+
+
+def test_wrong_widths_and_names_are_input_errors():
+    model = fit(pd.DataFrame(X, columns=["a", "b", "c"]))
+    with pytest.raises(InputError, match="X has 2 features, but Contrastive is expecting 3"):
+        model.transform(X[:, :2])
+    with pytest.raises(InputError, match="now missing:\n- c"):
+        model.transform(pd.DataFrame(X[:, :2], columns=["a", "b"]))
+
+
+def test_the_roles_of_plain_columns_are_said_and_kept(capsys):
+    x = pd.DataFrame(np.c_[X, np.ones(20)], columns=["a", "b", "c", "d"])
+    line = "4 columns: numeric a, b, c; left out d (constant)"
+    with pytest.warns(UserWarning, match="constant column: d"):
+        model = fit(x, verbose=True)
+    assert line in capsys.readouterr().err.splitlines() and model.summary_["columns"] == line
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "columns" not in fit(x.to_numpy()).summary_
