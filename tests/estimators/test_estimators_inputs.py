@@ -5,10 +5,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch import nn
 
 from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
+from viewsmith.estimators.rows import device_of
 
 TINY = {"epochs": 1, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 8, "random_state": 0}
 X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
@@ -72,6 +75,8 @@ def test_masked_values_are_missing_values():
         (None, "expected rows of features"),
         (X[:0], "has no rows"),
         (X[:, :0], "0 feature"),
+        (pd.DataFrame(index=range(4)), "0 feature"),
+        (pd.DataFrame(X, columns=["a", "b", "c"])[:0], "has no rows"),
         (X[:1], "minimum of 2"),
         (X + 1j, "Complex data not supported"),
         (X.astype("M8[s]"), "datetime64"),
@@ -105,3 +110,8 @@ def test_the_roles_of_plain_columns_are_said_and_kept(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert "columns" not in fit(x.to_numpy()).summary_
+
+
+def test_the_device_of_a_layer_without_tensors_is_that_of_the_method():
+    assert device_of(nn.Identity(), nn.Linear(1, 1, device="meta")) == torch.device("meta")
+    assert device_of(nn.BatchNorm1d(1, affine=False), nn.Linear(1, 1, device="meta")) == torch.device("cpu")

@@ -81,8 +81,9 @@ class Vectors(Domain):
             encoded: np.ndarray = X
             return encoded
         check_container(X)
-        if not speaks_table(X) and not hasattr(X, "tocsr"):
-            X = to_rows(X)[0]
+        empty = speaks_table(X) and 0 in X.shape
+        if empty or not (speaks_table(X) or hasattr(X, "tocsr")):
+            X = to_rows(np.empty(X.shape) if empty else X)[0]
             if X.ndim > 2 and estimator.domain == self.name:
                 X = X.reshape(len(X), -1)
         try:

@@ -23,7 +23,7 @@ from viewsmith.core.errors import InputError
 
 #: Largest number of similarities in memory at a time.
 MAX_SIMILARITIES = 2**24
-#: Vectors much longer than this are normalized to length 1; shorter ones are scaled towards zero.
+#: Vectors much longer than this are normalized to length 1; shorter ones are scaled toward zero.
 MIN_NORM = 1e-4
 
 Keys = tuple[Tensor, Tensor]

@@ -1,4 +1,4 @@
-"""SIGReg loss: along random directions, it pushes the projections of a batch towards a standard normal distribution."""
+"""SIGReg loss: along random directions, it pushes the projections of a batch toward a standard normal distribution."""
 
 from __future__ import annotations
 

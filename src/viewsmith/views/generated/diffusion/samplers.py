@@ -24,7 +24,7 @@ Estimate = Callable[[Tensor, int], Tensor]
 
 
 def timesteps(schedule: Schedule, steps: int, strength: float = 1.0) -> list[int]:
-    """Decreasing times at which the network is evaluated, closer together towards the end ("quadratic" spacing).
+    """Decreasing times at which the network is evaluated, closer together toward the end ("quadratic" spacing).
 
     With N = strength * T and k steps, the times are ``N (j / k)^2 - 1`` for j = k, ..., 1, rounded and at least j - 1
     (DDIM: Song et al. 2021, appendix D.2): 999, 809, 639, ..., 9 for 10 steps of a full schedule. The step from the
