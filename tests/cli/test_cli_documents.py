@@ -34,6 +34,8 @@ OPTIONS = {
     "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
     "candidates batch-size epochs device label labels image-size domain transductive stream cache threads debug",
     "export": "out format debug",
+    "compare": "out methods baselines seeds budget protocols set json label labels image-size domain columns impute "
+    "threads debug",
     "report": "data label labels threads debug",
     "methods": "json debug",
 }

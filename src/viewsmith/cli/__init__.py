@@ -1,4 +1,4 @@
-"""The command line: fit, embed, evaluate, views, locate, crop, generate, merge, export, report, methods."""
+"""The command line: fit, embed, evaluate, compare, views, locate, crop, generate, merge, export, report, methods."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 
 import typer
 
+from viewsmith.cli.compare import compare
 from viewsmith.cli.errors import cut, explain, leave, show_warning
 from viewsmith.cli.fit import fit
 from viewsmith.cli.generate import generate, merge
@@ -23,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (fit, embed, evaluate, views, locate, crop, generate, merge, export, report, methods):
+for command in (fit, embed, evaluate, compare, views, locate, crop, generate, merge, export, report, methods):
     app.command(cls=ListingCommand)(command)
 
 

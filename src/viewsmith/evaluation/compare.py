@@ -45,6 +45,7 @@ def compare(
     umap: bool = False,
     protocols: Sequence[str] | None = None,
     label_used: Callable[[Any], np.ndarray] | None = None,
+    rows: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Score a model and its baselines on the same rows with the same protocol.
 
@@ -61,6 +62,8 @@ def compare(
         Names from `PROTOCOLS` or `OPTIONAL`; default: all of `PROTOCOLS`.
     label_used : callable, optional
         For a model that was trained with some labels: maps rows to bool (n,), whether their labels were used.
+    rows : sequence of str, optional
+        Names of the table rows to compute; default: all.
 
     Returns
     -------
@@ -79,7 +82,7 @@ def compare(
         No labels, no test rows, unknown protocols, or an embedding that is not finite (the message names it).
     """
     selected = check_protocols(protocols)
-    _check_split(dataset)
+    check_split(dataset)
     chosen = scored_rows(dataset, label_used)
     x_train, x_test = dataset.x_train, dataset.x_test[chosen.test]
     y_train, y_test = np.asarray(dataset.y_train)[chosen.train], np.asarray(dataset.y_test)[chosen.test]
@@ -92,6 +95,8 @@ def compare(
     raw, maps = _select_raw_features(model, x_train[chosen.train], y_train), getattr(model, "outputs", {})
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
     for name, embed in _embeddings(model, raw, x_train, x_test, umap):
+        if rows is not None and name not in rows:
+            continue
         started = time.perf_counter()
         train, test = embed()
         embedded = time.perf_counter()
@@ -232,7 +237,8 @@ def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -
     return rows + [(entry.name, partial(entry.build, context)) for entry in found if entry.name in wanted]
 
 
-def _check_split(dataset: LabeledSplit) -> None:
+def check_split(dataset: LabeledSplit) -> None:
+    """Raise InputError unless the data have labels and test rows."""
     if dataset.y_train is None:
         raise InputError(
             "the data have no labels, which evaluation needs; give --label COLUMN (table, obs), --labels FILE (FASTA), "

@@ -1,0 +1,90 @@
+"""The command compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from viewsmith.cli.errors import writing
+from viewsmith.cli.options import (
+    Data,
+    Debug,
+    ImageSize,
+    Label,
+    Labels,
+    Threads,
+    make_estimator,
+    names,
+    roles,
+    set_threads,
+)
+
+
+def compare(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the runs and compare.json; resumes.")],
+    methods: Annotated[
+        str | None, typer.Option(help="[method] (comma-separated; default: all that work with the data)")
+    ] = None,
+    baselines: Annotated[
+        str, typer.Option(help="raw, pca, untrained, umap (extra viz), comma-separated")
+    ] = "raw,pca,untrained",
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each method, with the seeds 0, 1, ...")] = 3,
+    budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
+    protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of all methods.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    label: Label = None,
+    labels: Labels = None,
+    image_size: ImageSize = None,
+    domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=ROLE,...", help="Roles of columns of a table: numeric, category, text, date or drop."
+        ),
+    ] = None,
+    impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
+    from viewsmith.cli.methods import listing
+    from viewsmith.core.errors import InputError
+    from viewsmith.data import load_dataset
+    from viewsmith.workflows.compare import compare_methods, format_comparison
+
+    if budget is not None and not 0 < budget < float("inf"):
+        raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
+    set_threads(threads)
+    imputed: Any = impute or "none"
+    dataset = load_dataset(
+        data,
+        label=label,
+        labels=labels,
+        image_size=image_size,
+        domain=domain,
+        columns=roles(columns),
+        impute=imputed,
+    )
+    works = [name for name, entry in listing()["methods"].items() if dataset.domain in entry["domains"]]
+    common = {"impute": impute, "columns": roles(columns)}
+    given = {name: value for name, value in common.items() if value is not None}
+    with writing(out):
+        result = compare_methods(
+            dataset.in_memory(),
+            out,
+            lambda method, seed: make_estimator(
+                method, None, None, set_ or [], given | {"random_state": seed}, dataset.domain
+            ),
+            methods=works if methods is None else names(methods),
+            baselines=names(baselines),
+            seeds=seeds,
+            budget=budget,
+            protocols=names(protocols) if protocols else None,
+        )
+    typer.echo((out / "compare.json").read_text(encoding="utf-8").rstrip() if json_ else format_comparison(result))

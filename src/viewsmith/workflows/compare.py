@@ -1,0 +1,203 @@
+"""Several methods on one data set, with the same seeds, rows and protocol."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, StoppedEarly
+from viewsmith.core.files import write_json_atomic
+from viewsmith.core.messages import join_names
+from viewsmith.core.registry import names
+from viewsmith.data import Dataset
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build.labels import labels_used
+from viewsmith.evaluation.compare import check_split, compare
+from viewsmith.evaluation.protocol import check_protocols
+from viewsmith.training.run import RunFolder
+from viewsmith.workflows.runs import already_finished, data_record, given_digest, load_run, removed_on_error
+
+Scores = dict[str, dict[str, float]]
+
+
+def compare_methods(
+    dataset: Dataset,
+    out: Path,
+    make: Callable[[str, int], ViewsmithEstimator],
+    *,
+    methods: Sequence[str],
+    baselines: Sequence[str] = ("raw", "pca", "untrained"),
+    seeds: int = 3,
+    budget: float | None = None,
+    protocols: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Train every method with every seed, score all with one protocol, and write ``compare.json``.
+
+    Training uses the train rows. A cell, a method with a seed, is a run folder ``METHOD-SEED`` in `out`. Cells with an
+    evaluation are not repeated, so that the same call resumes.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With labels and test rows.
+    out : Path
+    make : callable
+        From the name of a method and a seed to an estimator that is not fitted.
+    methods : sequence of str
+    baselines : sequence of str
+        Names of registered baselines. "untrained" is a row for each method; the others have no seed and are computed
+        once, from the inputs of the first method.
+    seeds : int
+        The seeds are 0 to ``seeds - 1``.
+    budget : float, optional
+        Minutes of all trainings; what is left is divided equally among the cells that are left. Default: no limit.
+    protocols : sequence of str, optional
+        See `viewsmith.evaluation.PROTOCOLS`; default: all.
+
+    Returns
+    -------
+    dict
+        Plain values: ``rows`` (by table row and protocol: ``mean``, ``deviation`` (of seeds, None with one), and
+        ``values`` by seed), ``differences`` (of each method and baseline, paired by seed: ``mean``, ``deviation``, and
+        ``p`` of a paired t-test, None where it is not defined), ``cells`` (method, seed, status and seconds of
+        training), ``protocols``, ``seeds``, ``data``.
+
+    Raises
+    ------
+    InputError
+        Unknown names, a folder with runs of other settings or data, data without labels or test rows.
+    StoppedEarly
+        A signal has stopped a training; the same call resumes.
+    """
+    selected = check_protocols(protocols)
+    check_split(dataset)
+    for kind, given in (("method", methods), ("baseline", baselines)):
+        if unknown := [name for name in given if name not in names(kind)]:  # type: ignore[arg-type]
+            raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
+    if not methods:
+        raise InputError("no method is given, expected at least one")
+    left = [(method, seed) for seed in range(seeds) for method in dict.fromkeys(methods)]
+    found: dict[str, list[dict[str, float]]] = {}
+    cells, started, first = [], time.monotonic(), True
+    while left:
+        method, seed = left[0]
+        spent = (time.monotonic() - started) / 60
+        minutes = None if budget is None else max(1e-3, (budget - spent) / len(left))
+        model = _trained(make(method, seed), dataset, out / f"{method}-{seed}", minutes)
+        own = ["representation", *getattr(model, "outputs", {})]
+        rows = [*(name for name in baselines if first or name == "untrained"), *own]
+        scores = _scores(model, dataset, out / f"{method}-{seed}", rows, selected)
+        for name in rows:
+            row = name if name not in ("untrained", *own) else method if name == own[0] else f"{method} {name}"
+            found.setdefault(row, []).append(scores[name])
+        seconds = model.summary_["seconds"]["training"]
+        cells.append({"method": method, "seed": seed, "status": model.status_, "seconds": seconds})
+        left, first = left[1:], False
+    ordered = [name for name in baselines if name in found]
+    ordered += [row for method in dict.fromkeys(methods) for row in found if row.split(" ")[0] == method]
+    result = {
+        "data": dataset.source,
+        "seeds": seeds,
+        "protocols": selected,
+        "rows": {row: {p: _summary([s[p] for s in found[row]]) for p in selected} for row in ordered},
+        "differences": _differences(found, methods, baselines, selected),
+        "cells": cells,
+    }
+    write_json_atomic(out / "compare.json", result)
+    return result
+
+
+def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: float | None) -> ViewsmithEstimator:
+    """The model of a cell: that of its run if it was evaluated, else trained, or trained on."""
+    record, given, folder = data_record(dataset), given_digest(model, dataset), RunFolder(run)
+    if already_finished(model, run, record, given, resume=True):
+        return load_run(run)
+    if folder.evaluation.exists():  # its time was over
+        folder.open_for(model.configuration(record["data"]) | {"fitted": {"given": given}}, resume=True)
+        return load_run(run)
+    model.set_params(minutes=minutes)
+    y = dataset.fit_labels(False) if model.reads_labels() else None
+    with removed_on_error(run):
+        model.fit(dataset.fit_rows(False), y, run=run, resume=True, context=record)
+    if model.status_ == "interrupted":
+        raise StoppedEarly(f"interrupted in {run}: the same command resumes")
+    return model
+
+
+def _scores(model: Any, dataset: Dataset, run: Path, rows: Sequence[str], protocols: Sequence[str]) -> Scores:
+    """Scores by table row; those that the run has been evaluated with are not computed again."""
+    known = RunFolder(run).read_evaluation() or {}
+    saved: Scores = known.get("embeddings", {})
+    if all(name in saved and set(protocols) <= saved[name].keys() for name in rows):
+        return saved
+    result = compare(model, dataset, protocols=protocols, rows=rows, umap="umap" in rows, label_used=labels_used(model))
+    write_json_atomic(RunFolder(run).evaluation, result)
+    scores: Scores = result["embeddings"]
+    return scores
+
+
+def _summary(values: Sequence[float]) -> dict[str, Any]:
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "deviation": spread, "values": list(values)}
+
+
+def _differences(
+    found: Mapping[str, list[dict[str, float]]],
+    methods: Sequence[str],
+    baselines: Sequence[str],
+    protocols: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Each method minus each baseline, paired by seed."""
+    from scipy.stats import ttest_1samp
+
+    rows = []
+    for method in dict.fromkeys(methods):
+        for baseline in baselines:
+            others = found[f"{method} untrained" if baseline == "untrained" else baseline]
+            others = others if len(others) > 1 else others * len(found[method])
+            for protocol in protocols:
+                values = [a[protocol] - b[protocol] for a, b in zip(found[method], others, strict=True)]
+                summary = _summary(values)
+                p = float(ttest_1samp(values, 0.0).pvalue) if summary["deviation"] else None
+                del summary["values"]
+                rows.append({"method": method, "baseline": baseline, "protocol": protocol, **summary, "p": p})
+    return rows
+
+
+def format_comparison(result: Mapping[str, Any], width: int = 120) -> str:
+    """The rows of `compare_methods` as plain text: mean and standard deviation over the seeds, the best mean marked."""
+    columns = [_align(["", *result["rows"]], str.ljust)]
+    for protocol in result["protocols"]:
+        scores = [row[protocol] for row in result["rows"].values()]
+        finite = [f"{score['mean']:.3f}" for score in scores if math.isfinite(score["mean"])]
+        best = max(finite, key=float, default=None)
+        texts = []
+        for score in scores:
+            mark = "*" if f"{score['mean']:.3f}" == best else " "
+            spread = "        " if score["deviation"] is None else f" ± {score['deviation']:.3f}"
+            texts.append(f"{score['mean']:.3f}{mark}{spread}")
+        columns.append(_align([protocol, *texts], str.ljust))
+    blocks, used = [[columns[0]]], len(columns[0][0])
+    for column in columns[1:]:
+        if used + len(column[0]) + 2 > width:
+            blocks.append([columns[0]])
+            used = len(columns[0][0])
+        blocks[-1].append(column)
+        used += len(column[0]) + 2
+    tables = ["\n".join("  ".join(line).rstrip() for line in zip(*block, strict=True)) for block in blocks]
+    seeds = "one seed" if result["seeds"] == 1 else f"mean and standard deviation of {result['seeds']} seeds"
+    early = sum(cell["status"] != "finished" for cell in result["cells"])
+    note = f"{seeds}; * best of the column; differences paired by seed, with p values, are in compare.json"
+    if early:
+        note += f"; {early} of {len(result['cells'])} trainings ended at the limit of their time"
+    return "\n\n".join([*tables, note])
+
+
+def _align(cells: list[str], pad: Callable[[str, int], str]) -> list[str]:
+    width = max(map(len, cells))
+    return [pad(cell, width) for cell in cells]
