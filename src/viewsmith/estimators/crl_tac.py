@@ -58,8 +58,7 @@ Draws = Annotated[int, Field(ge=2)]
 Steps = Annotated[int, Field(ge=0)]
 Part = Annotated[float, Field(gt=0, lt=1)]
 Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
-#: Training steps of "auto" epochs for the encoder "crl-cnn" on a CPU: ten minutes on two cores (docs, CRL-TAC).
-STEPS = 2800
+STEPS = 2800  # of "auto" epochs for the encoder "crl-cnn" on a CPU: ten minutes on two cores (docs, CRL-TAC)
 Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
 
 
