@@ -203,7 +203,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.domain_.raw_features(self.checked_rows(X), self.scaler_)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Draw augmented views, (n, n_views, ...) in the units and dtype of the data; of a mixed table as a DataFrame.
+        """Draw augmented views, (n, n_views, ...): vectors in float32, others in the dtype of the data, in its units.
+
+        Views of a mixed table are a DataFrame.
 
         Parameters
         ----------
