@@ -164,7 +164,7 @@ def test_fasta_files_with_any_line_ends_case_and_blank_lines(fasta):
 @given(
     sequences=st.lists(st.text("ACGTNacgtn", min_size=1, max_size=40), min_size=2, max_size=8),
     width=st.integers(1, 50),
-    end=st.sampled_from(["\n", "\r\n", " \n", "\n\n"]),
+    end=st.sampled_from(["\n", "\r\n", "\r", " \n", "\n\n"]),
     last=st.booleans(),
     compressed=st.booleans(),
 )

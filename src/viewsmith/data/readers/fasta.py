@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -55,7 +56,8 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
         with path.open("rb") as raw:
             compressed = raw.read(2) == _GZIP
         with gzip.open(path) if compressed else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            # Lines may end with \r alone.
+            for number, line in enumerate(itertools.chain.from_iterable(map(bytes.splitlines, file)), 1):
                 text = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
                 if text.startswith(b">"):
                     headers.append(text[1:].decode("utf-8", "replace"))
