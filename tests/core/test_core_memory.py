@@ -13,9 +13,13 @@ LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="known o
 
 @LINUX
 def test_resident_bytes_grow_with_an_array():
-    before = resident_bytes()
-    array = np.ones(2**23)
-    assert before is not None and resident_bytes() - before > array.nbytes / 2
+    grown = []
+    for _ in range(3):  # the system may take other pages of the process away at the same time
+        before = resident_bytes()
+        array = np.ones(2**23)
+        grown.append(resident_bytes() - before)
+        del array
+    assert max(grown) > 2**22 * 8
 
 
 def test_returning_freed_memory_changes_no_value_and_needs_no_glibc(monkeypatch):
