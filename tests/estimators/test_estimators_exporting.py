@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith import Contrastive
+from viewsmith import CRLTAC, Contrastive
 from viewsmith.core.tensors import load_tensors
 from viewsmith.networks import resnet18
 from viewsmith.workflows.export import export_encoder
@@ -67,6 +67,16 @@ def test_safetensors_contain_the_scaling(models, tmp_path):
     weights = load_tensors(tmp_path / "file")
     assert torch.equal(weights["scaler.center"], model.scaler_.center)
     assert sum(not name.startswith("scaler.") for name in weights) == len(model.method_.framework.encoder.state_dict())
+
+
+def test_the_encoder_of_crl_tac_is_that_of_its_views(models, tmp_path):
+    model = CRLTAC(**TINY).fit(models["mlp"][1])
+    hint = export_encoder(model, tmp_path / "file", "safetensors")
+    weights = load_tensors(tmp_path / "file")
+    assert all(torch.equal(weights[name], value) for name, value in model.method_.encoder.state_dict().items())
+    assert "views" in hint and len(hint.splitlines()) == 1
+    # A graph of the encoder alone would give other representations than `transform`.
+    assert "--format safetensors" in refusal(export_encoder, model, tmp_path / "onnx", "onnx")
 
 
 @pytest.mark.parametrize("form", ["timm", "torchvision"])

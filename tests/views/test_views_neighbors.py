@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from viewsmith.losses.nt_xent import squared_distances, unit
 from viewsmith.networks.inputs.scaling import PrincipalAxes
-from viewsmith.views import nearest_neighbors, neighbors
+from viewsmith.views import Neighbors, nearest_neighbors, neighbors
 from viewsmith.views.neighbors import PrincipalSpace
 
 
@@ -101,3 +101,11 @@ def test_a_principal_space_has_the_axes_of_the_features():
 
 def test_the_number_of_axes_is_reduced():
     assert PrincipalSpace(lambda rows: rows, components=50).fit(torch.randn(6, 4)).shape == (6, 4)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 4), (4, 12)])
+def test_neighbors_of_new_images_and_sequences_are_searched_in_all_their_values(shape):
+    pool = torch.from_numpy(np.random.default_rng(0).normal(size=(20, *shape)))
+    maker = Neighbors(k=1)
+    maker.prepare(pool)
+    np.testing.assert_array_equal(maker(pool + 1e-3), pool)

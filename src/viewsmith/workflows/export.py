@@ -48,16 +48,24 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     if form not in get_args(Format):
         raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
     method: Any = model.method_
-    encoder: nn.Module = method.framework.output_networks[0]
+    framework = getattr(method, "framework", None)
+    encoder: nn.Module = method.encoder if framework is None else framework.output_networks[0]
+    of_views = "" if framework is not None else "; it encodes single views, over which transform averages"
     if form == "onnx":
+        if of_views:
+            raise InputError(
+                f"the representation of {model.name} is a mean over views, which is not written to ONNX: use "
+                "--format safetensors for its encoder, or `viewsmith embed`"
+            )
         return _write_onnx(model, encoder, out)
     weights = dict(encoder.state_dict())
     if form == "safetensors":
         save_tensors(out, weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()})
-        return "load into the encoder of viewsmith.networks with the same weight names; scaler.* is the input scaling"
+        hint = "load into the encoder of viewsmith.networks with the same weight names; scaler.* is the input scaling"
+        return hint + of_views
     hint = _published_names(model, encoder, form)
     save_tensors(out, weights)
-    return hint
+    return hint + of_views
 
 
 def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -> str:

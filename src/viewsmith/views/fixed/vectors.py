@@ -175,7 +175,7 @@ class NeighborGraph(ViewMaker):
 
     def _coordinates(self, x: Rows) -> Tensor:
         if isinstance(x, Tensor):
-            return x if self.space is None else self.space(x)
+            return x.flatten(1) if self.space is None else self.space(x)
         return apply_in_blocks(self.space or torch.nn.Flatten(), x)
 
     def random_neighbors(self, x: Tensor, index: Tensor | None, generator: torch.Generator | None) -> Tensor:
