@@ -196,3 +196,37 @@ def test_layers_that_only_inherit_from_batch_norm_are_not_replaced():
     synchronize_batch_norm(encoder)
     kinds = {type(module) for module in encoder.modules() if isinstance(module, _BatchNorm)}
     assert kinds == {SequenceBatchNorm, nn.SyncBatchNorm}
+
+
+class OfImages(Method):
+    """A convolution with a 1 x 1 kernel, one of a single channel and one of neither, of images in channels-last."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 6, 3), nn.Conv2d(6, 2, 1))
+
+    def phases(self):
+        return [Phase("train", 1, [Update("learn", self.compared, (self.encoder,), Optimizer("sgd", 0.1))])]
+
+    def compared(self, batch):
+        x = batch.x.reshape(-1, 1, 8, 8).clone(memory_format=torch.channels_last)
+        return self.encoder(x).square().mean((1, 2, 3)), {}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_gradients_that_processes_average_have_the_strides_of_the_weights(tmp_path, monkeypatch):
+    # DistributedDataParallel warns, once in each process, of gradients with other strides.
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        monkeypatch.setattr("viewsmith.core.distributed.is_distributed", lambda: True)
+        method, generator = OfImages(), torch.Generator().manual_seed(0)
+        batch = Batch(torch.randn(5, 64, generator=generator), torch.arange(5), generator)
+        prepare_update(method.phases()[0].updates[0], method).step(batch)[0].mean().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    alone = OfImages()
+    alone.compared(batch)[0].mean().backward()
+    for weight, expected in zip(method.parameters(), alone.parameters(), strict=True):
+        assert weight.grad.stride() == weight.stride()
+        assert torch.equal(weight.grad, expected.grad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -170,7 +171,23 @@ def _average_gradients(step: Step, method: Method, to_freeze: Sequence[nn.Parame
     (`viewsmith.core.distributed.broadcast_module`).
     """
     with frozen(to_freeze):
+        for parameter in method.parameters():
+            if parameter.requires_grad and 1 in parameter.shape:
+                parameter.register_hook(partial(_with_strides_of, parameter))
         return DistributedDataParallel(_StepModule(step, method), broadcast_buffers=False)
+
+
+def _with_strides_of(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient with the strides of its parameter, if they differ in dimensions of size 1 only; without a copy.
+
+    Images are processed in channels-last format, in which a convolution returns gradients of 1 x 1 kernels, and of
+    kernels of one channel, with other strides than the weights have. The order of the values in memory is the same, but
+    DistributedDataParallel compares strides, and warns.
+    """
+    strides = zip(parameter.shape, parameter.stride(), gradient.stride(), strict=True)
+    if all(size == 1 or expected == found for size, expected, found in strides):
+        return gradient.as_strided(parameter.shape, parameter.stride())
+    return gradient
 
 
 def check_result(found: Any, run: RunningUpdate, batch: Batch, method: Method) -> None:
