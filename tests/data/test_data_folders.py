@@ -147,6 +147,7 @@ def test_other_files_are_ignored_in_one_warning(put, folder):
         (["x/1.png", "2.png"], "has both images (2.png) and class folders (x)"),
         (["train/x/1.png", "train/y/1.png"], "has train without test; expected both"),
         (["train/1.png", "train/2.png"], "has train without test"),
+        (["train/x/1.png", "val/x/1.png"], "expected both, or class folders: rename val to test"),
         (["test/x/1.png", "val/x/1.png"], "has test without train"),
         (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other split"),
         (["train/1.png", "train/2.png", "test/x/1.png"], "train has no class folders"),
@@ -221,7 +222,7 @@ def sixteen_bit_color(path):
     ("name", "image", "options", "part"),
     [
         ("rgba.png", Image.fromarray(pixels(6, 5, 4)), {}, "has transparency (mode RGBA), expected gray or RGB; paste"),
-        ("la.png", Image.fromarray(pixels(6, 5)).convert("LA"), {}, "has transparency (mode LA)"),
+        ("la.png", Image.fromarray(pixels(6, 5, 2), mode="LA"), {}, "has transparency (mode LA)"),
         ("key.png", Image.fromarray(pixels(6, 5, 3)), {"transparency": (1, 2, 3)}, "has transparency (mode RGB)"),
         ("p.png", Image.fromarray(pixels(6, 5, 3)).quantize(8), {"transparency": 3}, "has transparency (mode P)"),
         ("deep.png", Image.fromarray(pixels(6, 5).astype(np.uint16) * 256), {}, "more than 8 bits per channel"),
@@ -236,6 +237,17 @@ def test_kinds_of_images_refused(put, folder, name, image, options, part):
     put(name, image, **options)
     message = refusal(load_dataset, folder)
     assert part in message and name in message
+
+
+def test_an_alpha_channel_without_transparency_is_left_out(put, folder):
+    color, gray = pixels(6, 5, 3), pixels(6, 5)
+    put("a.png", Image.fromarray(np.dstack([color, np.full((6, 5), 255, np.uint8)])))
+    put("b.png", Image.fromarray(color))
+    found = load_dataset(folder).x
+    np.testing.assert_array_equal(found, [color, color])
+    put("a.png", Image.fromarray(gray).convert("LA"))
+    put("b.png", Image.fromarray(gray))
+    np.testing.assert_array_equal(load_dataset(folder).x, [gray[..., None], gray[..., None]])
 
 
 def test_colors_of_16_bits_are_refused(put, folder):

@@ -85,7 +85,11 @@ def _list_images(root: Path) -> tuple[_Images, int | None]:
         for name, other in (("train", "test"), ("test", "train")):
             # If it has class folders, or is the only folder, it is one part of a split, not a class with this name.
             if name in folders and (len(folders) == 1 or not _entries(folders[name])[0]):
-                raise InputError(f"{root} has {folders[name].name} without {other}; expected both, or class folders")
+                near = next((folders[n].name for n in ("val", "valid", "validation", "dev") if n in folders), None)
+                todo = "" if near is None else f": rename {near} to {other}, or give one folder alone"
+                raise InputError(
+                    f"{root} has {folders[name].name} without {other}; expected both, or class folders{todo}"
+                )
         return _labeled(root), None
     train, test = _labeled(folders["train"]), _labeled(folders["test"])
     for split, images in (("train", train), ("test", test)):
@@ -209,14 +213,19 @@ def _is_color(image: ImageFile, file: Path) -> bool:
         raise InputError(
             f"{file} has more than 8 bits per channel, expected 8; scale the values to 0 to 255 and save it again"
         )
-    if image.has_transparency_data:
+    if image.has_transparency_data and not _is_opaque(image):
         raise InputError(
             f"{file} has transparency (mode {image.mode}), expected gray or RGB; paste it on a background and save it "
             "again"
         )
-    if image.mode not in ("1", "L", "P", "RGB"):
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
         raise InputError(f"{file} has the color mode {image.mode}, expected gray or RGB; convert it to RGB")
-    return image.mode in ("P", "RGB")
+    return image.mode in ("P", "RGB", "RGBA")
+
+
+def _is_opaque(image: ImageFile) -> bool:
+    """Whether an image has an alpha channel, as many programs write it, and no pixel of it is transparent."""
+    return image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == 255
 
 
 def _upright_size(image: ImageFile) -> tuple[int, int]:
