@@ -1,6 +1,7 @@
 """Tables of numbers (strict): which columns become features, and later files for a fitted run."""
 
 import functools
+import gzip
 import json
 import sys
 
@@ -249,7 +250,7 @@ def test_a_byte_order_mark_is_not_part_of_a_name(csv):
         ("a,b\n1,2,3\n4,5,6\n", "more fields than the header line"),
         ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
         ("a,b\n1,2\n3\n", "1 missing value (NaN) in 1 column: b"),
-        ("a;b\n1;2\n3;4\n", "has the separator ';', expected ','"),
+        ("a|b\n1|2\n3|4\n", "has the separator '|', expected ','"),
         ('a,b\n1,"2\n3,4\n', "is it damaged"),
         ("a,b\n1,2\n".encode("utf-16"), "table in UTF-8"),
         ('"two\nlines",b\nx,2\n', "two lines (contains 'x')"),
@@ -258,6 +259,51 @@ def test_a_byte_order_mark_is_not_part_of_a_name(csv):
 def test_csv_refused(csv, text, part):
     message = refusal(load_dataset, csv(text))
     assert part in message and "table.csv" in message
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_the_separators_of_other_programs_are_found_and_said(csv, mark):
+    expected = load_dataset(csv("a,b\n1,2.5\n3,4\n"))
+    with pytest.warns(UserWarning, match=f"columns are separated by {mark!r}".replace("\\", "\\\\")):
+        found = load_dataset(csv("a,b\n1,2.5\n3,4\n".replace(",", mark), "other.csv"))
+    np.testing.assert_array_equal(found.x, expected.x)
+    assert found.feature_names == ["a", "b"]
+
+
+@pytest.mark.filterwarnings("ignore:.*columns are separated")
+def test_decimal_commas_are_read_and_said(csv):
+    with pytest.warns(UserWarning, match="commas are read as marks of decimals in b"):
+        found = load_dataset(csv("a;b\n1.5;2,5\n3.5;-,25\n2;4\n"))
+    np.testing.assert_array_equal(found.x, np.float32([[1.5, 2.5], [3.5, -0.25], [2, 4]]))
+
+
+def test_commas_between_thousands_are_read_and_said(csv):
+    with pytest.warns(UserWarning, match="commas are read as marks of thousands in b"):
+        found = load_dataset(csv('a,b\n1,"1,234.5"\n2,"-1,000,000"\n3,10\n'))
+    np.testing.assert_array_equal(found.x, np.float32([[1, 1234.5], [2, -1e6], [3, 10]]))
+
+
+@pytest.mark.filterwarnings("ignore:.*(columns are separated|commas are read)")
+def test_cells_that_are_no_numbers_are_named_beside_decimal_commas(csv):
+    rows = "".join(f"{i},5;1\n" for i in range(30))
+    assert "'?' in row 31" in refusal(load_table, csv(f"a;b\n{rows}?;1\n"))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("cells", ["Rome, IT|Bari, IT", "1,2|3,45", "1,234|x|y"])
+def test_other_text_with_commas_stays_text(csv, cells):
+    rows = "".join(f'{number},"{cell}"\n' for number, cell in enumerate(cells.split("|")))
+    assert "1 column that is not numbers: b" in refusal(load_dataset, csv(f"a,b\n{rows}"))
+
+
+def test_tables_compressed_by_gzip(csv):
+    text = b"a,b\n1,2\n3,4\n"
+    np.testing.assert_array_equal(load_dataset(csv(gzip.compress(text), "t.csv.gz")).x, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(
+        load_dataset(csv(gzip.compress(text.replace(b",", b"\t")), "t.tsv.gz")).x, [[1, 2], [3, 4]]
+    )
+    assert "is it damaged" in refusal(load_dataset, csv(gzip.compress(text)[:-9], "d.csv.gz"))
+    assert "is not UTF-8" in refusal(load_dataset, csv(gzip.compress(b"a\n\xe9\n"), "l.csv.gz"))
 
 
 def test_a_table_without_a_header_gives_a_warning(csv):

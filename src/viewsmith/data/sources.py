@@ -40,6 +40,8 @@ READERS: dict[str, Reader] = {
     ".csv": read_csv,
     ".tsv": read_tsv,
     ".parquet": read_parquet,
+    ".csv.gz": read_csv,
+    ".tsv.gz": read_tsv,
     ".h5ad": read_h5ad,
     ".zarr": read_h5ad,
     ".fa": read_fasta,

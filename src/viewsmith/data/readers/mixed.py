@@ -11,7 +11,8 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
 from viewsmith.data.dataset import split_groups, split_indices
-from viewsmith.data.reading import Found, Request
+from viewsmith.data.readers.separators import open_table
+from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import check_labels
 from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
 from viewsmith.domains.groups import group_names
@@ -116,7 +117,7 @@ def refuse_encoding(path: Path) -> None:
     """Raise InputError if lines of a file are not UTF-8; the message names the first one."""
     bad: list[int] = []
     example, lines = b"", 0
-    with path.open("rb") as file:
+    with reading(str(path), "a table"), open_table(path) as file:
         for lines, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")

@@ -15,6 +15,7 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
 from viewsmith.data.readers.mixed import encode_later, encode_new, given_roles, refuse_encoding, text_columns
 from viewsmith.data.readers.parquet_rows import ParquetRows, read_columns
+from viewsmith.data.readers.separators import find_separator, read_commas
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import as_vectors, check_missing
 
@@ -26,7 +27,7 @@ HEAD_ROWS = 1000
 
 
 def read_csv(path: Path, request: Request) -> Found:
-    """Table with a header line, separated by commas."""
+    """Table with a header line, separated by commas; if the header has none, by semicolons or tabs."""
     return _rows(_text_table(path, request, ","), request, str(path))
 
 
@@ -88,7 +89,13 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
     with reading(str(path), kind):
         try:
             # pandas renames columns with equal names, so the header is read separately first.
-            header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
+            options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+            header = pd.read_csv(path, sep=separator, **options)
+            found = find_separator(header.iloc[0].tolist(), separator)
+            if found != separator:
+                warnings.warn(f"{path}: columns are separated by {found!r}", UserWarning, stacklevel=5)
+                separator = found
+                header = pd.read_csv(path, sep=separator, **options)
         except pd.errors.EmptyDataError as error:
             raise InputError(f"{path} is empty; expected a header line and rows") from error
         _check_header(header.iloc[0].tolist(), separator, str(path))
@@ -98,12 +105,12 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
         raise InputError(f"{path}: rows have more fields than the header line has names; name every column")
-    return frame
+    return read_commas(frame, separator, {*as_text, str(request.label), str(request.groups)}, str(path))
 
 
 def _check_header(names: list[str], separator: str, what: str) -> None:
     _check_duplicates([name for name in names if name], what)
-    other = next((mark for mark in ",;\t" if mark != separator and mark in names[0]), None)
+    other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
         raise InputError(f"{what} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs")
     if names != [str(i) for i in range(len(names))] and all(_is_number(name) for name in names):
