@@ -54,10 +54,29 @@ def test_whole_groups_are_test_rows(tmp_path, table):
     summary = json.loads((run / "summary.json").read_text())
     assert summary["groups"]["mode"] == "align" and summary["split"]["kind"] == "groups"
     assert len(summary["split"]["test_index"]) == 40
-    found = evaluated(run, table)
+
+
+def test_groups_are_scored_if_there_are_several_among_the_test_rows(tmp_path, table):
+    many, run = tmp_path / "many.csv", tmp_path / "run"
+    pd.read_csv(table).assign(plate=[f"p{i // 10}" for i in range(120)]).to_csv(many, index=False)
+    good("fit", many, "--label", "type", "--groups", "plate", "--split-groups", "--out", run, *EPOCHS)
+    found = evaluated(run, many)
     assert set(found["groups"]) == set(found["embeddings"])
     assert set(found["groups"]["representation"]) == {"group_mixing", "biology_kept"}
-    assert "group_mixing" in good("evaluate", run, table, "--protocols", "knn").out
+    assert np.isfinite(list(found["groups"]["representation"].values())).all()
+    assert "group_mixing" in good("evaluate", run, many, "--protocols", "knn").out
+
+
+def test_one_group_for_training_and_one_for_the_test(tmp_path, table):
+    two, run = tmp_path / "two.csv", tmp_path / "run"
+    rows = pd.read_csv(table)
+    rows.assign(plate=np.arange(len(rows)) % 2, type=np.arange(len(rows)) // 60).to_csv(two, index=False)
+    options = ("fit", two, "--label", "type", "--groups", "plate", "--split-groups", *EPOCHS)
+    good(*options, "--out", run)
+    assert "groups" not in evaluated(run, two)  # scores of groups need two of them among the test rows
+    assert "nan" not in good("evaluate", run, two, "--protocols", "knn").out
+    given = (*options, "--set", "group_mode=align", "--out", tmp_path / "aligned")
+    assert call(*given).refused("groups has one group")
 
 
 def test_test_rows_without_a_label_are_left_out(tmp_path, table):

@@ -59,6 +59,7 @@ def test_strict_refuses_what_is_not_a_number(save):
     assert "9 missing values (NaN) in 1 column: age" in message
 
 
+@pytest.mark.filterwarnings("error:.*missing value")
 def test_median_without_an_indicator(save):
     data = load_dataset(save(people()), label="kind", impute="median")
     assert data.feature_names[0] == "age" and "age missing" not in data.feature_names

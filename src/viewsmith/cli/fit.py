@@ -93,7 +93,14 @@ def fit(
     """Train on DATA without labels, and save the run in a folder."""
     from viewsmith.core import distributed
     from viewsmith.data import load_dataset
-    from viewsmith.workflows.runs import already_finished, data_record, given_digest, process_group, removed_on_error
+    from viewsmith.workflows.runs import (
+        already_finished,
+        data_record,
+        given_digest,
+        groups_to_fit,
+        process_group,
+        removed_on_error,
+    )
 
     flags = {
         "view_cache": view_cache,
@@ -147,7 +154,7 @@ def fit(
     with process_group(), removed_on_error(out), writing(out):
         y = dataset.fit_labels(transductive) if model.reads_labels() else None
         rows, graph = dataset.fit_rows(transductive), dataset.fit_neighbors(transductive)
-        of_rows = {"neighbors": graph, "groups": dataset.fit_groups(transductive)}
+        of_rows = {"neighbors": graph, "groups": groups_to_fit(model, dataset, transductive)}
         model.fit(rows, y, **of_rows, run=out, resume=resume, context=record)
         write_run_report(out)
         is_first = distributed.rank() == 0

@@ -73,8 +73,8 @@ def compare(
         ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes), ``label_free``
         (diagnostics by table row, on the same up to 2,000 test rows; alignment, of the representation with that of
         views, on 512 of them), ``seconds`` (by table row: ``embed`` and ``score``); with labels used in training, or
-        missing, ``labels`` (what was used and left out); with groups, ``groups`` (scores by table row, see
-        `viewsmith.evaluation.groups.group_scores`).
+        missing, ``labels`` (what was used and left out); with two or more groups of test rows, ``groups`` (scores by
+        table row, see `viewsmith.evaluation.groups.group_scores`).
 
     Raises
     ------
@@ -109,7 +109,7 @@ def compare(
             if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
                 few = sample[:ALIGNED_ROWS]
                 diagnostics[name] = label_free(test[few], view(x_test[few], pool=x_train)) | diagnostics[name]
-            if groups is not None:
+            if groups is not None and len(np.unique(groups)) > 1:
                 of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
     left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
     labels = {"trained_with": label_used is not None, "test_rows_left_out": left_out}
@@ -125,7 +125,7 @@ def compare(
         "label_free": diagnostics,
         "seconds": seconds,
         **({} if label_used is None and not chosen.unlabeled else {"labels": labels}),
-        **({} if groups is None else {"groups": of_groups}),
+        **({"groups": of_groups} if of_groups else {}),
     }
 
 

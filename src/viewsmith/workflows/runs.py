@@ -231,6 +231,14 @@ def given_digest(model: ViewsmithEstimator, dataset: Dataset, transductive: bool
     return " ".join(codes_digest(each) for each in codes)
 
 
+def groups_to_fit(model: ViewsmithEstimator, dataset: Dataset, transductive: bool = False) -> np.ndarray | None:
+    """Groups of the training rows for `fit`; None if the split by groups leaves one, and the training uses none."""
+    groups = dataset.fit_groups(transductive)
+    if groups is None or dataset.split != "groups" or model.group_mode != "none":
+        return groups
+    return groups if len(np.unique(groups)) > 1 else None
+
+
 def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:
     """Training or test rows, and their numbers in the array or table they came from."""
     if split not in ("train", "test"):

@@ -40,6 +40,8 @@ class Number:
         Decimals of the values of the training rows; None for more than `DECIMALS`.
     lenient : bool
         Whether cells that are not numbers are gaps, because the user gave the role to such a column.
+    filled : bool
+        Whether gaps are filled without a word, because the user asked for the median.
     """
 
     role: ClassVar[str] = "numeric"
@@ -48,6 +50,7 @@ class Number:
     gaps: bool = False
     decimals: int | None = None
     lenient: bool = False
+    filled: bool = False
 
     @classmethod
     def fit(cls, column: pd.Series, what: str, indicator: bool = True) -> Number:
@@ -66,7 +69,7 @@ class Number:
         finite = values[np.isfinite(values)]
         exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
         gaps = indicator and len(values) < len(column)
-        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)))
+        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)), not indicator)
 
     @property
     def features(self) -> list[str]:
@@ -82,7 +85,7 @@ class Number:
                 "numbers there"
             )
         missing = numbers.isna().to_numpy()
-        if missing.any() and not self.gaps:
+        if missing.any() and not self.gaps and not self.filled:
             _warn_gaps(self.name, missing, "the median", what)
         values = numbers.fillna(self.median).to_numpy(np.float64)
         return np.column_stack([values, missing]) if self.gaps else values[:, None]
