@@ -77,6 +77,7 @@ def test_one_group_for_training_and_one_for_the_test(tmp_path, table):
     assert "nan" not in good("evaluate", run, two, "--protocols", "knn").out
     given = (*options, "--set", "group_mode=align", "--out", tmp_path / "aligned")
     assert call(*given).refused("groups has one group")
+    assert call("fit", two, "--out", run, *EPOCHS).refused("two.csv' has changed, or has another label or role")
 
 
 def test_test_rows_without_a_label_are_left_out(tmp_path, table):

@@ -17,6 +17,7 @@ from cli_forked import as_program
 from cli_tools import ENVIRONMENT, MODULE, Result, call, files, good, process
 
 from cases import slow
+from viewsmith.core.version import __version__
 
 FIT = ("fit", "digits", "--epochs", 20, "--set", "hidden=64", "--set", "n_components=32", "--out")
 WEIGHTS = "model.safetensors"
@@ -93,6 +94,21 @@ def test_the_script_makes_the_same_run(tmp_path, uninterrupted):
     assert (result.code, result.out) == (0, f"{run}\n")
     assert result.err == "warning: digits: 4 constant columns: pixel_0_0, pixel_3_0, pixel_4_0, pixel_4_7, ignored\n"
     assert same(run, uninterrupted)
+
+
+def test_the_version_and_the_help_of_a_command_come_without_torch():
+    for arguments in (["--version"], ["embed", "--help"], ["--help"]):
+        code = f"""
+import sys
+from viewsmith.cli import main
+try:
+    main({arguments!r})
+except SystemExit as end:
+    assert end.code == 0
+assert "torch" not in sys.modules
+"""
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert "Show" in said or said == f"{__version__}\n"
 
 
 def test_the_script_and_the_module_do_the_same():

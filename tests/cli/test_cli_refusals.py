@@ -20,6 +20,7 @@ def bad(tmp_path_factory, data):
     x = np.load(data / "x.npy")
     np.save(folder / "one.npy", x[:1])
     np.save(folder / "none.npy", x[:0])
+    (folder / "one.fa").write_text(">a\nACGT\n>b\nACGA\n")
     np.save(folder / "five.npy", x.reshape(5, 2, 4, 2, 2))
     np.save(folder / "flat.npy", x[:, 0])
     np.save(folder / "complex.npy", x + 1j)
@@ -66,6 +67,7 @@ DATA = [
     ("images.npy", ("--domain", "vectors", "--encoder", "cnn"), "encoder is 'cnn'", "mlp"),
     ("dna.npy", ("--views", "simclr"), "unknown view maker 'simclr'", "reverse-complement"),
     ("dna.npy", ("--image-size", "8"), "image_size"),
+    ("one.fa", ("--label", "kind"), "not a table", "give labels in a file (--labels FILE)"),
     ("images.npy", ("--domain", "dna"), "DNA is uint8 (n, L)"),
     (
         "images.npy",
@@ -103,6 +105,8 @@ TABLE = [
         "--one-hot",
     ),
     (("--label", "kind"), "no column 'kind'", "its columns are"),
+    (("--label", "type", "--columns", "site=num"), "columns: site is 'num', expected 'numeric'"),
+    (("--features", "encoder"), "Contrastive has no option 'features', which is one of genview: choose the method"),
     (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
     (("--label", "type", "--drop", "note,nothing"), "no column 'nothing'", "drop"),
     (("--label", "type", "--one-hot", "sites"), "no column 'sites'", "did you mean site?"),

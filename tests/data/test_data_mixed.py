@@ -59,6 +59,12 @@ def test_strict_refuses_what_is_not_a_number(save):
     assert "9 missing values (NaN) in 1 column: age" in message
 
 
+def test_a_feature_of_a_mixed_table_is_not_the_label_of_a_later_one(save):
+    data = load_dataset(save(people()))
+    later = {"schema": data.schema, "table": table_of(data.x), "label": "town"}
+    assert "so it cannot be the label: fit a run with --label town" in refusal(load_dataset, save(people()), **later)
+
+
 @pytest.mark.filterwarnings("error:.*missing value")
 def test_median_without_an_indicator(save):
     data = load_dataset(save(people()), label="kind", impute="median")

@@ -261,6 +261,12 @@ def test_csv_refused(csv, text, part):
     assert part in message and "table.csv" in message
 
 
+def test_a_feature_of_the_run_is_not_the_label_of_a_later_table(csv):
+    schema = load_dataset(csv("a,b\n1,2\n3,4\n")).schema
+    message = refusal(load_dataset, csv("a,b\n1,2\n3,4\n"), schema=schema, label="b")
+    assert "the column b as a feature, so it cannot be the label: fit a run with --label b" in message
+
+
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_the_separators_of_other_programs_are_found_and_said(csv, mark):
     expected = load_dataset(csv("a,b\n1,2.5\n3,4\n"))

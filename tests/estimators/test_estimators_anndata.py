@@ -62,6 +62,22 @@ def test_counts_stay_counts_when_asked():
     assert np.array_equal(model.transform(cells()), Contrastive(**TINY).fit(COUNTS).transform(COUNTS))
 
 
+def test_counts_for_a_model_of_other_values_are_not_taken_without_a_word(tmp_path):
+    cells().write_h5ad(tmp_path / "counts.h5ad")
+    model = Contrastive(**TINY).fit(cells(log_normalize(COUNTS)))
+    expected = "raw counts, but the run was fitted on other values"
+    with pytest.warns(UserWarning, match=f"X of the AnnData has {expected}"):
+        model.transform(cells())
+    with pytest.warns(UserWarning, match=f"counts.h5ad has {expected}"):
+        load_for(model, str(tmp_path / "counts.h5ad"), None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*raw counts")
+        model.transform(cells(log_normalize(COUNTS)))
+        asked = Contrastive(**TINY, normalization="none").fit(cells())
+        asked.transform(cells())
+        load_for(asked, str(tmp_path / "counts.h5ad"), None)
+
+
 @pytest.mark.parametrize(
     ("options", "matrix"),
     [({"layer": "log"}, lambda a: a.layers["log"]), ({"use_rep": "X_pca"}, lambda a: a.obsm["X_pca"])],

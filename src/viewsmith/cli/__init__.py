@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
+from typing import Annotated
 
 import typer
 
@@ -17,6 +18,7 @@ from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.report import report
 from viewsmith.cli.use import embed, evaluate, export, views
+from viewsmith.core.version import __version__
 
 app = typer.Typer(
     help="Contrastive learning with learned and generated views.",
@@ -24,6 +26,24 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and exit."""
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Contrastive learning with learned and generated views."""
+
+
 for command in (fit, embed, evaluate, compare, views, locate, crop, generate, merge, export, report, methods):
     app.command(cls=ListingCommand)(command)
 

@@ -85,6 +85,8 @@ def as_text(found: dict[str, Any]) -> str:
     lines += [_line(name, entry) for name, entry in found["frameworks"].items()]
     for kind, hint in BY_DOMAIN.items():
         for domain, parts in found[f"{kind}s".replace("transformss", "transforms")].items():
+            if not parts:
+                continue
             lines += ["", f"{kind}s of {domain}  ({hint})".replace("transformss", "transforms")]
             lines += [_line(name, entry) for name, entry in parts.items()]
     for kind in ("domains", "baselines"):

@@ -58,12 +58,13 @@ class ListingCommand(TyperCommand):
     """A command whose help lists registered names in place of ``[KIND]``; they are looked up when help is printed."""
 
     def get_help(self, ctx: Any) -> str:
-        import viewsmith.estimators  # noqa: F401, it registers parts
-        from viewsmith.core.registry import names as registered
-
         for parameter in self.params:
             text = str(getattr(parameter, "help", None) or "")
             if found := re.match(r"\[(.+?)\]", text):
+                # Imported here, because most commands list nothing, and the import takes seconds.
+                import viewsmith.estimators  # noqa: F401, it registers parts
+                from viewsmith.core.registry import names as registered
+
                 listed = ", ".join(registered(found[1]))  # type: ignore[arg-type]
                 parameter.help = listed + text[found.end() :]  # type: ignore[attr-defined]
         return super().get_help(ctx)

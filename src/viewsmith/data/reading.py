@@ -62,8 +62,11 @@ class Request:
         """Whether rows of this shape, in a file that can be read by index, stay there: also for several processes."""
         return self.shared or self.streams(shape, dtype)
 
-    def check_no_table_options(self, source: str) -> None:
-        """Raise InputError if an option names a column, because arrays have no named columns."""
+    def check_no_table_options(self, source: str, labels: str = "") -> None:
+        """Raise InputError if an option names a column, because arrays have no named columns.
+
+        `labels` says where labels come from instead.
+        """
         # Files that hold their labels as y have no other name for them.
         label = None if self.few_labels and self.label == "y" else self.label
         for option, value in (
@@ -73,9 +76,8 @@ class Request:
             ("columns", self.columns),
         ):
             if value:
-                raise InputError(
-                    f"{source} is not a table and has no column for {option}={one_line(value)}; leave {option} out"
-                )
+                todo = labels if labels and option == "label" else f"leave {option} out"
+                raise InputError(f"{source} is not a table and has no column for {option}={one_line(value)}; {todo}")
 
 
 @dataclass(frozen=True)

@@ -44,12 +44,7 @@ READERS: dict[str, Reader] = {
     ".tsv.gz": read_tsv,
     ".h5ad": read_h5ad,
     ".zarr": read_h5ad,
-    ".fa": read_fasta,
-    ".fasta": read_fasta,
-    ".fna": read_fasta,
-    ".fa.gz": read_fasta,
-    ".fasta.gz": read_fasta,
-    ".fna.gz": read_fasta,
+    **dict.fromkeys((".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"), read_fasta),
 }
 # Files that one of several processes reads for all: the others need not decode them again.
 _READ_ONCE = (read_csv, read_tsv, read_parquet, read_fasta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -36,6 +37,17 @@ def looks_like_counts(x: Any) -> bool:
             return False
         largest, nonzero = max(largest, float(part.max(initial=0))), nonzero + int(np.count_nonzero(part))
     return largest > 1 and 2 * nonzero < x.shape[0] * x.shape[1]
+
+
+def warn_counts(x: Any, what: str) -> None:
+    """Warn of raw counts that are given to a model of values that were not recognized as counts."""
+    if looks_like_counts(x):
+        warnings.warn(
+            f"{what} has raw counts, but the run was fitted on other values: give values as those, "
+            "viewsmith.domains.log_normalize(counts) for example",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def check_counts(x: Any, what: str) -> None:

@@ -12,7 +12,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.data.map_style import collect, is_map_style
 from viewsmith.data.readers.cells import WHAT, is_anndata, matrix_of
-from viewsmith.domains.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts
+from viewsmith.domains.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.plan import Resolved
 
@@ -79,6 +79,8 @@ def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
         matrix, _ = matrix_of(X, options.layer, options.use_rep, resolved.feature_names or None)
         if log:
             check_counts(matrix, _place(options))
+        elif options.normalization == "auto" and options.use_rep is None:
+            warn_counts(matrix, _place(options))
         return _floats(log_normalize(matrix) if log else matrix)
     if is_map_style(X):
         X = collect(X)

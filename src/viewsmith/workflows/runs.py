@@ -19,6 +19,7 @@ from viewsmith.core.errors import InputError, InUseError
 from viewsmith.core.peers import watched_peers
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.dataset import take
+from viewsmith.domains.counts import warn_counts
 from viewsmith.domains.few_labels import few_label_codes
 from viewsmith.domains.groups import group_codes
 from viewsmith.estimators.base import ViewsmithEstimator
@@ -97,9 +98,12 @@ def already_finished(
     with reading_run(run):
         saved, data = folder.read_config().get("data", {}), context["data"]
         if saved.get("fingerprint") != data["fingerprint"]:
+            before, now = saved.get("source"), data["source"]
+            which = (
+                f"of {before!r}, now {now!r}" if before != now else f"{now!r} has changed, or has another label or role"
+            )
             raise InputError(
-                f"{run} has a run on other rows or columns (of {saved.get('source')!r}, now {data['source']!r}): "
-                "choose another folder, or delete this one"
+                f"{run} has a run on other rows or columns ({which}): choose another folder, or delete this one"
             )
         if folder.read_summary().get("status") != "finished":
             return False
@@ -190,7 +194,11 @@ def load_for(
 
     `storage` are the options of `load_dataset` that say what stays on disk.
     """
-    return load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_, **storage)
+    dataset = load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_, **storage)
+    of_cells = Path(data).suffix.lower() in (".h5ad", ".zarr") and dataset.schema.get("use_rep") is None
+    if of_cells and model.options_.normalization == "auto" and model.resolved_.normalization == "none":
+        warn_counts(dataset.x, data)
+    return dataset
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def read_fasta(path: Path, request: Request) -> Found:
     has an empty label. With ``split=train``
     and ``split=test`` in the headers the train records come first.
     """
-    request.check_no_table_options(str(path))
+    request.check_no_table_options(str(path), "give labels in a file (--labels FILE) or in the headers (label=NAME)")
     headers, letters, starts = _records(path)
     lengths = np.diff(starts, append=len(letters))
     if not lengths.all():

@@ -39,7 +39,7 @@ class _Images:
 
 def read_folder(path: Path, request: Request) -> Found:
     """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in color, in the order of their names."""
-    request.check_no_table_options(str(path))
+    request.check_no_table_options(str(path), "the labels of images are the names of their folders")
     if importlib.util.find_spec("PIL") is None:
         raise MissingExtra("pillow", "image", "reading folders of images")
     with reading(str(path), "a folder of images"):

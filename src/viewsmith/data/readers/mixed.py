@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,12 +89,22 @@ def encode_later(frame: pd.DataFrame, request: Request, what: str) -> Found:
         hint = suggest_names(request.label, list(frame.columns), "its columns are")
         raise InputError(f"{what} has no column {one_line(request.label, 60)!r}, given as label; {hint}")
     label = label if label in frame.columns else None
+    check_label_is_free(request.label, [column.name for column in table.columns], what)
     features = frame.drop(columns=[name for name in {label, schema.get("label")} if name in frame.columns])
     x = table.encode(features, what)
     table.warn_unseen(features, what)
     y = None if label is None else frames.labels(frame[label])
     described = {key: schema.get(key) for key in ("columns", "one_hot", "drop")} | {"label": label}
     return Found(x, y, names=table.features, table=described)
+
+
+def check_label_is_free(label: str | None, features: Collection[str], what: str) -> None:
+    """Raise InputError if the label of a later table is a feature of the run, which could then look it up."""
+    if label in features:
+        raise InputError(
+            f"{what}: the run was fitted with the column {one_line(label, 60)} as a feature, so it cannot be the "
+            f"label: fit a run with --label {one_line(label, 60)}"
+        )
 
 
 def text_columns(path: Path, separator: str, request: Request) -> Iterable[str]:

@@ -13,7 +13,14 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
-from viewsmith.data.readers.mixed import encode_later, encode_new, given_roles, refuse_encoding, text_columns
+from viewsmith.data.readers.mixed import (
+    check_label_is_free,
+    encode_later,
+    encode_new,
+    given_roles,
+    refuse_encoding,
+    text_columns,
+)
 from viewsmith.data.readers.parquet_rows import ParquetRows, read_columns
 from viewsmith.data.readers.separators import find_separator, read_commas
 from viewsmith.data.reading import Found, Request, reading
@@ -204,6 +211,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     schema = request.schema or {}
     columns, encoded = schema["columns"], list(schema["one_hot"])
     table = {key: schema[key] for key in ("columns", "one_hot", "drop", "label")}
+    check_label_is_free(request.label, [*columns, *encoded], what)
     missing = [column for column in [*columns, *encoded] if column not in frame.columns]
     if missing:
         raise InputError(

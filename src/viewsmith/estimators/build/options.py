@@ -15,6 +15,7 @@ import pydantic
 from pydantic import ConfigDict, create_model
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import one_line
 from viewsmith.core.registry import Entry
 
 
@@ -92,8 +93,10 @@ def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
 def _explain(owner: str, error: pydantic.ValidationError) -> str:
     """One line for a pydantic error; for a union, what each of its members expects."""
     details = error.errors()
-    name = details[0]["loc"][0]
+    name, *inner = details[0]["loc"]
     same = [d for d in details if d["loc"][0] == name]
+    if inner and details[0]["type"] == "literal_error" and "[" not in str(inner[0]):
+        name = f"{name}: {one_line(inner[0], 60)}"  # a key of a mapping, such as the name of a column
     expected = []
     for detail in same:
         text = re.split(", (?:unable|got) ", detail["msg"].removeprefix("Input should be "))[0].removeprefix("a valid ")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import name_list
 from viewsmith.core.registry import Entry, Kind, entries, find, get
 from viewsmith.domains import Domain, domain_of
 from viewsmith.estimators.arguments import Arguments
@@ -75,6 +76,13 @@ def _check_not_elsewhere(cls: type[Arguments], name: str, domain: str | None) ->
                     f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: set "
                     f"{argument} to it, or leave {name} out"
                 )
+    methods: list[Any] = entries("method")
+    owners = [each.name for each in methods if name in {field.name for field in dataclasses.fields(each.build)}]
+    if owners:
+        raise InputError(
+            f"{cls.__name__} has no option {name!r}, which is one of {name_list(owners)}: choose the method "
+            f"(--method), or leave {name} out"
+        )
 
 
 def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, domain: str | None) -> list[Entry]:
