@@ -1,9 +1,9 @@
 """Does the default lose what raw features or PCA have? On all sets, and on sets of near-duplicate rows.
 
 "contrastive" is the default of the domain, except that images and DNA are trained for `STEPS` steps, a fifth of the
-default. In "skip" the representation of vectors has up to 50 more columns that are not learned (`skip_components`), as
-the default on images and DNA has. `learned` has the scores of the learned columns; `knn_euclidean` is the
-nearest-neighbor accuracy by Euclidean distance.
+default, and vectors without columns that are not learned (`skip_components`). "further axes" has them: the default on
+vectors with more than 200 features. In "skip" there are up to 50 columns of the encoder's input. `learned` has the
+scores of the learned columns; `knn_euclidean` is the nearest-neighbor accuracy by Euclidean distance.
 
 Numbers that need no labels, for a warning: `kept` is the fraction of the 10 nearest rows (cosine) of the scaled input
 that are among the nearest in the representation, too, for 1,000 train rows. `r2` is R^2 of the input's 20 leading
@@ -32,7 +32,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.common.data import Data, DataSet, sets
 from benchmarks.quality.short_training import held_out
 from benchmarks.quality.study import SETS as OF_STUDY
-from benchmarks.quality.suite import PCA, RAW, Budget, Row, Scores, Stage, Study, Trained, main, rounded, score
+from benchmarks.quality.suite import PCA, RAW, SEEDS, Budget, Row, Scores, Stage, Study, Trained, main, rounded, score
 from viewsmith.estimators import Contrastive
 from viewsmith.evaluation.baselines import pca
 from viewsmith.evaluation.label_free import neighbor_r2
@@ -41,7 +41,7 @@ from viewsmith.evaluation.protocol import evaluate_embedding
 
 PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "nmi", "linear_1pct")
 COPIES, JITTER = 5, 0.3
-QUERIES, NEIGHBORS, LEARNED = 1000, 10, 256
+QUERIES, NEIGHBORS, COLUMNS = 1000, 10, 256
 
 
 def copied(data: Data, copies: int = COPIES, jitter: float = JITTER) -> Data:
@@ -79,6 +79,8 @@ def euclidean(h: np.ndarray, h_test: np.ndarray, data: Data) -> Scores:
 
 def more(row: str, model: Any, data: Data) -> Scores:
     """Numbers that need no labels; scores of the learned columns, if there are others."""
+    if row == "further axes":  # what is learned is that of "contrastive"
+        return {}
     x, h, h_test = (part.reshape(len(part), -1) for part in (model.scaled(data.x), *embedded(model, data)))
     x_test = model.scaled(data.x_test).reshape(len(h_test), -1)
     queries = np.random.default_rng(0).permutation(len(x))[:QUERIES]
@@ -93,8 +95,8 @@ def more(row: str, model: Any, data: Data) -> Scores:
     for name, (rows, rows_test) in {"h": (h, h_test), "pca": (axes, axes_test)}.items():
         found |= rounded({f"r2_{name}": neighbor_r2(rows, rows_test, x, x_test)})
         found |= rounded({f"ridge_{name}": ridge_r2(rows, rows_test, axes, axes_test)})
-    if h.shape[1] > LEARNED:
-        parts = h[:, :LEARNED], h_test[:, :LEARNED], data
+    if h.shape[1] > COLUMNS:
+        parts = h[:, :COLUMNS], h_test[:, :COLUMNS], data
         found["learned"] = score(*parts, PROTOCOLS) | euclidean(*parts)
     return found
 
@@ -114,7 +116,7 @@ def ridge_r2(h: np.ndarray, h_test: np.ndarray, axes: np.ndarray, axes_test: np.
 def skipped(columns: int = 50) -> dict[str, Any]:
     """Options of the row "skip": so many columns more than learned ones."""
     options = {"skip_components": columns, "skip_length": 3.0}
-    return {"epochs": "auto", "batch_size": 256, "encoder_options": options, "n_components": LEARNED + columns}
+    return {"epochs": "auto", "batch_size": 256, "encoder_options": options, "n_components": COLUMNS + columns}
 
 
 # Steps on images and DNA: the budget of `study_domains`.
@@ -160,9 +162,11 @@ ROWS: dict[str, Row] = {
         Contrastive, on={name: SHORT for name in SETS if name not in DOMAINS} | dict.fromkeys(VALIDATED, BEFORE)
     ),
     "skip": Trained(Contrastive, skipped(), {name: skipped(columns) for name, columns in NARROW.items()}),
+    "further axes": Trained(Contrastive, SHORT | {"encoder_options": {}}),
     "raw": RAW,
     "pca": PCA,
 }
+WIDE = tuple(name for name, known in VECTORS.items() if known.wide)
 # What other studies have of the defaults on test rows: `benchmarks/tables/harm.py`.
 FIRST = tuple(OF_STUDY)[:6]
 OF_DOMAINS = ("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
@@ -182,6 +186,7 @@ STUDY = Study(
             )
             for seed, once in ((0, ()), (1, ONE_SEED), (2, ONE_SEED))
         ),
+        *(Stage(("further axes",), (*WIDE, "sc_10x_pbmc, 5 copies"), (seed,)) for seed in SEEDS),
         Stage(("contrastive", "raw"), tuple(VALIDATED), (0,)),
         Stage(("pca",), tuple(VALIDATED)[:-2], (0,)),
         Stage(("skip",), ("optdigits", "texture", "letter", "sc_10x_pbmc", "mnist, flat", "wisdm_har"), (0,)),

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, Cell
-from benchmarks.quality.suite import SEEDS, command, score
+from benchmarks.quality.suite import LEARNED, SEEDS, command, score
 from viewsmith import Contrastive
 from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.views import neighbor_search
@@ -55,7 +55,7 @@ def work(name: str, row: str, seed: int, few: bool) -> dict[str, Any]:
     epochs = default_epochs(len(data.x), 256, steps)
     started = time.process_time()
     with mock.patch.object(neighbor_search, "EXACT_UP_TO", exact_up_to):
-        model = Contrastive(random_state=seed, epochs=epochs, **options).fit(data.x)
+        model = Contrastive(random_state=seed, epochs=epochs, **LEARNED, **options).fit(data.x)
     cpu = time.process_time() - started
     found = score(model.transform(data.x), model.transform(data.x_test), data, PROTOCOLS)
     graph = model.summary_["neighbor_graph"]

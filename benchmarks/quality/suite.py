@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, Cell, rows, run
-from viewsmith.estimators import ViewsmithEstimator
+from viewsmith.estimators import Contrastive, ViewsmithEstimator
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.evaluation.label_free import neighbor_r2
 from viewsmith.evaluation.protocol import evaluate_embedding
@@ -82,6 +82,8 @@ class Trained:
     def model(self, name: str, dataset: DataSet, budget: Budget, rows: int, seed: int, **given: Any) -> Any:
         """The estimator for this number of train rows."""
         options = {**self.options, **self.on.get(name, {}), **given}
+        if self.estimator is Contrastive and dataset.wide and dataset.domain == "vectors":
+            options = LEARNED | options
         epochs = budget.epochs(dataset, rows, options.get("batch_size", 256))
         return self.estimator(**{"epochs": epochs, "random_state": seed} | options)
 
@@ -106,6 +108,8 @@ class Untrained:
     random = True
 
 
+# Studies compare what is learned: without the other columns that `Contrastive` has on wide vectors by default.
+LEARNED: dict[str, Any] = {"encoder_options": {"skip_components": 0}}
 RAW = Baseline(lambda x, x_test, seed: (x, x_test), random=False)
 PCA = Baseline(lambda x, x_test, seed: pca(x, x_test), random=False)
 UMAP = Baseline(lambda x, x_test, seed: umap(x, x_test, seed=seed))

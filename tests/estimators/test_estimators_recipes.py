@@ -11,12 +11,14 @@ from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
 from viewsmith.core import Optimizer
 from viewsmith.core.messages import join_names
+from viewsmith.core.row_source import ArrayRows
 from viewsmith.domains.vectors import Vectors
 from viewsmith.estimators import contrastive
 from viewsmith.estimators.arguments import with_role
 from viewsmith.estimators.build.recipe import freeze_first_layers
 from viewsmith.frameworks import SimCLR
 from viewsmith.networks import MLP
+from viewsmith.networks.inputs.skip import SkipAxes, variance_kept
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -225,6 +227,7 @@ def brief(**options):
     [
         ({"n_components": 20}, {"skip_components": 50, "skip_length": 2.0}, 13),  # all features
         ({"input_components": 5}, {"skip_components": 4, "skip_length": 2.0}, 4),
+        ({"input_components": 5}, {"skip_components": 9, "skip_length": 2.0}, 9),
         ({"framework": "byol"}, {"skip_components": 7, "skip_length": 2.0}, 7),
         ({"view_maker": "noise", "representation_noise": 0.1}, {"skip_components": 7, "skip_length": 2.0}, 7),
     ],
@@ -278,3 +281,61 @@ def test_default_on_images_and_dna_has_columns_that_are_not_learned(kind, tmp_pa
     np.testing.assert_array_equal(load(tmp_path / "run").transform(x), h)
     for options in ({"view_maker": "identity"}, {"n_components": 8}):
         assert brief(**options).fit(x).transform(x).shape == (70, options.get("n_components", 256))
+
+
+@pytest.fixture
+def wide():
+    """Rows whose variance is along many axes."""
+    return np.random.default_rng(0).normal(size=(400, 270)).astype(np.float32)
+
+
+SHORTLY = partial(Contrastive, epochs=1, batch_size=400, random_state=0)
+
+
+@pytest.mark.parametrize("width", [240, 270])
+def test_default_on_wide_vectors_has_coordinates_on_further_axes(width, wide, tmp_path):
+    x = wide[:, :width]
+    model = SHORTLY().fit(x, run=tmp_path / "run")
+    h, learned = model.transform(x), SHORTLY(encoder_options={"skip_components": 0}).fit(x).transform(x)
+    assert h.shape == (400, 256 + min(width, 256))
+    np.testing.assert_array_equal(h[:, :256], learned)
+    assert np.square(h[:, 256:]).sum(axis=1).mean() == pytest.approx(36, rel=0.01)  # length 6
+    np.testing.assert_array_equal(model.untrained(x).transform(x)[:, 256:], h[:, 256:])
+    np.testing.assert_array_equal(load(tmp_path / "run").transform(x), h)
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ({"view_maker": "noise"}, slice(None)),
+        ({"n_components": 8}, slice(None)),
+        ({"input_components": 50}, slice(None)),
+        ({}, slice(200)),  # few features
+    ],
+)
+def test_other_trainings_on_vectors_have_learned_columns_alone(options, columns, wide):
+    x = wide[:, columns]
+    assert SHORTLY(**options).fit(x).transform(x).shape == (400, options.get("n_components", 256))
+
+
+def test_vectors_with_few_axes_have_learned_columns_alone(wide):
+    x = wide * np.linspace(1, 0, 270, dtype=np.float32) ** 8
+    x *= x.std() / x.std(axis=0)[0]  # one scale for all features
+    assert variance_kept(torch.from_numpy(x), 50) > 0.5
+    assert SHORTLY(scaling="none").fit(x).transform(x).shape == (400, 256)
+
+
+def test_momentum_encoder_has_the_same_coordinates(wide):
+    model = SHORTLY(framework="byol").fit(wide)
+    skips = [m for m in model.method_.modules() if isinstance(m, SkipAxes)]
+    assert len(skips) == 2 and skips[0].axes.any()
+    assert torch.equal(skips[0].axes, skips[1].axes) and torch.equal(skips[0].mean, skips[1].mean)
+
+
+def test_wide_rows_on_disk_have_further_axes_if_asked(wide):
+    rows = ArrayRows(wide)
+    assert SHORTLY().fit(rows).transform(wide).shape == (400, 256)
+    asked = SHORTLY(n_components=356, encoder_options={"skip_components": 100})
+    on_disk, in_memory = (asked.fit(given).transform(wide)[:, 256:] for given in (rows, wide))
+    assert np.square(on_disk).sum(axis=1).mean() == pytest.approx(36, rel=0.01)
+    np.testing.assert_allclose(on_disk @ on_disk.T, in_memory @ in_memory.T, atol=0.05)

@@ -14,7 +14,8 @@ from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.encoders.vectors import vector_encoder
 from viewsmith.networks.inputs import skip as skip_module
 from viewsmith.networks.inputs.nucleotides import kmer_frequencies
-from viewsmith.networks.inputs.skip import SkipCoordinates
+from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.networks.inputs.skip import SkipAxes, SkipCoordinates, variance_kept
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_row_at_the_center_has_zeros_and_fewer_rows_than_axes_are_fine() -> None
 @pytest.mark.parametrize(("input_components", "skipped"), [(0, 6), (5, 5), (0, 3)])
 def test_encoder_has_learned_and_skipped_columns(rows: torch.Tensor, input_components: int, skipped: int) -> None:
     context = EncoderContext((7,), 7, 20, input_components)
-    encoder = vector_encoder(context, hidden=(8,), skip_components=6 if input_components else skipped).eval()
+    encoder = vector_encoder(context, hidden=(8,), skip_components=skipped).eval()
     assert encoder(rows).shape == (60, 20)
     body = encoder[-1]
     body.skip.fit(rows)
@@ -100,6 +101,66 @@ def test_encoder_has_learned_and_skipped_columns(rows: torch.Tensor, input_compo
     torch.testing.assert_close(out[:, : 20 - skipped], body.learned(inner))
     torch.testing.assert_close(out[:, 20 - skipped :], body.skip(inner))
     assert not [name for name, _ in encoder.named_parameters() if "skip" in name]
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(60, torch.float32), (6, torch.float32), (60, torch.float64)])
+def test_coordinates_on_further_axes_are_multiplied_by_their_deviations(
+    rows: torch.Tensor, n: int, dtype: torch.dtype
+) -> None:
+    x = rows[:n] * torch.arange(1, 8)  # more rows than features, or fewer
+    axes, skip = PrincipalAxes(7, 2), SkipAxes(7, 5, length=2.5)
+    skip.take(axes.fit(x, more=5))
+    alone = PrincipalAxes(7, 2)
+    alone.fit(x)
+    torch.testing.assert_close(axes.axes, alone.axes)  # more axes do not change the encoder's
+    skip.fit(x)  # changes nothing
+    found = skip.to(dtype).eval()(x.to(dtype)).double().numpy()
+
+    weighted = x.double().numpy() - x.double().numpy().mean(0)
+    weighted /= np.sqrt(weighted.std(0))
+    expected = np.zeros((n, n))
+    for axis in np.linalg.svd(weighted)[2][:5]:
+        along = [sum(row * axis) for row in weighted]
+        deviation = np.sqrt(sum(value**2 for value in along) / n)
+        for i, j in itertools.product(range(n), range(n)):
+            expected[i, j] += deviation**2 * along[i] * along[j]
+    expected *= 2.5**2 / np.mean(expected.diagonal())
+    assert expected.diagonal().max() < (3 * 2.5) ** 2  # none is shortened
+    np.testing.assert_allclose(found @ found.T, expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_variance_kept_by_leading_axes(rows: torch.Tensor, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rows * torch.arange(1, 8)
+    centered = x.double().numpy() - x.double().numpy().mean(0)
+    if weighted:
+        centered /= np.sqrt(centered.std(0))
+    values = np.linalg.svd(centered)[1] ** 2
+    assert variance_kept(x, 3, weighted=weighted) == pytest.approx(sum(values[:3]) / sum(values), rel=1e-4)
+    assert variance_kept(x, 7, weighted=weighted) == pytest.approx(1, rel=1e-4)
+    monkeypatch.setattr(skip_module, "SOME_ROWS", 25)
+    assert variance_kept(x, 2, weighted=weighted) == variance_kept(x[::3], 2, weighted=weighted)
+    assert variance_kept(torch.ones(5, 7), 2, weighted=weighted) == 0
+
+
+def test_further_axes_without_variance_are_zero() -> None:
+    skip = SkipAxes(6, 5, length=2.0).eval()
+    line = torch.arange(4.0)[:, None] * torch.ones(6)  # four rows differ along one axis
+    skip.take(PrincipalAxes(6, 1).fit(line, more=5))
+    assert torch.linalg.matrix_rank(skip.axes) == 1
+    torch.testing.assert_close(skip(line).square().sum(1).mean(), torch.tensor(4.0))
+    skip.take(PrincipalAxes(6, 1).fit(torch.ones(4, 6), more=5))
+    assert (skip(line) == 0).all()
+
+
+def test_encoder_with_more_columns_than_its_input_has_axes(rows: torch.Tensor) -> None:
+    encoder = vector_encoder(EncoderContext((7,), 7, 20, 3), hidden=(8,), skip_components=9)
+    encoder.skip.take(encoder.learned[0].fit(rows, more=7))
+    assert not encoder(rows)[:, 13:].any()  # zeros in training
+    out = encoder.eval()(rows)
+    torch.testing.assert_close(out[:, :13], encoder.learned(rows))
+    torch.testing.assert_close(out[:, 13:], encoder.skip(rows))
+    assert torch.linalg.matrix_rank(out[:, 13:]) == 7
 
 
 def test_encoder_without_learned_columns_is_refused() -> None:

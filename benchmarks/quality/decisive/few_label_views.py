@@ -34,7 +34,7 @@ from benchmarks.common.data import load, sets
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.decisive.few_rows import chosen
 from benchmarks.quality.study_labels import epochs
-from benchmarks.quality.suite import SEEDS, command, rounded
+from benchmarks.quality.suite import LEARNED, SEEDS, command, rounded
 from viewsmith import Contrastive, DiffAug, PiNDA
 from viewsmith.evaluation.protocol import few_label_rows
 
@@ -59,7 +59,7 @@ def measure(name: str, seed: int, *, quick: bool = False) -> dict[str, Any]:
     steps = 1 if quick else epochs(len(data.x), STEPS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        encoder = Contrastive(random_state=seed, epochs=steps).fit(data.x)
+        encoder = Contrastive(random_state=seed, epochs=steps, **LEARNED).fit(data.x)
         strength = 0.25 if quick else chosen(data.x, seed)
         made = {
             row: make(random_state=seed, epochs=steps if row in TRAINED else 1, **at(row, strength))

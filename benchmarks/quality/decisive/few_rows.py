@@ -27,7 +27,7 @@ import torch
 from benchmarks.common.data import Data, draw_rows, load, sets
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.study import COSINE
-from benchmarks.quality.suite import SEEDS, command, rounded
+from benchmarks.quality.suite import LEARNED, SEEDS, command, rounded
 from viewsmith import Contrastive, DiffAug
 from viewsmith.evaluation.protocol import evaluate_embedding
 
@@ -35,7 +35,7 @@ SETS = sets("letter", "wisdm_har", "optdigits", "satimage", "sc_10x_pbmc", "text
 ROWS = (100, 300, 1000)
 STEPS = 200
 ARMS: dict[str, Any] = {
-    "neighbors": Contrastive,
+    "neighbors": partial(Contrastive, **LEARNED),
     "noise": partial(Contrastive, view_maker="noise", **COSINE),
     "mixup": partial(Contrastive, view_maker="neighbor-mix", n_neighbors=10, **COSINE),
     "phase A": partial(DiffAug, phases="A"),

@@ -12,7 +12,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names
 from viewsmith.core.method import Method
 from viewsmith.core.registry import find, register
-from viewsmith.core.row_source import RowSource
+from viewsmith.core.row_source import RowSource, too_large_for_memory
 from viewsmith.domains import Domain
 from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, BatchSize, Positive, with_role
@@ -21,6 +21,7 @@ from viewsmith.estimators.build.model import make_model, make_optimizer
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import default_epochs
 from viewsmith.methods.contrastive import ContrastiveMethod
+from viewsmith.networks.inputs.skip import variance_kept
 
 BATCH_SIZE = 256
 # The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
@@ -29,6 +30,8 @@ BATCH_SIZE = 256
 SHORT_ROWS, FEW_ROWS = 10_000, 1000
 SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
 HEAD_RATE = 0.3
+# If the axes that the encoder of wide vectors reads hold less of the variance, the representation has further ones.
+KEPT = 0.5
 # The batch of the shorter one and its rate, unless a batch size is given.
 FEW_BATCH_SIZE, FEW_RATE = 128, 4.5e-3
 
@@ -60,9 +63,10 @@ class Contrastive(ViewsmithEstimator):
 
     The default views are, for vectors, nearest neighbors: a sample and one of its nearest rows are positives, under
     the heavy-tailed Cauchy kernel; for images, SimCLR's crops and color jitter; for DNA, a recipe of edits. The
-    representation is the output of the encoder, before the projection head. On images and DNA with the default views
-    and encoder (`cnn`), 64 or 96 further columns are not learned: principal coordinates of pixels, or of bases and
-    4-mers (``encoder_options={"skip_components": 0}`` leaves them out).
+    representation is the output of the encoder, before the projection head. With the default views and encoder, further
+    columns are not learned. If there are more than 200 features, in memory, and the 50 principal axes that the encoder
+    reads hold less than half of their variance: coordinates on up to 256 axes. Images (`cnn`): 64 of pixels. DNA
+    (`cnn`): 96 of bases and 4-mers. ``encoder_options={"skip_components": 0}`` leaves them out.
 
     Parameters
     ----------
@@ -158,11 +162,19 @@ def _is_short(options: Contrastive, domain: Domain, n_rows: int) -> bool:
 def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> int:
     """Number of columns that are not learned, beside those of the default width, if the options do not say.
 
-    Crops of images and edits of DNA change places and composition, so that training loses what these tell
-    (benchmarks/quality/do_no_harm.py); it was measured with the default views.
+    Crops of images and edits of DNA change places and composition, and of wide vectors the encoder reads only some
+    principal axes, so that training loses what else there is (benchmarks/quality/do_no_harm.py); it was measured with
+    the default views. Further axes of rows on disk would take long.
     """
     chosen = options.n_components != "auto" or "skip_components" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
     if chosen or custom or shared["view_maker"] != data.domain.default_views:
         return 0
-    return int(find("encoder", shared["encoder"], shared["domain"]).trait("default_skip", 0))
+    skipped = int(find("encoder", shared["encoder"], shared["domain"]).trait("default_skip", 0))
+    if data.domain.name != "vectors":
+        return skipped
+    axes = shared["input_components"]
+    if options.input_components != "auto" or not axes or too_large_for_memory(data.rows):
+        return 0
+    loses = variance_kept(data.x, axes, weighted="columns" not in data.stats) < KEPT
+    return min(skipped, data.row_shape[0]) if loses else 0

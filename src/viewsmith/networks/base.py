@@ -17,7 +17,8 @@ class EncoderContext:
     representation, if fixed), ``default_width`` (if not fixed), ``smallest`` (smallest side of images in pixels),
     ``longest`` (largest number of bases of a sequence), ``published`` (projection heads of the published widths are
     suitable), ``first_stage`` (it has a method `stem`, which a noise generator can use), and
-    ``default_skip`` (the option `skip_components` that `contrastive` gives it with the default views).
+    ``default_skip`` (the option `skip_components` that `contrastive` gives it with the default views; vectors: if the
+    encoder reads principal axes).
 
     Attributes
     ----------

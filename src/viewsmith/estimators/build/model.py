@@ -24,7 +24,7 @@ from viewsmith.estimators.build.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.scaling import PrincipalAxes
-from viewsmith.networks.inputs.skip import FirstColumns, SkipCoordinates, skipped_columns
+from viewsmith.networks.inputs.skip import FirstColumns, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.fixed.representation import RepresentationNoise
@@ -48,13 +48,21 @@ def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> M
     with torch.random.fork_rng([]):
         torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
         method = build(plan)
-    for kind in (PrincipalAxes, SkipCoordinates):
-        fixed = [m for m in method.modules() if isinstance(m, kind)]
-        for number, each in enumerate(fixed):  # the encoder's, and its momentum copy's
-            if number == 0 or getattr(each, "features", None) is not None:  # one encoder may have several of these
-                each.fit(x, weighted="columns" not in plan.resolved.stats)  # columns of a table have weights already
-            else:
-                each.load_state_dict(fixed[0].state_dict())
+    weighted = "columns" not in plan.resolved.stats  # columns of a table have weights already
+    axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]  # the encoder's, and its momentum copy's
+    skips = [m for m in method.modules() if isinstance(m, SkipCoordinates)]
+    further = [skip for skip in skips if isinstance(skip, SkipAxes)]
+    if axes:
+        found = axes[0].fit(x, weighted=weighted, more=max((skip.axes.shape[1] for skip in further), default=0))
+        for each in further:
+            each.take(found)
+    for copied in axes[1:]:
+        copied.load_state_dict(axes[0].state_dict())
+    for number, skip in enumerate(skips):
+        if number == 0 or skip.features is not None:  # one encoder may have several of these
+            skip.fit(x, weighted=weighted)
+        else:
+            skip.load_state_dict(skips[0].state_dict())
     return method
 
 
@@ -255,5 +263,6 @@ def _space(domain: Domain, row_shape: tuple[int, ...], encoder: nn.Module) -> An
     if domain.neighbor_features(domain.blank(row_shape)) is not None:
         return PrincipalSpace(domain.neighbor_features)  # type: ignore[arg-type]
     # A bound method, so that the module is registered only in the encoder.
-    first = encoder[0] if isinstance(encoder, nn.Sequential) else None
+    network = encoder.learned if isinstance(encoder, WithSkip) else encoder
+    first = network[0] if isinstance(network, nn.Sequential) else None
     return first.forward if isinstance(first, PrincipalAxes) else None

@@ -112,8 +112,8 @@ class PrincipalAxes(nn.Module):
         self.register_buffer("axes", torch.zeros(n_features, n_components))
 
     @torch.no_grad()
-    def fit(self, x: Rows, *, weighted: bool = True) -> None:
-        """Fit the axes to rows (n, d), k at most min(n, d).
+    def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> Axes:
+        """Fit the axes to rows (n, d), k at most min(n, d); return them.
 
         In memory by the smaller Gram matrix; rows on disk block by block (`viewsmith.networks.inputs.streamed`).
 
@@ -123,12 +123,16 @@ class PrincipalAxes(nn.Module):
         weighted : bool
             Whether features are divided first. False for features that have weights of their own, and are in memory:
             the axes then keep as much of the distances between rows as k axes can.
+        more : int
+            Number of axes that are returned, if it is more than k; at most min(n, d).
         """
-        k = self.axes.shape[1]
+        d, k = self.axes.shape
+        more = max(k, min(more, len(x), d))
         on_disk = isinstance(x, Samples) and isinstance(x.rows, RowSource)
-        found = streamed_axes(x, k, _factor(x)) if on_disk else _axes_in_memory(x[:], k, weighted)
+        found = streamed_axes(x, k, _factor(x), more) if on_disk else _axes_in_memory(x[:], k, weighted, more)
         self.mean.copy_(found.mean)
-        self.axes.copy_(found.weight[:, None] * found.axes / found.scale)
+        self.axes.copy_(found.weight[:, None] * found.axes[:, :k] / found.scale)
+        return found
 
     def forward(self, x: Tensor) -> Tensor:
         d, k = self.axes.shape
@@ -144,19 +148,19 @@ def _factor(x: Rows) -> Tensor | None:
     return x.scale.factor() if x.rows.complete and isinstance(x.scale, Scaler) else None
 
 
-def _axes_in_memory(x: Tensor, k: int, weighted: bool) -> Axes:
-    """Axes by eigenvectors, in float64, of the smaller Gram matrix of rows (n, d) in memory."""
+def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> Axes:
+    """Axes by eigenvectors, in float64, of the smaller Gram matrix of rows (n, d) in memory; k have the scale."""
     mean = x.mean(dim=0, dtype=torch.float64)
     centered = x - mean.to(x.dtype)
     deviation = centered.square().mean(dim=0).sqrt()
     weight = torch.where(deviation > 0, deviation, 1.0).rsqrt() if weighted else torch.ones_like(deviation)
     centered *= weight
     n, d = centered.shape
-    if d <= n:
-        axes = torch.linalg.eigh((centered.T @ centered).double()).eigenvectors[:, -k:].flip(1).to(x.dtype)
-    else:
-        values, vectors = torch.linalg.eigh((centered @ centered.T).double())
-        vectors = vectors[:, -k:].flip(1) / values[-k:].flip(0).clamp_min(1e-12).sqrt()
-        axes = centered.T @ vectors.to(x.dtype)
+    values, vectors = torch.linalg.eigh((centered.T @ centered if d <= n else centered @ centered.T).double())
+    values, vectors = values[-more:].flip(0), vectors[:, -more:].flip(1)
+    if d > n:
+        vectors = vectors / values.clamp_min(1e-12).sqrt()
+    axes = vectors.to(x.dtype) if d <= n else centered.T @ vectors.to(x.dtype)
     axes = with_signs(axes)
-    return Axes(mean, weight, axes, (centered @ axes).square().mean().sqrt().clamp_min(1e-12))
+    scale = (centered @ axes[:, :k].contiguous()).square().mean().sqrt().clamp_min(1e-12)
+    return Axes(mean, weight, axes, scale, (values.clamp_min(0) / n).sqrt())

@@ -10,12 +10,17 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.networks.inputs.streamed import Axes
 
 # Rows farther from the center than so many root mean squares of that distance are moved to it: a few of them would
 # otherwise dominate distances.
 FARTHEST = 3.0
+# Standard deviation along an axis, as a fraction of the largest, below which it is due to rounding.
+SMALLEST = 1e-3
 # Features of images and sequences are computed for at most so many rows to find their axes.
 FITTED_ROWS = 10_000
+# Rows of which the variance along leading axes is found.
+SOME_ROWS = 1000
 
 
 class SkipCoordinates(nn.Module):
@@ -84,6 +89,46 @@ class SkipCoordinates(nn.Module):
         return along * (limit / length.clamp_min(limit))
 
 
+class SkipAxes(SkipCoordinates):
+    """Coordinates of rows on more principal axes than the encoder reads: (n, d) to (n, k).
+
+    A coordinate is multiplied by the standard deviation along its axis: there are many axes, and the last ones, which
+    tell least, would otherwise distract classifiers with few labels. Then they are rotated and shortened as others.
+
+    The columns are zeros in training, in which nothing reads them and products with wide rows take long, and for rows
+    that are coordinates on the encoder's axes already, as `PrincipalAxes` accepts them.
+
+    Parameters
+    ----------
+    n_features, n_components : int
+        d and k, at most d.
+    length : float
+        Root mean square of the length of a row's coordinates.
+    """
+
+    def __init__(self, n_features: int, n_components: int, *, length: float) -> None:
+        super().__init__(n_features, n_components, length=length)
+
+    def fit(self, x: Rows, *, weighted: bool = True) -> None:
+        """Do nothing: the axes are found with those of the encoder."""
+
+    @torch.no_grad()
+    def take(self, found: Axes) -> None:
+        """Take the leading k of the axes of scaled rows, or all if there are fewer."""
+        m = min(self.axes.shape[1], found.axes.shape[1])
+        deviation = found.deviation[:m]
+        # Directions in which the rows do not differ are arbitrary.
+        varies = deviation > SMALLEST * deviation.max()
+        factor = torch.where(varies, deviation, 0.0) / deviation.pow(4).sum().sqrt().clamp_min(1e-12)
+        self.mean.copy_(found.mean)
+        axes = found.weight[:, None] * found.axes[:, :m] * factor
+        self.axes.copy_(self.length * axes.to(self.axes) @ _rotation(self.axes.shape[1])[:m].to(self.axes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        d, k = self.axes.shape
+        return x.new_zeros(len(x), k) if self.training or x.shape[1] < d else super().forward(x)
+
+
 class SkipKinds(nn.Module):
     """Coordinates of several kinds of features of images or sequences, side by side; may be none.
 
@@ -132,6 +177,18 @@ class WithSkip(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([self.learned(x), self.skip(x)], dim=1)
+
+
+@torch.no_grad()
+def variance_kept(x: Rows, k: int, *, weighted: bool = True) -> float:
+    """Fraction of the variance of rows (n, d) along their k leading principal axes, as `PrincipalAxes.fit` finds them.
+
+    Of at most 1,000 rows, evenly spaced.
+    """
+    some = x[torch.arange(0, len(x), -(-len(x) // SOME_ROWS))]
+    found = PrincipalAxes(some.shape[1], min(k, *some.shape)).to(some).fit(some, weighted=weighted)
+    total = (found.weight * (some - found.mean.to(some))).square().sum() / len(some)
+    return float(found.deviation.square().sum() / total.clamp_min(1e-12))
 
 
 def learned_columns(n_components: int, skipped: int, skip_components: int) -> int:

@@ -98,28 +98,33 @@ def column_medians(x: Tensor | RowSource) -> Tensor:
 
 @dataclass(frozen=True)
 class Axes:
-    """Principal axes (d, k) of centered rows whose features are multiplied by `weight`, with their mean square root.
+    """Principal axes (d, m) of centered rows whose features are multiplied by `weight`.
 
     Attributes
     ----------
     mean, weight : Tensor, shape (d,)
-    axes : Tensor, shape (d, k)
+    axes : Tensor, shape (d, m)
     scale : Tensor, scalar
-        Root mean square of the coordinates.
+        Root mean square of the coordinates on the first axes, those of which the number k was asked for.
+    deviation : Tensor, shape (m,)
+        Standard deviation along each axis.
     """
 
     mean: Tensor
     weight: Tensor
     axes: Tensor
     scale: Tensor
+    deviation: Tensor
 
 
-def streamed_axes(x: Rows, k: int, factor: Tensor | None = None) -> Axes:
+def streamed_axes(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
     """Principal axes of scaled rows (n, d) on disk, in float64: by their covariance, or for wide rows without it.
 
     `factor`, (d,): what rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
+    `more`: number of axes, if it is more than k.
     """
-    return _by_covariance(x, k) if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products(x, k, factor)
+    more = max(k, more)
+    return _by_covariance(x, k, more) if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products(x, k, factor, more)
 
 
 def with_signs(axes: Tensor) -> Tensor:
@@ -127,7 +132,7 @@ def with_signs(axes: Tensor) -> Tensor:
     return axes * axes.gather(0, axes.abs().argmax(dim=0, keepdim=True)).sign()
 
 
-def _by_covariance(x: Rows, k: int) -> Axes:
+def _by_covariance(x: Rows, k: int, more: int) -> Axes:
     """One pass: the d x d second moments about the mean of the first block."""
     shift = next(scaled_blocks(x)).mean(dim=0, dtype=torch.float64)
     total, products = torch.zeros_like(shift), shift.new_zeros(len(shift), len(shift))
@@ -139,17 +144,17 @@ def _by_covariance(x: Rows, k: int) -> Axes:
     covariance = products / len(x) - torch.outer(mean, mean)
     weight = _weights(covariance.diagonal().clamp_min(0).sqrt())
     values, vectors = torch.linalg.eigh(weight[:, None] * covariance * weight)
-    return _axes(mean + shift, weight, vectors[:, -k:].flip(1), values[-k:].flip(0))
+    return _axes(mean + shift, weight, vectors[:, -more:].flip(1), values[-more:].flip(0), k)
 
 
-def _by_products(x: Rows, k: int, factor: Tensor | None = None) -> Axes:
+def _by_products(x: Rows, k: int, factor: Tensor | None, more: int) -> Axes:
     """Block Krylov iteration (Musco and Musco 2015, Algorithm 2), one pass for each product with the covariance.
 
     It ends once a pass adds less than a thousandth to the variance along the axes.
     """
     moments = column_moments(scaled_blocks(x))
     mean, weight = moments.mean, _weights(moments.variance.sqrt())
-    d, width = len(mean), min(k + EXTRA, len(mean))
+    d, width = len(mean), min(more + EXTRA, len(mean))
     start = torch.randn(d, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     basis, images = torch.zeros(d, 0, dtype=torch.float64), torch.zeros(d, 0, dtype=torch.float64)
     image, reached = start, 0.0
@@ -162,11 +167,11 @@ def _by_products(x: Rows, k: int, factor: Tensor | None = None) -> Axes:
         images = torch.cat([images, image], dim=1)
         small = basis.T @ images
         values, vectors = torch.linalg.eigh((small + small.T) / 2)
-        known = float(values[-k:].sum())
+        known = float(values[-more:].sum())
         if known - reached <= CONVERGED * known or basis.shape[1] + width > d:
             break
         reached = known
-    return _axes(mean, weight, basis @ vectors[:, -k:].flip(1), values[-k:].flip(0))
+    return _axes(mean, weight, basis @ vectors[:, -more:].flip(1), values[-more:].flip(0), k)
 
 
 def _covariance_times(x: Rows, mean: Tensor, weight: Tensor, vectors: Tensor, factor: Tensor | None = None) -> Tensor:
@@ -214,6 +219,7 @@ def _weights(deviation: Tensor) -> Tensor:
     return torch.where(deviation > 0, deviation, 1.0).rsqrt()
 
 
-def _axes(mean: Tensor, weight: Tensor, axes: Tensor, values: Tensor) -> Axes:
-    """Axes with their signs; the variances along them are `values`."""
-    return Axes(mean, weight, with_signs(axes), values.clamp_min(0).mean().sqrt().clamp_min(1e-12))
+def _axes(mean: Tensor, weight: Tensor, axes: Tensor, values: Tensor, k: int) -> Axes:
+    """Axes with their signs; the variances along them are `values`, and k of them have the scale."""
+    values = values.clamp_min(0)
+    return Axes(mean, weight, with_signs(axes), values[:k].mean().sqrt().clamp_min(1e-12), values.sqrt())
