@@ -21,7 +21,8 @@ Made by `benchmarks/tables/vectors.py` from `benchmarks/results/study.jsonl`; th
 same encoder, batch size and number of steps; rows with noise have the same search over its strength. Mean ±
 standard deviation over seeds 0, 1, 2 (raw and PCA are deterministic). In the study nothing was chosen with test
 labels; [contrastive.md](contrastive.md#limits) names the sets on which defaults of the neighbor recipe were
-chosen."""
+chosen. All columns are learned here; on cells and text the default of `contrastive` has further ones, and is measured
+in [results_harm.md](results_harm.md)."""
 
 
 # Metrics of the short training, in the order of its table.

@@ -123,7 +123,6 @@ def streamed_axes(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) 
     `factor`, (d,): what rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
     `more`: number of axes, if it is more than k.
     """
-    more = max(k, more)
     return _by_covariance(x, k, more) if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products(x, k, factor, more)
 
 
@@ -132,8 +131,9 @@ def with_signs(axes: Tensor) -> Tensor:
     return axes * axes.gather(0, axes.abs().argmax(dim=0, keepdim=True)).sign()
 
 
-def _by_covariance(x: Rows, k: int, more: int) -> Axes:
+def _by_covariance(x: Rows, k: int, more: int = 0) -> Axes:
     """One pass: the d x d second moments about the mean of the first block."""
+    more = max(k, more)
     shift = next(scaled_blocks(x)).mean(dim=0, dtype=torch.float64)
     total, products = torch.zeros_like(shift), shift.new_zeros(len(shift), len(shift))
     for block in scaled_blocks(x):
@@ -147,13 +147,14 @@ def _by_covariance(x: Rows, k: int, more: int) -> Axes:
     return _axes(mean + shift, weight, vectors[:, -more:].flip(1), values[-more:].flip(0), k)
 
 
-def _by_products(x: Rows, k: int, factor: Tensor | None, more: int) -> Axes:
+def _by_products(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
     """Block Krylov iteration (Musco and Musco 2015, Algorithm 2), one pass for each product with the covariance.
 
     It ends once a pass adds less than a thousandth to the variance along the axes.
     """
     moments = column_moments(scaled_blocks(x))
     mean, weight = moments.mean, _weights(moments.variance.sqrt())
+    more = max(k, more)
     d, width = len(mean), min(more + EXTRA, len(mean))
     start = torch.randn(d, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     basis, images = torch.zeros(d, 0, dtype=torch.float64), torch.zeros(d, 0, dtype=torch.float64)
