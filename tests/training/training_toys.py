@@ -132,10 +132,12 @@ def die():
 
 def die_in_write(number, when):
     """End the process when the `number`-th file replaces its earlier version, or while its tensors are written."""
-    from viewsmith.core import files, tensors
+    import safetensors.torch
+
+    from viewsmith.core import files
 
     count = 0
-    replace, save_file = os.replace, tensors.save_file
+    replace, save_file = os.replace, safetensors.torch.save_file
 
     def dying_replace(source, target):
         nonlocal count
@@ -152,7 +154,7 @@ def die_in_write(number, when):
             os.truncate(path, os.path.getsize(path) // 2)
             die()
 
-    files.os.replace, tensors.save_file = dying_replace, dying_save
+    files.os.replace, safetensors.torch.save_file = dying_replace, dying_save
 
 
 def train(folder, which, *, kill=None, write=None, resume=False, every=0.0):
