@@ -119,3 +119,12 @@ def test_numbers_but_for_a_cell(tmp_path):
     given = ("fit", tmp_path / "t.csv", "--epochs", 1, "--out", tmp_path / "run")
     assert call(*given).refused("column dose is numbers but for 1 cell: '2.5mg' in row 12", "--columns dose=numeric")
     assert "taken as missing: '2.5mg' in row 12" in good(*given, "--columns", "dose=numeric").err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_the_roles_of_a_file_of_numbers_are_said(tmp_path, suffix):
+    frame = pd.DataFrame(np.random.default_rng(0).random((30, 3)), columns=["a", "b", "c"])
+    path = tmp_path / f"plain{suffix}"
+    frame.to_parquet(path) if suffix == ".parquet" else frame.to_csv(path, index=False)
+    said = good("fit", path, "--out", tmp_path / "run", "--epochs", 1).err
+    assert "3 columns: numeric a, b, c" in said.splitlines()

@@ -46,6 +46,7 @@ READERS: dict[str, Reader] = {
     ".zarr": read_h5ad,
     **dict.fromkeys((".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"), read_fasta),
 }
+TABLES = tuple(suffix for suffix, reader in READERS.items() if reader in (read_csv, read_tsv, read_parquet))
 # Files that one of several processes reads for all: the others need not decode them again.
 _READ_ONCE = (read_csv, read_tsv, read_parquet, read_fasta)
 # Options that apply to one kind of source only: the option, its reader, and the source in messages.

@@ -21,6 +21,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
+from viewsmith.data.sources import TABLES
 from viewsmith.domains import Domain
 from viewsmith.domains.checks import warn_columns
 from viewsmith.domains.tables.array import table_of
@@ -181,7 +182,7 @@ def _columns(data: TrainingData, plan: Plan[Any, Any], context: Mapping[str, Any
     """A line about the roles of the columns of a table, for the summary; empty for other rows."""
     if (table := table_of(data.rows)) is not None:
         return {"columns": table.describe()}
-    of_file = str(context.get("data", {}).get("source", "")).lower().endswith((".csv", ".tsv", ".parquet"))
+    of_file = str(context.get("data", {}).get("source", "")).lower().endswith(TABLES)
     if not (of_file or plan.resolved.named) or not isinstance(data.layer, Scaler):
         return {}
     from viewsmith.domains.tables.roles import Role, describe_roles  # imports pandas

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.estimators.build.plan import TrainingData
+from viewsmith.estimators.build.strength import mean_of_processes, train_briefly
 from viewsmith.losses.info_max import info_max
 from viewsmith.methods.crl_tac import CRLTACMethod
 
@@ -69,29 +68,15 @@ def choose_crop_size(estimator: Any, options: Any, data: TrainingData) -> tuple[
     if tuple(options.crop_scales) != (1.0,):
         raise InputError("crop_size is 'auto' and crop_scales is given: choose one of them")
     order = torch.randperm(len(data.rows), generator=stream(data.seed, "crop size"))[:TRIAL_ROWS].sort().values.numpy()
-    rows, batch = data.rows[order], min(TRIAL_BATCH, len(order))
+    batch = min(TRIAL_BATCH, len(order))
+    epochs = max(1, TRIAL_STEPS // (len(order) // batch))
     scores = {}
     for size in sizes:
-        trial = clone(estimator).set_params(
-            crop_size=CROP,
-            crop_stride=STRIDE,
-            crop_scales=(CROP / size,),
-            domain=data.domain.name,
-            supervision="none",
-            group_mode="none",
-            epochs=max(1, TRIAL_STEPS // max(1, len(rows) // batch)),
-            batch_size=batch,
-            random_state=derive_seed(data.seed, "crop size trial"),
-            minutes=None,
-            verbose=False,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a channel that does not start has little information
-            trial.fit(rows)
+        crops = {"crop_size": CROP, "crop_stride": STRIDE, "crop_scales": (CROP / size,)}
+        trial = train_briefly(estimator, data, order, "crop size trial", **crops, epochs=epochs, batch_size=batch)
         generator = torch.Generator(data.device).manual_seed(derive_seed(data.seed, "crop size"))
-        score = information(trial.method_, trial.samples(rows[:SCORED_ROWS])[:], generator)
-        # Processes may differ in the last digits; with the mean score, all choose the same size.
-        scores[str(size)] = float(distributed.gather(torch.tensor([score], device=data.device)).mean())
+        score = information(trial.method_, trial.samples(data.rows[order[:SCORED_ROWS]])[:], generator)
+        scores[str(size)] = mean_of_processes(score, data.device)
     return max(sizes, key=lambda size: scores[str(size)]), scores
 
 

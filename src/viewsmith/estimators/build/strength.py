@@ -30,6 +30,28 @@ class Trial(Protocol):
     def reads_labels(self) -> bool: ...
 
 
+def train_briefly(estimator: Trial, data: TrainingData, index: np.ndarray, purpose: str, **changes: Any) -> Any:
+    """A clone with other arguments (`changes`), trained on the rows at `index` without messages."""
+    trial = clone(estimator).set_params(
+        domain=data.domain.name,
+        supervision="none",
+        group_mode="none",
+        **AS_READ,
+        random_state=derive_seed(data.seed, purpose),
+        minutes=None,
+        verbose=False,
+        **changes,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a trial that fails has a low score
+        return trial.fit(data.rows[index], np.asarray(data.labels)[index] if trial.reads_labels() else None)
+
+
+def mean_of_processes(score: float, device: torch.device) -> float:
+    """The mean of a score over the processes, which differ in BatchNorm statistics; with it, all choose the same."""
+    return float(distributed.gather(torch.tensor([score], device=device)).mean())
+
+
 def choose_strength(
     estimator: Trial,
     name: str,
@@ -64,27 +86,14 @@ def choose_strength(
     if len(held) < 5 or len(kept) < 20:
         warnings.warn(f"{len(rows)} rows are too few to choose {name}: using 1.0", UserWarning, stacklevel=4)
         return 1.0, {}
-    steps_per_epoch = max(1, len(kept) // batch_size)
+    epochs = max(1, TRIAL_STEPS // max(1, len(kept) // batch_size))
     scores = {}
     for value in GRID:
-        trial = clone(estimator).set_params(
-            **{name: value, **changes},
-            domain=data.domain.name,
-            supervision="none",
-            group_mode="none",
-            **AS_READ,
-            epochs=max(1, TRIAL_STEPS // steps_per_epoch),
-            random_state=derive_seed(data.seed, "strength trial"),
-            minutes=None,
-            verbose=False,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a collapsed trial has a low score
-            trial.fit(kept, np.asarray(data.labels)[order[cut:]] if trial.reads_labels() else None)
+        tried = {name: value, **changes, "epochs": epochs}
+        trial = train_briefly(estimator, data, order[cut:], "strength trial", **tried)
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))
         score = neighbor_r2(trial.transform(kept), trial.transform(held), x_kept, x_held)
-        # Processes have different BatchNorm statistics; with the mean score, all choose the same strength.
-        scores[str(value)] = float(distributed.gather(torch.tensor([score], device=data.device)).mean())
+        scores[str(value)] = mean_of_processes(score, data.device)
     return max(GRID, key=lambda value: scores[str(value)]), scores
 
 
