@@ -109,6 +109,7 @@ class Trainer:
         self.loss = float("nan")
         self.running: list[RunningUpdate] = []
         self._stop = False
+        self._saved_at: int | None = None  # step of the last checkpoint
 
     @property
     def phase(self) -> Phase:
@@ -159,10 +160,10 @@ class Trainer:
         self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
         with _global_randomness(derive_seed(self.seed, "global"), self.device), self._signals():
             self.method.prepare(self.x, self.seed)
-            self._restored = self._restore() if resume else None
+            restored = self._restore() if resume else None
             for callback in self.callbacks:
                 callback.start(self)
-            status = self._run()
+            status = self._run(restored)
             for run in self.running:
                 check_weights(run, self.steps)
             if self.checkpoint and self._saved_at != self.steps:
@@ -173,17 +174,18 @@ class Trainer:
         self.method.eval()
         return status
 
-    def _run(self) -> Status:
+    def _run(self, restored: dict[str, Tensor] | None) -> Status:
+        """Run the phases, the first one from the tensors of a checkpoint if there is one."""
         while self.phase_index < len(self.phases):
             phase = self.phase
             if self.epoch == 0 and self.step == 0 and phase.start is not None:
                 phase.start(derive_seed(self.seed, "phase", self.phase_index))
             self.running = [prepare_update(update, self.method) for update in phase.updates]
-            if self._restored is not None:
+            if restored is not None:
                 for run in self.running:
-                    unpack_optimizer(f"optimizer/{run.name}", run.optimizer, self._restored)
-                    self._restore_sums(run, self._restored)
-                self._restored = None
+                    unpack_optimizer(f"optimizer/{run.name}", run.optimizer, restored)
+                    self._restore_sums(run, restored)
+                restored = None
             self.method.train()
             while self.epoch < phase.epochs:
                 stopped = self._one_epoch(phase)
@@ -321,8 +323,6 @@ class Trainer:
                 signal.signal(number, old)
 
     # ---- checkpoints ----------------------------------------------------------------------------------------------
-
-    _saved_at: int | None = None
 
     def _save_if_due(self, phase_ended: bool = False) -> None:
         if self.checkpoint and (phase_ended or time.monotonic() - self._saved >= self.checkpoint_every):

@@ -108,7 +108,7 @@ def generate_cache(
     rows = dataset.fit_rows(transductive)
     rows = rows if isinstance(rows, RowSource) else np.ascontiguousarray(rows)
     name, _, where = generator.partition(":")
-    extractor = features if uses_extractor(features, dataset.domain) else None
+    separate = uses_extractor(features, dataset.domain)
     _check_options(
         name,
         where,
@@ -118,14 +118,10 @@ def generate_cache(
         noise=noise,
         steps=steps,
         candidates=candidates,
-        features=extractor,
+        features=features if separate else None,
         epochs=epochs,
         minutes=minutes,
     )
-    if run is not None and (epochs is not None or minutes is not None):
-        option = "epochs" if epochs is not None else "minutes"
-        raise InputError(f"the generator of {run} is trained already: leave --{option} out, or --run")
-    context = data_record(dataset, transductive)
     record: dict[str, Any] = {
         "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive},
         "rows": len(rows),
@@ -140,40 +136,30 @@ def generate_cache(
         made: ViewGenerator
         choose: Choose | None = None
         if name == "folder":
-            made = precomputed = _precomputed(Path(where), rows, dataset, transductive, features, device)
-            if views_per_sample not in (None, precomputed.n_views):
-                raise InputError(
-                    f"views_per_sample is {views_per_sample}, but {where} has {precomputed.n_views} views of each "
-                    "sample: leave --views-per-sample out"
-                )
-            views_per_sample = precomputed.n_views
+            extractor = _image_extractor(features, rows, device) if separate else None
+            made = precomputed = _precomputed(Path(where), rows, dataset, transductive, extractor)
+            views_per_sample = _all_views(precomputed.n_views, views_per_sample, where)
         elif name == "unclip":
             made = _unclip(where, dataset.domain, steps, guidance, scheduler, device)
-        elif run is not None:
-            made = diffusion = DiffusionGenerator(_load_matching(run, rows, dataset.domain), steps, features)
-            choose = diffusion.choose
         else:
-            if extractor is not None:
-                _image_extractor(features, rows, device)  # test it before any training
-            folder = RunFolder(cache.path / "generator")
-            if shard != (1, 1) and folder.read_summary().get("status") != "finished":
-                raise InputError(
-                    "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug "
-                    "--set phases=AB --out RUN`, and give --run RUN to every shard"
-                )
-            with cache.claims.hold("generator", wait=True):  # other processes wait and load the generator
-                trained = train_generator(
-                    folder,
+            if run is not None:
+                model = _load_matching(run, rows, dataset.domain)
+            else:
+                if separate:
+                    _image_extractor(features, rows, device)  # test it before any training
+                model = _trained_in(
+                    cache,
                     rows,
                     dataset,
-                    context,
+                    shard,
+                    context=data_record(dataset, transductive),
                     seed=seed,
                     epochs=epochs,
                     minutes=minutes,
                     device=device,
                     progress=progress,
                 )
-            made = diffusion = DiffusionGenerator(trained, steps, features)
+            made = diffusion = DiffusionGenerator(model, steps, features)
             choose = diffusion.choose
         cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
         generate(cache, unscaled(rows), made, shard=shard, choose=choose, progress=progress)
@@ -190,14 +176,22 @@ def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
 
 
 def _precomputed(
-    path: Path, rows: AnyRows, dataset: Dataset, transductive: bool, features: FeaturesOption, device: str
+    path: Path, rows: AnyRows, dataset: Dataset, transductive: bool, extractor: FeatureExtractor | None
 ) -> PrecomputedViews:
     """Precomputed views; those of images are matched by file names."""
     names = dataset.row_names
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
-    extractor = _image_extractor(features, rows, device) if uses_extractor(features, dataset.domain) else None
     return PrecomputedViews(path, rows, names if domain_of(dataset.domain).picture == "pixels" else None, extractor)
+
+
+def _all_views(found: int, asked: int | None, where: str) -> int:
+    """The number of precomputed views of each sample; InputError if another one was asked for."""
+    if asked not in (None, found):
+        raise InputError(
+            f"views_per_sample is {asked}, but {where} has {found} views of each sample: leave --views-per-sample out"
+        )
+    return found
 
 
 def _image_extractor(features: FeaturesOption, rows: AnyRows, device: str) -> FeatureExtractor:
@@ -219,7 +213,25 @@ def _load_matching(run: Path, rows: AnyRows, domain: str) -> ViewsmithEstimator:
     return model
 
 
+def _trained_in(
+    cache: ViewCacheFolder, rows: AnyRows, dataset: Dataset, shard: tuple[int, int], **training: Any
+) -> ViewsmithEstimator:
+    """The model with the generator that is saved in a view cache, trained by one process while others wait for it.
+
+    `training` are the further arguments of `train_generator`.
+    """
+    folder = RunFolder(cache.path / "generator")
+    if shard != (1, 1) and folder.read_summary().get("status") != "finished":
+        raise InputError(
+            "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug --set phases=AB "
+            "--out RUN`, and give --run RUN to every shard"
+        )
+    with cache.claims.hold("generator", wait=True):
+        return train_generator(folder, rows, dataset, **training)
+
+
 def _check_options(name: str, where: str, **given: Any) -> None:
+    """Raise InputError for an unknown generator, or an option that it does not have, by name."""
     if name not in BLOCKS or (name == "diffusion" and where):
         raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
     if name == "unclip" and not where:
@@ -242,6 +254,9 @@ def _check_options(name: str, where: str, **given: Any) -> None:
             f"candidates is {given['candidates']}, and the noise is random, which gives each view a level of its own: "
             "use adaptive or constant:L, or leave --candidates out"
         )
+    if given["run"] is not None and (given["epochs"] is not None or given["minutes"] is not None):
+        option = "epochs" if given["epochs"] is not None else "minutes"
+        raise InputError(f"the generator of {given['run']} is trained already: leave --{option} out, or --run")
 
 
 def _unclip(

@@ -157,29 +157,7 @@ def train_generator(
         device=device,
         verbose=progress,
     )
-    line = "a generator is trained first"
-    if folder.exists():
-        # The plan that it began with, whatever the budget is now.
-        begun = folder.read_config().get("parameters", {})
-        planned = {name: begun[name] for name in PLANNED if name in begun}
-        model.set_params(**planned if epochs is None else planned | {"epochs": epochs})
-        line = "the training of the generator is resumed"
-    elif find_device(device).type == "cpu":
-        plan = plan_training(
-            domain_of(dataset.domain),
-            len(rows),
-            rows.shape[1:],
-            batch_size=model.batch_size,
-            epochs=epochs,
-            minutes=minutes,
-        )
-        model.set_params(epochs=plan.epochs, generator_epochs=plan.generator_epochs, denoiser=plan.denoiser)
-        line += f": {plan.epochs} epochs of the encoder and {plan.generator_epochs} of the generator"
-        if plan.cpu_seconds:
-            threads = torch.get_num_threads()
-            cores = f"{threads} core{'s' * (threads > 1)}"
-            line += f", about {_minutes(plan.minutes(threads))} on {cores} that do nothing else"
-            line += "; --minutes or --epochs for another length"
+    line = _set_length(model, folder, rows, epochs, minutes)
     if minutes is not None:
         done = folder.checkpoint.seconds() if folder.exists() else 0.0
         model.set_params(minutes=minutes + done / 60)
@@ -188,13 +166,38 @@ def train_generator(
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         # The first is reported below; the second is expected of a generator whose training was stopped early.
-        for line in ("training ended early", "the generator diverged"):
-            warnings.filterwarnings("ignore", message=line)
+        for expected in ("training ended early", "the generator diverged"):
+            warnings.filterwarnings("ignore", message=expected)
         model.fit(rows, run=folder.path, resume=True, context=context)
     if model.status_ != "finished":
         why = "was interrupted" if model.status_ == "interrupted" else f"stopped after {minutes:g} minutes"
         raise StoppedEarly(f"the training of the generator {why}: run the same command again to resume it")
     return model
+
+
+def _set_length(model: DiffAug, folder: RunFolder, rows: AnyRows, epochs: int | None, minutes: float | None) -> str:
+    """Set the epochs and the network of the generator by plan; returns what will be trained, in words.
+
+    A training that was begun keeps its plan, whatever the budget is now. On a GPU the defaults of DiffAug are used.
+    """
+    if folder.exists():
+        begun = folder.read_config().get("parameters", {})
+        planned = {name: begun[name] for name in PLANNED if name in begun}
+        model.set_params(**planned if epochs is None else planned | {"epochs": epochs})
+        return "the training of the generator is resumed"
+    line = "a generator is trained first"
+    if find_device(model.device).type != "cpu":
+        return line
+    domain, shape = domain_of(model.domain), rows.shape[1:]
+    plan = plan_training(domain, len(rows), shape, batch_size=model.batch_size, epochs=epochs, minutes=minutes)
+    model.set_params(epochs=plan.epochs, generator_epochs=plan.generator_epochs, denoiser=plan.denoiser)
+    line += f": {plan.epochs} epochs of the encoder and {plan.generator_epochs} of the generator"
+    if plan.cpu_seconds:
+        threads = torch.get_num_threads()
+        cores = f"{threads} core{'s' * (threads > 1)}"
+        line += f", about {_minutes(plan.minutes(threads))} on {cores} that do nothing else"
+        line += "; --minutes or --epochs for another length"
+    return line
 
 
 def _minutes(number: float) -> str:
