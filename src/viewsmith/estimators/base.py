@@ -34,7 +34,7 @@ from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.build.resolve import check_domain, resolve_shared, view_entries
 from viewsmith.estimators.build.strength import with_strengths
 from viewsmith.estimators.figures import Figures, shared_figures
-from viewsmith.estimators.fitting import check_batch, find_device, find_seed, refresh_batch_norm, scale, train
+from viewsmith.estimators.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
 from viewsmith.estimators.groups import with_groups
 from viewsmith.estimators.inputs import domain_name, given_to_fit, given_to_model
 from viewsmith.estimators.neighbors import graph_record, read_neighbors
@@ -164,18 +164,13 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         self.scaler_: Any = data.layer
         self.method_, self.context_ = build_fresh(self._build, plan, data.x), context
         self.initial_ = self.weights()
-        # Train. With several processes, all read the folder and the first one writes to it.
-        first = distributed.rank() == 0
-        with folder.locked() if folder and first else contextlib.nullcontext():
-            resumes = folder.open_for(self.configuration(), resume=resume) if folder and first else False
-            resumes = distributed.broadcast_flag(resumes, device)
-            if folder and first and not folder.initial.exists():
-                folder.write_initial(self.initial_)
+        # Train
+        with opened(folder, self.configuration(), self.initial_, device, resume=resume) as resumes:
             outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, context=context)
             self.status_, self.metrics_ = outcome.status, outcome.metrics
             self.warnings_, self.summary_ = outcome.warnings, outcome.summary
             self._to_device()
-            if folder and first:
+            if folder and distributed.rank() == 0:
                 folder.write_model(self.weights())
                 folder.write_summary(self.summary_)
         return self
@@ -185,8 +180,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
         The result for a sample does not depend on the other samples.
         """
-        blocks, n_rows = self._represented(X, output)
-        return collected(blocks, n_rows)
+        return collected(*self._represented(X, output))
 
     def transform_blocks(self, X: Any, *, output: str = "representation") -> Iterator[np.ndarray]:
         """What `transform` returns, block by block in order: for more rows than memory holds."""
@@ -365,7 +359,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
         resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table, **used)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
-        return Plan(options, resolved, inputs, True, labels, data.neighbors, few, data.layer)
+        return Plan.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
 
     @contextlib.contextmanager
     def _prepared(

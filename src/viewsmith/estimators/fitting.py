@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
-from torch import nn
+from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
@@ -87,6 +88,28 @@ def scale(
     )
 
 
+@contextlib.contextmanager
+def opened(
+    folder: RunFolder | None,
+    configuration: dict[str, Any],
+    initial: dict[str, Tensor],
+    device: torch.device,
+    *,
+    resume: bool,
+) -> Iterator[bool]:
+    """Hold a run folder with its configuration and initial weights; yields whether there is a run to resume.
+
+    With several processes, all read the folder and the first one writes to it. Without a folder nothing is held.
+    """
+    written = folder if distributed.rank() == 0 else None
+    with written.locked() if written else contextlib.nullcontext():
+        resumes = written.open_for(configuration, resume=resume) if written else False
+        resumes = distributed.broadcast_flag(resumes, device)
+        if written and not written.initial.exists():
+            written.write_initial(initial)
+        yield resumes
+
+
 def train(
     name: str,
     method: Method,
@@ -102,38 +125,18 @@ def train(
     columns = _columns(data, plan, context)
     _warn_ignored(data, plan.resolved.feature_names, context)
     labels = _labels_used(plan)
-    phases = None
-    if plan.few_labels is not None:
-        phases = supervised_phases(method, data.x, plan.few_labels, data.device)
-    if options.verbose and distributed.rank() == 0:
-        for line in (columns | labels).values():
-            print(line, file=sys.stderr)
     history = History(folder.metrics if folder else None)
-    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history), GiveBackMemory()]
-    if options.verbose:
-        callbacks.append(ProgressBar())
-    trainer = Trainer(
-        method,
-        seed=data.seed,
-        batch_size=options.batch_size,
-        device=data.device,
-        precision=options.precision,
-        callbacks=callbacks,
-        minutes=options.minutes,
-        checkpoint=folder.checkpoint if folder else None,
-        checkpoint_every=options.checkpoint_every,
-        interruptible=folder is not None,
-        phases=phases,
-    )
+    trainer = _trainer(method, data, plan, folder, history)
+    _say(plan, *columns.values(), *labels.values())
     started = time.perf_counter()
     max_rows = options.max_rows if plan.labels is None and plan.neighbors is None else None
     x = training_rows(method, data.x, folder.rows if folder else None, max_rows=max_rows, seed=data.seed)
     sampled = {} if len(x) == len(data.x) else {"rows_on_disk": len(data.x)}
-    if sampled and options.verbose and distributed.rank() == 0:
-        print(f"training on {len(x):,} random rows of {len(data.x):,} (max_rows)", file=sys.stderr)
+    if sampled:
+        _say(plan, f"training on {len(x):,} random rows of {len(data.x):,} (max_rows)")
     data.layer.to(data.device)  # it scales batches of images and DNA
     status = trainer.fit(x, resume=resume)
-    described = method.describe()
+    facts = method.describe()
     method.release()
     if folder and status == "finished" and distributed.rank() == 0:
         folder.rows.unlink(missing_ok=True)
@@ -164,11 +167,42 @@ def train(
         **labels,
         **({"groups": data.groups} if data.groups else {}),
         "warnings": all_warnings,
-        **described,
+        **facts,
         **environment(),
         **({} if split is None else {"split": split}),
     }
     return Outcome(status, history.rows, all_warnings, summary)
+
+
+def _trainer(
+    method: Method, data: TrainingData, plan: Plan[Any, Any], folder: RunFolder | None, history: History
+) -> Trainer:
+    """The engine with the schedule of the method, or with that of few labels."""
+    options = plan.options
+    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history), GiveBackMemory()]
+    phases = None
+    if plan.few_labels is not None:
+        phases = supervised_phases(method, data.x, plan.few_labels, data.device)
+    return Trainer(
+        method,
+        seed=data.seed,
+        batch_size=options.batch_size,
+        device=data.device,
+        precision=options.precision,
+        callbacks=[*callbacks, ProgressBar()] if options.verbose else callbacks,
+        minutes=options.minutes,
+        checkpoint=folder.checkpoint if folder else None,
+        checkpoint_every=options.checkpoint_every,
+        interruptible=folder is not None,
+        phases=phases,
+    )
+
+
+def _say(plan: Plan[Any, Any], *lines: str) -> None:
+    """Print lines on stderr, in the first process, if the training is verbose."""
+    if plan.options.verbose and distributed.rank() == 0:
+        for line in lines:
+            print(line, file=sys.stderr)
 
 
 def _warn_ignored(data: TrainingData, names: list[str], context: Mapping[str, Any]) -> None:

@@ -201,3 +201,8 @@ class Plan(Generic[O, R]):
     neighbors: PrecomputedGraph | None = None
     few_labels: FewLabels | None = None
     layer: nn.Module | None = None
+
+    @classmethod
+    def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> Plan[O, R]:
+        """The plan of a new model for training rows; `given` are `inputs`, `labels` and `few_labels`."""
+        return cls(options, resolved, fresh=True, neighbors=data.neighbors, layer=data.layer, **given)
