@@ -62,6 +62,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method accepts; "*": all general ones
     resolved_type: ClassVar[type[Resolved]] = Resolved
     streams_views: ClassVar[bool] = True  # `described_views` are `views` alone, which can be made block by block
+    outputs: ClassVar[dict[str, str]] = {}  # of `transform`, by name of the additional row of an evaluation
     strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels if it is "auto"
     trial_options: ClassVar[dict[str, Any]] = {}  # changed arguments in the short trainings of that choice
 

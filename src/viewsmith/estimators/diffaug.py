@@ -177,7 +177,7 @@ class DiffAug(ViewsmithEstimator):
     trial_options: ClassVar[dict[str, Any]] = {"phases": "A"}
     frameworks = ("soft", "simclr")
     resolved_type = DiffAugResolved
-    outputs: ClassVar[dict[str, str]] = {"map": "map"}  # additional rows of an evaluation
+    outputs: ClassVar[dict[str, str]] = {"map": "map"}
     presets = presets.DIFFAUG
 
     framework: str = "soft"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +18,8 @@ from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.neighbors import Metric
 from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS, check_protocols, evaluate_embedding
 from viewsmith.evaluation.scored_rows import ScoredRows, scored_rows
+from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 
-WIDTH = 120
 LABEL_FREE_ROWS = 2000
 ALIGNED_ROWS = 512
 
@@ -94,7 +93,7 @@ def compare(
     of_groups: dict[str, dict[str, float]] = {}
     raw, maps = _select_raw_features(model, x_train[chosen.train], y_train), getattr(model, "outputs", {})
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
-    for name, embed in _embeddings(model, raw, x_train, x_test, umap):
+    for name, embed in _embeddings(model, raw, maps, x_train, x_test, umap):
         if rows is not None and name not in rows:
             continue
         started = time.perf_counter()
@@ -141,18 +140,8 @@ def format_table(result: Mapping[str, Any]) -> str:
         Result of `compare`.
     """
     rows: Mapping[str, Mapping[str, float]] = result["embeddings"]
-    first = ["", *rows]
-    blocks: list[list[list[str]]] = []
-    free_width = 0
-    for protocol in result["protocols"]:
-        column = _column(protocol, [scores[protocol] for scores in rows.values()])
-        if len(column[0]) + 2 > free_width:
-            blocks.append([_align(first, str.ljust)])
-            free_width = WIDTH - len(blocks[-1][0][0])
-        blocks[-1].append(column)
-        free_width -= len(column[0]) + 2
-    tables = ["\n".join("  ".join(line).rstrip() for line in zip(*block, strict=True)) for block in blocks]
-
+    columns = [_column(name, [scores[name] for scores in rows.values()]) for name in result["protocols"]]
+    tables = in_blocks(list(rows), columns)
     count = result["rows"]
     size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {count['classes']} classes."
     if "sampled_from" in count:
@@ -191,10 +180,9 @@ def _label_note(labels: Mapping[str, Any]) -> str:
 
 def _group_lines(groups: Mapping[str, Mapping[str, float]]) -> list[str]:
     """The scores of groups as a table, and what they are."""
-    columns = [_align(["", *groups], str.ljust)]
-    columns += [_column(score, [scores[score] for scores in groups.values()]) for score in GROUP_SCORES]
-    lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
-    return [*lines, *(textwrap.fill(f"{name}: {text}", WIDTH) for name, text in GROUP_SCORES.items())]
+    columns = [_column(score, [scores[score] for scores in groups.values()]) for score in GROUP_SCORES]
+    texts = (textwrap.fill(f"{name}: {text}", WIDTH) for name, text in GROUP_SCORES.items())
+    return [*in_blocks(list(groups), columns), *texts]
 
 
 def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
@@ -219,9 +207,10 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
     return max(names, key=linear_probe)
 
 
-def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -> list[tuple[str, Callable[[], Pair]]]:
+def _embeddings(
+    model: Model, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, umap: bool
+) -> list[tuple[str, Callable[[], Pair]]]:
     """Name of each table row and a function that computes it, so that only one embedding is in memory at a time."""
-
     context = BaselineContext(model, raw, x_train, x_test)
 
     def transformed(**options: str) -> Pair:
@@ -232,7 +221,7 @@ def _embeddings(model: Model, raw: str, x_train: Any, x_test: Any, umap: bool) -
         (entry.name, partial(entry.build, context)) for entry in found if not entry.trait("on_request")
     ]
     rows.append(("representation", transformed))
-    rows += [(name, partial(transformed, output=output)) for name, output in getattr(model, "outputs", {}).items()]
+    rows += [(name, partial(transformed, output=output)) for name, output in maps.items()]
     wanted = ("umap",) if umap else ()
     return rows + [(entry.name, partial(entry.build, context)) for entry in found if entry.name in wanted]
 
@@ -253,13 +242,5 @@ def check_split(dataset: LabeledSplit) -> None:
         raise InputError("the test rows have no labels, which evaluation needs; give --label COLUMN or y_test")
 
 
-def _column(protocol: str, values: list[float]) -> list[str]:
-    texts = [f"{value:.3f}" for value in values]
-    finite = [text for text, value in zip(texts, values, strict=True) if math.isfinite(value)]
-    best = max(finite, key=float, default=None)
-    return _align([protocol + " ", *(text + ("*" if text == best else " ") for text in texts)], str.rjust)
-
-
-def _align(cells: list[str], pad: Callable[[str, int], str]) -> list[str]:
-    width = max(map(len, cells))
-    return [pad(cell, width) for cell in cells]
+def _column(title: str, values: Sequence[float]) -> list[str]:
+    return aligned([f"{title} ", *marked(values)], str.rjust)

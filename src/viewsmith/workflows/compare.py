@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.labels import labels_used
 from viewsmith.evaluation.compare import check_split, compare
 from viewsmith.evaluation.protocol import check_protocols
+from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import already_finished, data_record, given_digest, load_run, removed_on_error
 
@@ -81,23 +81,21 @@ def compare_methods(
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
     if not methods:
         raise InputError("no method is given, expected at least one")
-    left = [(method, seed) for seed in range(seeds) for method in dict.fromkeys(methods)]
+    pairs = [(method, seed) for seed in range(seeds) for method in dict.fromkeys(methods)]
     found: dict[str, list[dict[str, float]]] = {}
-    cells, started, first = [], time.monotonic(), True
-    while left:
-        method, seed = left[0]
+    cells, started = [], time.monotonic()
+    for number, (method, seed) in enumerate(pairs):
         spent = (time.monotonic() - started) / 60
-        minutes = None if budget is None else max(1e-3, (budget - spent) / len(left))
+        minutes = None if budget is None else max(1e-3, (budget - spent) / (len(pairs) - number))
         model = _trained(make(method, seed), dataset, out / f"{method}-{seed}", minutes)
-        own = ["representation", *getattr(model, "outputs", {})]
-        rows = [*(name for name in baselines if first or name == "untrained"), *own]
+        own = ["representation", *model.outputs]
+        rows = [*(name for name in baselines if number == 0 or name == "untrained"), *own]
         scores = _scores(model, dataset, out / f"{method}-{seed}", rows, selected)
         for name in rows:
             row = name if name not in ("untrained", *own) else method if name == own[0] else f"{method} {name}"
             found.setdefault(row, []).append(scores[name])
         seconds = model.summary_["seconds"]["training"]
         cells.append({"method": method, "seed": seed, "status": model.status_, "seconds": seconds})
-        left, first = left[1:], False
     ordered = [name for name in baselines if name in found]
     ordered += [row for method in dict.fromkeys(methods) for row in found if row.split(" ")[0] == method]
     result = {
@@ -169,35 +167,18 @@ def _differences(
     return rows
 
 
-def format_comparison(result: Mapping[str, Any], width: int = 120) -> str:
+def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
     """The rows of `compare_methods` as plain text: mean and standard deviation over the seeds, the best mean marked."""
-    columns = [_align(["", *result["rows"]], str.ljust)]
+    columns = []
     for protocol in result["protocols"]:
         scores = [row[protocol] for row in result["rows"].values()]
-        finite = [f"{score['mean']:.3f}" for score in scores if math.isfinite(score["mean"])]
-        best = max(finite, key=float, default=None)
-        texts = []
-        for score in scores:
-            mark = "*" if f"{score['mean']:.3f}" == best else " "
-            spread = "        " if score["deviation"] is None else f" ± {score['deviation']:.3f}"
-            texts.append(f"{score['mean']:.3f}{mark}{spread}")
-        columns.append(_align([protocol, *texts], str.ljust))
-    blocks, used = [[columns[0]]], len(columns[0][0])
-    for column in columns[1:]:
-        if used + len(column[0]) + 2 > width:
-            blocks.append([columns[0]])
-            used = len(columns[0][0])
-        blocks[-1].append(column)
-        used += len(column[0]) + 2
-    tables = ["\n".join("  ".join(line).rstrip() for line in zip(*block, strict=True)) for block in blocks]
+        spreads = ["" if s["deviation"] is None else f" ± {s['deviation']:.3f}" for s in scores]
+        texts = [f"{mean}{spread:8}" for mean, spread in zip(marked([s["mean"] for s in scores]), spreads, strict=True)]
+        columns.append(aligned([protocol, *texts]))
+    tables = in_blocks(list(result["rows"]), columns, width)
     seeds = "one seed" if result["seeds"] == 1 else f"mean and standard deviation of {result['seeds']} seeds"
     early = sum(cell["status"] != "finished" for cell in result["cells"])
     note = f"{seeds}; * best of the column; differences paired by seed, with p values, are in compare.json"
     if early:
         note += f"; {early} of {len(result['cells'])} trainings ended at the limit of their time"
     return "\n\n".join([*tables, note])
-
-
-def _align(cells: list[str], pad: Callable[[str, int], str]) -> list[str]:
-    width = max(map(len, cells))
-    return [pad(cell, width) for cell in cells]

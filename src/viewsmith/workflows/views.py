@@ -16,7 +16,7 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.workflows.runs import split_rows
 
-DEFAULTS = 4
+DEFAULT_VIEWS = 4
 
 
 def views_of_model(
@@ -44,7 +44,7 @@ def views_of_model(
     rows, index = split_rows(dataset, split)
     pool = None if split == "train" else dataset.x_train
     if isinstance(rows, RowSource) and model.streams_views:
-        made = model.view_blocks(rows, n or DEFAULTS, random_state=seed, pool=pool)
+        made = model.view_blocks(rows, n or DEFAULT_VIEWS, random_state=seed, pool=pool)
         return {"index": index, "views": (RowStream(made, len(rows)), len(rows))}
     if isinstance(rows, RowSource):
         rows = np.asarray(rows)
