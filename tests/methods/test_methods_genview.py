@@ -80,8 +80,7 @@ def batch(rows=20, seed=0):
 
 def with_precomputed(**options):
     """A method with two precomputed views per sample, which are the sample plus 100 and plus 200."""
-    method = genview(generated=False, **options)
-    method.precomputed = [100 + X, 200 + X]
+    method = genview(generated=False, precomputed=[100 + X, 200 + X], **options)
     method.prepare(X, 0)
     return method
 

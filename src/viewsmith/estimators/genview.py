@@ -167,8 +167,12 @@ class GenView(ViewsmithEstimator):
     def generates(self) -> bool:
         """Whether `views` are generated: a generator was trained and did not diverge."""
         check_is_fitted(self)
+        return self._method.generates
+
+    @property
+    def _method(self) -> GenViewMethod:
         assert isinstance(self.method_, GenViewMethod)
-        return self.method_.generates
+        return self.method_
 
     def generated_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None
@@ -220,7 +224,8 @@ class GenView(ViewsmithEstimator):
 
         Random streams depend on the seed, the row and the number of the view, not on the other rows.
         """
-        generated: Any = self.method_.generated
+        generated = self._method.generated
+        assert generated is not None and generated.strengths is not None
         names = [fingerprint(row) for row in self.checked_rows(X)]
         strength = generated.strengths(generated.encoder, x, [stream(seed, "level", name) for name in names])
         views = []
@@ -232,7 +237,7 @@ class GenView(ViewsmithEstimator):
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
         """Quality of scaled rows and their views (n, K, ...), in the units of the data; float32 (n, K)."""
-        quality: Any = self.method_.quality
+        quality = self._method.quality
         q = np.full(views.shape[:2], np.nan, dtype=np.float32)
         if quality is None or not quality.ready:
             return q
@@ -273,7 +278,7 @@ class GenView(ViewsmithEstimator):
                 maps=maps,
                 diversity=options.quality_diversity,
             )
-        method = GenViewMethod(
+        return GenViewMethod(
             framework,
             views,
             generated,
@@ -286,9 +291,8 @@ class GenView(ViewsmithEstimator):
             generator_epochs=resolved.generator_epochs,
             optimizer=make_optimizer(plan),
             generator_optimizer=make_generator_optimizer(plan, resolved),
+            precomputed=[] if inputs is None else inputs.views,
         )
-        method.precomputed = [] if inputs is None else inputs.views
-        return method
 
     def described_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None

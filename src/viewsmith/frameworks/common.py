@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.distributed import gather, local_rows
+from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries
 from viewsmith.frameworks.base import DataFacts
-from viewsmith.losses.nt_xent import nt_xent, unit
+from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.networks.momentum import cosine_momentum, update_copy
 from viewsmith.views.pair import Pair
 
@@ -124,6 +124,44 @@ def apply_to_views(network: Callable[[Tensor], Tensor], views: Tensor, separate:
     return torch.cat([network(part) for part in views.chunk(2)]) if separate else network(views)
 
 
+def nt_xent_of_all(
+    z: Tensor,
+    ids: tuple[Tensor, Tensor] | None,
+    *,
+    temperature: float,
+    kernel: Kernel,
+    negatives: Literal["all", "cross"],
+) -> Tensor:
+    """`viewsmith.losses.nt_xent` with negatives from all processes, computed without autocast, (B,).
+
+    Parameters
+    ----------
+    z : Tensor, shape (2 B, d)
+        Projections of the first views, followed by those of the second views.
+    ids : pair of int64 Tensor, each (B,), or None
+        Rows of the data set that the views show.
+    temperature, kernel, negatives
+        As in the loss.
+    """
+    z0, z1 = z.chunk(2)
+    gathered = gathered_ids = None
+    if is_distributed():
+        gathered = gather(z0), gather(z1)
+        gathered_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
+    with torch.autocast(z.device.type, enabled=False):
+        return nt_xent(
+            z0,
+            z1,
+            temperature=temperature,
+            kernel=kernel,
+            negatives=negatives,
+            ids=ids,
+            gathered=gathered,
+            gathered_ids=gathered_ids,
+            offset=local_rows(len(z0)).start,
+        )
+
+
 def two_way_info_nce(
     anchors: Tensor, candidates: Tensor, ids: tuple[Tensor, Tensor] | None, temperature: float
 ) -> tuple[Tensor, Tensor]:
@@ -174,25 +212,26 @@ def resolve_queue(options: dict[str, Any], facts: DataFacts, largest: int) -> di
     return options | {"queue_size": size}
 
 
-def replace_oldest(pointer: Tensor, count: int, length: int) -> Tensor:
+def replace_oldest(pointer: Tensor, count: int, length: int, has: str = "queue has {} keys") -> Tensor:
     """Positions of the `count` oldest features in a queue of `length`; moves `pointer` to the next oldest, in place.
 
     Raises
     ------
     InputError
-        `count` is larger than `length`.
+        `count` is larger than `length`; `has` says what has so many features.
     """
     if count > length:
-        raise InputError(f"the queue has {length} keys, expected at least the {count} samples of a batch: enlarge it")
+        given = has.format(length)
+        raise InputError(f"the {given}, expected at least the {count} samples of a batch: enlarge it")
     positions = (pointer + torch.arange(count, device=pointer.device)) % length
     pointer.add_(count).remainder_(length)
     return positions
 
 
-def random_keys(n: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Random rows of length 1, the initial content of a queue, (n, width). Default: a generator with seed 0."""
+def random_keys(shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
+    """Random directions, (..., d), the initial content of a memory. Default: a generator with seed 0."""
     draws = torch.Generator().manual_seed(0) if generator is None else generator
-    return unit(torch.randn(n, width, generator=draws, device=draws.device))
+    return unit(torch.randn(*shape, generator=draws, device=draws.device))
 
 
 def full_precision(z: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks.common import check, check_momentum
+from viewsmith.frameworks.common import check, check_momentum, random_keys, replace_oldest
 from viewsmith.losses.nt_xent import unit
 
 
@@ -99,9 +99,7 @@ class FeatureMemory(nn.Module):
         )
         check_momentum("momentum", momentum)
         self.negatives, self.kind, self.per_sample, self.momentum = negatives, kind, per_sample, momentum
-        draws = torch.Generator().manual_seed(0) if generator is None else generator
-        keys = torch.randn(views, size, width, generator=draws, device=draws.device)
-        self.register_buffer("keys", unit(keys))
+        self.register_buffer("keys", random_keys((views, size, width), generator))
         ids = torch.arange(size) if kind == "bank" else torch.full((size,), -1)
         self.register_buffer("ids", ids.expand(views, size).clone())
         self.register_buffer("pointer", torch.tensor(0))
@@ -154,14 +152,9 @@ class FeatureMemory(nn.Module):
                 self.keys[view, rows] = unit(mixed)
             return
         count = features.shape[1]
-        if count > size:
-            raise InputError(
-                f"the memory has {size} features, expected at least the {count} samples of a batch: enlarge it"
-            )
-        positions = (self.pointer + torch.arange(count, device=z.device)) % size
+        positions = replace_oldest(self.pointer, count, size, "memory has {} features")
         self.keys[:, positions] = features
         self.ids[:, positions] = self.ids.new_full((views, count), -1) if shown is None else shown
-        self.pointer.add_(count).remainder_(size)
 
     def _positives(self, ids: Tensor | None) -> Tensor:
         return torch.stack([keys[rows] for keys, rows in zip(self.keys, self._rows(ids), strict=True)])

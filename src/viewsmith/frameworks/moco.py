@@ -101,7 +101,7 @@ class MoCo(Framework):
         self.encoder, self.head = encoder, head
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum
-        self.register_buffer("keys", random_keys(queue, head_width(head, width), generator))
+        self.register_buffer("keys", random_keys((queue, head_width(head, width)), generator))
         self.register_buffer("key_ids", torch.full((queue,), -1))
         self.register_buffer("pointer", torch.tensor(0))
 

@@ -115,7 +115,7 @@ class NNCLR(Framework):
         check_temperature("temperature", temperature)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.temperature, self.separate_batch_norm = temperature, separate_batch_norm
-        self.register_buffer("keys", random_keys(queue, head_width(head, width), generator))
+        self.register_buffer("keys", random_keys((queue, head_width(head, width)), generator))
         self.register_buffer("pointer", torch.tensor(0))
 
     @classmethod

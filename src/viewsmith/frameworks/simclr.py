@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.distributed import gather, is_distributed, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
-from viewsmith.frameworks.common import check_no_local_views, full_precision
-from viewsmith.losses.nt_xent import Kernel, nt_xent
+from viewsmith.frameworks.common import check_no_local_views, full_precision, nt_xent_of_all
+from viewsmith.losses.nt_xent import Kernel
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
 
@@ -93,20 +92,4 @@ class SimCLR(Framework):
         check_no_local_views(pair, "simclr")
         # One pass for both views, so that they share BatchNorm statistics.
         z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
-        z0, z1 = z.chunk(2)
-        gathered = gathered_ids = None
-        if is_distributed():
-            gathered = gather(z0), gather(z1)
-            gathered_ids = None if pair.ids is None else (gather(pair.ids[0]), gather(pair.ids[1]))
-        with torch.autocast(z.device.type, enabled=False):
-            return nt_xent(
-                z0,
-                z1,
-                temperature=self.temperature,
-                kernel=self.kernel,
-                negatives=self.negatives,
-                ids=pair.ids,
-                gathered=gathered,
-                gathered_ids=gathered_ids,
-                offset=local_rows(len(z0)).start,
-            )
+        return nt_xent_of_all(z, pair.ids, temperature=self.temperature, kernel=self.kernel, negatives=self.negatives)

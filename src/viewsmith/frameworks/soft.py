@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.distributed import gather, is_distributed, local_rows
+from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework
-from viewsmith.frameworks.common import check_no_local_views, full_precision
-from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
+from viewsmith.frameworks.common import check_no_local_views, full_precision, nt_xent_of_all
+from viewsmith.losses.nt_xent import Kernel, unit
 from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive
 from viewsmith.losses.soft_normalized import soft_normalized
 from viewsmith.views.pair import Pair
@@ -164,23 +164,10 @@ class _Labels:
 
 def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, labels: _Labels, ids: Ids) -> Tensor:
     """Losses (B,) of projections z (2 B, d), compared with the views of all processes."""
-    z0, z1 = full_precision(z).chunk(2)
-    offset = local_rows(len(z0)).start
+    z = full_precision(z)
     if isinstance(loss, InfoNCE):
-        gathered = (gather(z0), gather(z1)) if is_distributed() else None
-        gathered_ids = (gather(ids[0]), gather(ids[1])) if is_distributed() and ids is not None else None
-        with torch.autocast(z.device.type, enabled=False):
-            return nt_xent(
-                z0,
-                z1,
-                temperature=loss.temperature,
-                kernel=loss.kernel,
-                negatives="cross",
-                ids=ids,
-                gathered=gathered,
-                gathered_ids=gathered_ids,
-                offset=offset,
-            )
+        return nt_xent_of_all(z, ids, temperature=loss.temperature, kernel=loss.kernel, negatives="cross")
+    z0, z1 = z.chunk(2)
     if loss.temperature is not None:
         z0, z1 = unit(z0) / loss.temperature**0.5, unit(z1) / loss.temperature**0.5
     y0, target = labels.of(loss)
@@ -193,7 +180,7 @@ def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, labels: _Labels, ids: Ids)
         "detach": loss.detach,
         "ids": None if ids is None else (ids[0], gather(ids[1])),
         "gathered": others,
-        "offset": offset,
+        "offset": local_rows(len(z0)).start,
     }
     if loss.normalize:
         return soft_normalized(z0, z1, y0, **shared)

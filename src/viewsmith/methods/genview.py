@@ -9,7 +9,7 @@ comes from a generator that is trained between two phases of the encoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,11 +58,8 @@ class GenViewMethod(Method):
         Epochs of the encoder and of the generator.
     optimizer, generator_optimizer : Optimizer
         The encoder's learning-rate curve covers all its phases.
-
-    Attributes
-    ----------
     precomputed : sequence of Tensor or Samples
-        Each element has one view of each training row, scaled. Must be set before training if there is no generator.
+        Without a generator: each element has one view of each training row, scaled.
     """
 
     def __init__(
@@ -80,6 +77,7 @@ class GenViewMethod(Method):
         generator_epochs: int,
         optimizer: Optimizer,
         generator_optimizer: Optimizer,
+        precomputed: Sequence[Rows] = (),
     ) -> None:
         super().__init__()
         self.framework, self.views = framework, views
@@ -87,7 +85,7 @@ class GenViewMethod(Method):
         self.alpha, self.gamma, self.on_top, self.first_fraction = alpha, gamma, on_top, first_fraction
         self.epochs, self.generator_epochs = epochs, generator_epochs
         self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
-        self.precomputed: list[Rows] = []
+        self.precomputed = list(precomputed)
         self.rows: Rows | None = None
 
     def phases(self) -> list[Phase]:

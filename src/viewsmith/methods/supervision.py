@@ -8,9 +8,8 @@ views of each row in S: positives are all views of rows of the same class.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -162,11 +161,7 @@ def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.
             return update
         return replace(update, step=_with_term(update.step, term, labels.weight, loss))
 
-    return [replace(phase, updates=_each(with_term, phase.updates)) for phase in method.phases()]
-
-
-def _each(function: Any, updates: Sequence[Update]) -> list[Update]:
-    return [function(update) for update in updates]
+    return [replace(phase, updates=[with_term(update) for update in phase.updates]) for phase in method.phases()]
 
 
 def _with_term(step: Step, term: SupervisedTerm, weight: float, loss: nn.Module) -> Step:
