@@ -123,9 +123,11 @@ class ViewContext:
     keyword-only arguments are its options, or on a function of a context with such arguments. Its traits:
     ``changes_shape`` (views have another shape than samples, so it must be the last), ``local_views`` (it makes
     additional, smaller views, which not every framework supports), ``other_samples`` (a view may be another sample),
-    ``neighbors`` (it searches nearest rows), ``needs`` (the values it needs, "counts"), ``facts`` (a function of
-    options and training data, whose result is in `facts`) and ``smaller`` (a function from a context and the options to
-    the name of its smaller views and their size in pixels).
+    ``neighbors`` (it searches nearest rows), ``needs`` (the values it needs, "counts"), ``searches`` (the option that
+    ``noise_strength="auto"`` chooses), and functions: ``adapt`` (from the estimator's arguments, the domain and the
+    shape of a row to arguments for this view maker), ``check`` (of the options and the shape of a row, raises
+    InputError), ``facts`` (from arguments and training data to what is in `facts`) and ``smaller`` (from the shape of a
+    row and the facts to the name of its smaller views and their size in pixels, or None).
 
     Attributes
     ----------
@@ -143,7 +145,7 @@ class ViewContext:
     name : str
         The name given by the user, including its argument.
     facts : mapping
-        Values that the `resolve` function of the view maker returned.
+        Values that the traits ``facts`` of the view makers returned.
     fresh : bool
         Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
     graph : PrecomputedGraph, optional

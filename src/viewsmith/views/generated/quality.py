@@ -19,9 +19,8 @@ from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.base import CropBoxes
 from viewsmith.views.fixed.resampling import crop
 from viewsmith.views.generated.cache import take
-from viewsmith.views.generated.noise_level import fit_foreground
+from viewsmith.views.generated.foreground import MAX_ROWS, evenly_spaced, fit_foreground
 
-MAX_IMAGES = 10_000  # largest number of images to which the axis of the foreground is fitted
 BLOCK = 64
 WIDTH = 8  # number of axes of cached maps
 
@@ -108,7 +107,7 @@ class ViewQuality(nn.Module):
         """Copy the weights of the encoder, and fit the axis of the foreground to scaled training rows.
 
         All processes get the weights and BatchNorm statistics of the first one. Later calls, during the training of the
-        encoder, do not flip the sign of the axis (`viewsmith.views.generated.noise_level.fit_foreground`).
+        encoder, do not flip the sign of the axis (`viewsmith.views.generated.foreground.fit_foreground`).
         """
         if self.encoder is not None:
             self.encoder.load_state_dict(encoder.state_dict())
@@ -116,7 +115,7 @@ class ViewQuality(nn.Module):
         self.cached_maps = []
         if self.maps is not None:
             maps, device = self.maps, rows.device
-            sample = torch.linspace(0, len(rows) - 1, min(len(rows), MAX_IMAGES), dtype=torch.float64).long()
+            sample = evenly_spaced(len(rows), MAX_ROWS)
             fitted = fit_foreground(
                 lambda: (maps(rows[part.to(device)]).float() for part in sample.split(BLOCK)),
                 previous=self.axis if self.ready else None,
@@ -192,9 +191,8 @@ class ViewQuality(nn.Module):
         """
         assert self.maps is not None
         maps, rows = self.maps, sources[0]
-        sample = torch.linspace(0, len(rows) - 1, min(len(rows), MAX_IMAGES), dtype=torch.float64).long()
         moments: Tensor | float = 0.0
-        for part in sample.to(rows.device).split(BLOCK):
+        for part in evenly_spaced(len(rows), MAX_ROWS).to(rows.device).split(BLOCK):
             patches = maps(rows[part]).float().flatten(0, 2)
             patches = patches - (patches @ self.axis)[:, None] * self.axis
             moments = moments + (patches.T @ patches).double()

@@ -22,7 +22,7 @@ from viewsmith.core.samples import take_rows
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.networks.clip import clip_features, is_local_folder
 from viewsmith.views.base import randn
-from viewsmith.views.generated.noise_level import foreground_fractions
+from viewsmith.views.generated.foreground import foreground_fractions
 
 SCHEDULERS = {
     "ddim": "DDIMScheduler",
