@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import join_names
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
-from viewsmith.core.registry import find, register
+from viewsmith.core.registry import entries, find, names, register
 from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.data import Dataset
 from viewsmith.estimators import presets
@@ -22,7 +23,8 @@ from viewsmith.estimators.arguments import Auto, Fraction, Positive, Rate, Width
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.model import channels_in, make_model, make_optimizer
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
-from viewsmith.estimators.build.resolve import packages_of, part_options, resolve_generator
+from viewsmith.estimators.build.resolve import packages_of, part_options
+from viewsmith.estimators.build.sizes import check_least
 from viewsmith.estimators.figures import Figures, gallery_samples
 from viewsmith.estimators.figures.noise import noise_gallery, noise_profile
 from viewsmith.estimators.rows import extent
@@ -127,9 +129,7 @@ class PiNDA(ViewsmithEstimator):
     def _resolve(self, options: PiNDA, shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
         if options.two_sided and options.algorithm == 2:
             raise InputError("two_sided is True, which algorithm 2 decides for each view: leave it out")
-        generator = resolve_generator(
-            options.generator, data, shared["encoder"], isinstance(options.encoder, nn.Module)
-        )
+        generator = _find_generator(options, data, shared["encoder"])
         entry = find("noise generator", generator, data.domain.name)
         further = part_options(options, [entry], None, "generator_options", PiNDA)
         shared["packages"] |= packages_of([entry])
@@ -214,6 +214,33 @@ class PiNDA(ViewsmithEstimator):
     def _method(self) -> PiNDAMethod:
         assert isinstance(self.method_, PiNDAMethod)
         return self.method_
+
+
+def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
+    """Name of the network of the noise generator.
+
+    Raises
+    ------
+    InputError
+        The domain has no such generator, or the generator uses a first stage that the encoder does not have.
+    """
+    domain, generator, custom = data.domain.name, options.generator, isinstance(options.encoder, nn.Module)
+    known = names("noise generator", domain)
+    if not known:
+        raise InputError(f"there is no noise generator for {domain}: use another method")
+    if generator == "auto":
+        generator = next(entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
+    if generator not in known:
+        raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {domain}")
+    entry = find("noise generator", generator, domain)
+    encoders = [name for name in names("encoder", domain) if find("encoder", name, domain).trait("first_stage")]
+    if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, domain).trait("first_stage")):
+        raise InputError(
+            f"generator {generator!r} uses the encoder's first stage, which {encoder} does not have: use the encoder "
+            f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
+        )
+    check_least("generator", generator, entry, data)
+    return generator
 
 
 def make_noise(plan: Plan[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:

@@ -13,7 +13,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names, pluralize
-from viewsmith.core.registry import Entry, entries, find, get, names
+from viewsmith.core.registry import Entry, find, get, names
 from viewsmith.core.row_source import too_large_for_memory
 from viewsmith.core.samples import Rows
 from viewsmith.domains import Domain
@@ -21,7 +21,7 @@ from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.options import check_part_options
 from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.estimators.build.recipe import check_recipe, default_rate
-from viewsmith.estimators.build.sizes import check_least, check_sample, principal_axes, probe
+from viewsmith.estimators.build.sizes import check_sample, principal_axes, probe
 from viewsmith.frameworks import DataFacts
 from viewsmith.networks.base import EncoderContext
 
@@ -360,30 +360,3 @@ def _n_components(
             f"n_components is {wanted}, but the encoder {encoder} has width {width}: leave n_components out"
         )
     return int(width)
-
-
-def resolve_generator(generator: str, data: TrainingData, encoder: str, custom: bool) -> str:
-    """The network of PiNDA's noise generator.
-
-    Raises
-    ------
-    InputError
-        The domain has no such generator, or the generator uses a first stage that the encoder does not have.
-    """
-    domain = data.domain.name
-    known = names("noise generator", domain)
-    if not known:
-        raise InputError(f"there is no noise generator for {domain}: use another method")
-    if generator == "auto":
-        generator = next(entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
-    if generator not in known:
-        raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {domain}")
-    entry = find("noise generator", generator, domain)
-    encoders = [name for name in names("encoder", domain) if find("encoder", name, domain).trait("first_stage")]
-    if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, domain).trait("first_stage")):
-        raise InputError(
-            f"generator {generator!r} uses the encoder's first stage, which {encoder} does not have: use the encoder "
-            f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
-        )
-    check_least("generator", generator, entry, data)
-    return generator
