@@ -9,7 +9,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.build.labels import labels_used
+from viewsmith.estimators.given.labels import labels_used
 
 X, Y = (part[:120] for part in load_digits(return_X_y=True))
 FEW = np.where(np.arange(120) < 30, Y, -1)

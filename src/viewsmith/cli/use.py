@@ -75,7 +75,7 @@ def evaluate(
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
     from viewsmith.core.files import write_json_atomic
-    from viewsmith.estimators.build.labels import labels_used
+    from viewsmith.estimators.given.labels import labels_used
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.training.run import RunFolder
 

@@ -27,7 +27,6 @@ from viewsmith.data import Dataset
 from viewsmith.domains import Domain, detect, domain_of
 from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.arguments import Arguments, with_shared
-from viewsmith.estimators.build.labels import framework_reads_labels, read_labels
 from viewsmith.estimators.build.model import build_fresh
 from viewsmith.estimators.build.options import check_options
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
@@ -35,9 +34,10 @@ from viewsmith.estimators.build.resolve import check_domain, resolve_shared, vie
 from viewsmith.estimators.build.strength import with_strengths
 from viewsmith.estimators.figures import Figures, shared_figures
 from viewsmith.estimators.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
-from viewsmith.estimators.groups import with_groups
-from viewsmith.estimators.inputs import domain_name, given_to_fit, given_to_model
-from viewsmith.estimators.neighbors import graph_record, read_neighbors
+from viewsmith.estimators.given.groups import with_groups
+from viewsmith.estimators.given.inputs import domain_name, given_to_fit, given_to_model
+from viewsmith.estimators.given.labels import framework_reads_labels, read_labels
+from viewsmith.estimators.given.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import (
     collected,
     device_of,

@@ -25,11 +25,11 @@ from viewsmith.estimators.build.diffusion import (
     make_generator_optimizer,
     resolve_generator,
 )
-from viewsmith.estimators.build.labels import find_classes
 from viewsmith.estimators.build.model import domain_in, make_encoder, make_head, make_optimizer, make_views, with_noise
 from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
 from viewsmith.estimators.figures import Figures, figure_rows
 from viewsmith.estimators.figures.generated import generated_figures, learned_map
+from viewsmith.estimators.given.labels import find_classes
 from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.methods.diffaug import DiffAugMethod, parse_phases
 from viewsmith.networks.mlp import MLP

@@ -26,8 +26,8 @@ from viewsmith.data.sources import TABLES
 from viewsmith.domains import Domain
 from viewsmith.domains.checks import warn_columns
 from viewsmith.domains.tables.array import table_of
-from viewsmith.estimators.build.labels import described
 from viewsmith.estimators.build.plan import Plan, TrainingData
+from viewsmith.estimators.given.labels import described
 from viewsmith.estimators.rows import unscaled
 from viewsmith.estimators.streaming import training_rows
 from viewsmith.methods.supervision import supervised_phases

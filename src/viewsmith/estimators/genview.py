@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
@@ -21,51 +21,26 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimators import presets
 from viewsmith.estimators.arguments import Auto, Count, Fraction, Positive, Rate
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.diffusion import (
-    GeneratorSettings,
-    make_generator,
-    make_generator_optimizer,
-    resolve_generator,
-)
+from viewsmith.estimators.build.diffusion import make_generator_optimizer, resolve_generator
 from viewsmith.estimators.build.feature_extractor import ENCODER, digest, feature_maps, uses_extractor
+from viewsmith.estimators.build.genview import (
+    GenViewInputs,
+    GenViewResolved,
+    make_extractor,
+    make_generated,
+    scaling_of,
+)
 from viewsmith.estimators.build.model import domain_in, make_model, make_optimizer
-from viewsmith.estimators.build.plan import Plan, Resolved, TrainingData
+from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.figures import Figures
 from viewsmith.estimators.figures.generated import cache_gallery
 from viewsmith.estimators.rows import extent, fingerprint
 from viewsmith.methods.genview import GenViewMethod
-from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.training.generation import check_noise
-from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import MAX_ROWS, AdaptiveStrength, NoiseTolerance, strength_to_level
+from viewsmith.views.generated.noise_level import MAX_ROWS, strength_to_level
 from viewsmith.views.generated.quality import ViewQuality
 
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenViewResolved(Resolved, GeneratorSettings):
-    """Resolved settings, with those of the generator.
-
-    Attributes
-    ----------
-    feature_shape, feature_weights
-        Shape and digest of a separate feature extractor, if there is one.
-    level_references : int
-        Number of training rows with which the density of a row is compared to find its noise level.
-    """
-
-    feature_shape: tuple[int, int, int] | None = None
-    feature_weights: str | None = None
-    level_references: int = 0
-
-
-@dataclass(frozen=True)
-class GenViewInputs:
-    """The separate feature extractor, and the scaled views of a view cache: a list entry has one view of every row."""
-
-    maps: FrozenMaps | None
-    views: list[Rows]
 
 
 @register(
@@ -254,7 +229,7 @@ class GenView(ViewsmithEstimator):
         _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.domain.name))
         found, maps = resolve_generator(options, data.domain, shared["epochs"], GENERATOR), None
         if uses_extractor(options.features, data.domain.name):
-            maps = feature_maps(options.features, *_scaling(data.stats), x=data.x[:1])
+            maps = feature_maps(options.features, *scaling_of(data.stats), x=data.x[:1])
             weights = digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
@@ -264,10 +239,10 @@ class GenView(ViewsmithEstimator):
     def _build(self, plan: Plan[GenView, GenViewResolved]) -> Method:
         options, resolved, inputs = plan.options, plan.resolved, plan.inputs
         framework, views = make_model(plan)
-        maps = _extractor(plan)
+        maps = make_extractor(plan)
         generated = None
         if options.view_cache is None and options.alpha > 0:
-            generated = _generated(plan, framework.encoder, maps)
+            generated = make_generated(plan, framework.encoder, maps)
         quality = None
         if options.quality and options.gamma:
             blank = domain_in(plan).blank(resolved.row_shape)
@@ -356,48 +331,3 @@ def _cached_views(path: str, data: TrainingData) -> list[Rows]:
             "from, or generate a view cache of these rows"
         )
     return [data.domain.scaled(source, data.layer) for source in cache.sources()]
-
-
-def _extractor(plan: Plan[GenView, GenViewResolved]) -> FrozenMaps | None:
-    """The separate network for foreground and quality, or None; a loaded model finds it when it is first used."""
-    options, resolved = plan.options, plan.resolved
-    if not uses_extractor(options.features, resolved.domain):
-        return None
-    if plan.inputs is not None:
-        found: FrozenMaps | None = plan.inputs.maps
-        return found
-    return feature_maps(
-        options.features, *_scaling(resolved.stats), shape=resolved.feature_shape, weights=resolved.feature_weights
-    )
-
-
-def _scaling(stats: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """Scaling of images: the offset subtracted from pixels and the divisor, both (C,)."""
-    return torch.tensor(stats["pixel_mean"]), torch.tensor(stats["pixel_scale"])
-
-
-def _generated(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
-    """The diffusion model of the domain, with a strength adapted to each row."""
-    options, resolved, n = plan.options, plan.resolved, plan.resolved.n_components
-    # This strength is for samples without a noise level.
-    generator = make_generator(plan, encoder, resolved, condition=n, strength=0.5)
-    return GeneratedViews(
-        generator,
-        encoder,
-        nn.Identity(),
-        n_components=n,
-        n_views=options.cached_views,
-        candidates=options.candidates,
-        strengths=AdaptiveStrength(options.noise, _tolerance(plan, encoder, maps)),
-    )
-
-
-def _tolerance(plan: Plan[GenView, GenViewResolved], encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
-    """The noise tolerance that adaptive noise is fitted to, with buffers of the sizes that are saved."""
-    resolved = plan.resolved
-    if plan.options.noise != "adaptive":
-        return NoiseTolerance()
-    if domain_in(plan).picture == "pixels":
-        blank = domain_in(plan).blank(resolved.row_shape)
-        return NoiseTolerance(maps, width=(maps or FeatureMap(encoder, blank)).shape[2])
-    return NoiseTolerance(references=(resolved.level_references, resolved.n_components))

@@ -15,7 +15,7 @@ from viewsmith.core.messages import join_names
 from viewsmith.core.registry import names
 from viewsmith.data import Dataset
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.labels import labels_used
+from viewsmith.estimators.given.labels import labels_used
 from viewsmith.evaluation.compare import check_split, compare
 from viewsmith.evaluation.protocol import check_protocols
 from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked

@@ -24,9 +24,9 @@ from viewsmith.domains.few_labels import few_label_codes
 from viewsmith.domains.groups import group_codes
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.custom_transforms import CUSTOM
-from viewsmith.estimators.build.labels import codes_digest
 from viewsmith.estimators.build.resolve import MODULE
-from viewsmith.estimators.neighbors import graph_record, read_neighbors
+from viewsmith.estimators.given.labels import codes_digest
+from viewsmith.estimators.given.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder

@@ -14,10 +14,10 @@ from viewsmith.core.messages import pluralize
 from viewsmith.core.samples import apply_in_blocks
 from viewsmith.domains.groups import group_codes
 from viewsmith.estimators.arguments import Arguments
-from viewsmith.estimators.build.labels import codes_digest
 from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.estimators.build.resolve import view_entries
 from viewsmith.estimators.build.sizes import AXES, WIDE
+from viewsmith.estimators.given.labels import codes_digest
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.views.group_neighbors import aligned_graph, mutual_neighbors
 from viewsmith.views.neighbor_graph import PrecomputedGraph
