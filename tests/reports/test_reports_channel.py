@@ -23,7 +23,7 @@ from viewsmith.reports import (
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.projections import CURVES, draw_panel, draw_projections, spread
-from viewsmith.reports.sorted_similarities import draw_sorted
+from viewsmith.reports.similarities import draw_sorted
 from viewsmith.reports.transform_probabilities import draw_transform_probabilities
 from viewsmith.reports.view_shapes import match_sample_shape
 

@@ -126,6 +126,11 @@ def some_rows(rows: Rows) -> Tensor:
     return rows[chosen]
 
 
+def evenly_spaced(n: int, most: int, device: torch.device | str = "cpu") -> Tensor:
+    """At most `most` evenly spaced indices of n rows, int64, on a device."""
+    return torch.linspace(0, n - 1, min(n, most), device=device, dtype=torch.float64).long()
+
+
 def apply_in_blocks(
     function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024, *, equal: bool = False
 ) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,28 +60,24 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
     axis = training_axis(metrics)
     keys = dict.fromkeys(key for row in metrics for key in row if key not in _NOT_CURVES)
     ordered = sorted(keys, key=lambda key: list(_TITLES).index(key) if key in _TITLES else len(_TITLES))
-    names = np.array([str(row.get("phase", "")) for row in metrics])
-    kinds = np.array([phase_kind(name) for name in names])
-    curves = []
     with style():
-        for key in ordered:
-            values = [score(row.get(key)) for row in metrics]
-            y = np.array([np.nan if value is None else value for value in values])
-            # A row without the key leaves no gap in the curve; a logged value that is not finite does.
-            logged = np.array([key in row and row[key] is not None for row in metrics])
-            if key in DIAGNOSTICS:
-                if np.isfinite(y).any():
-                    curves.append(_curve(key, _title(key), axis, axis.x[logged], y[logged]))
-                continue
-            groups = [logged & (kinds == kind) for kind in dict.fromkeys(kinds.tolist())]
-            groups = [rows for rows in groups if np.isfinite(y[rows]).any()]
-            for rows in groups:
-                title = _title(key) + (_of_phases(dict.fromkeys(names[rows].tolist())) if len(groups) > 1 else "")
-                gaps = _gaps(kinds, rows)
-                curves.append(
-                    _curve(key, title, axis, np.insert(axis.x[rows], gaps, np.nan), np.insert(y[rows], gaps, np.nan))
-                )
-    return curves
+        return [curve for key in ordered for curve in _curves_of(key, metrics, axis)]
+
+
+def _curves_of(key: str, metrics: Sequence[Mapping[str, Any]], axis: Axis) -> Iterator[Curve]:
+    """The panels of a key: one for each kind of phase in which it has a finite number."""
+    values = [score(row.get(key)) for row in metrics]
+    y = np.array([np.nan if value is None else value for value in values])
+    # A row without the key leaves no gap in the curve; a logged value that is not finite does.
+    logged = np.array([key in row and row[key] is not None for row in metrics])
+    names = np.array([str(row.get("phase", "")) for row in metrics])
+    kinds = np.array(["" if key in DIAGNOSTICS else phase_kind(name) for name in names])
+    groups = [logged & (kinds == kind) for kind in dict.fromkeys(kinds.tolist())]
+    groups = [rows for rows in groups if np.isfinite(y[rows]).any()]
+    for rows in groups:
+        title = _title(key) + (_of_phases(dict.fromkeys(names[rows].tolist())) if len(groups) > 1 else "")
+        gaps = _gaps(kinds, rows)
+        yield _curve(key, title, axis, np.insert(axis.x[rows], gaps, np.nan), np.insert(y[rows], gaps, np.nan))
 
 
 def phase_kind(name: str) -> str:

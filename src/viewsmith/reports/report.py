@@ -17,8 +17,7 @@ from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import draw_map
 from viewsmith.reports.profiles import draw_profile
 from viewsmith.reports.projections import draw_projections
-from viewsmith.reports.similarities import draw_histogram
-from viewsmith.reports.sorted_similarities import draw_sorted
+from viewsmith.reports.similarities import draw_histogram, draw_sorted
 from viewsmith.reports.transform_probabilities import draw_transform_probabilities
 from viewsmith.reports.verdict import caveat, comparison, protocol_title, score, verdict
 from viewsmith.reports.violins import draw_violins

@@ -20,7 +20,7 @@ from viewsmith.core.method import Batch, Method, Phase
 from viewsmith.core.random import derive_seed
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.tensors import load_weights
-from viewsmith.training.checkpoint import CheckpointFolder, pack_optimizer, unpack_optimizer
+from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.optimizers import drop_frozen_gradients, set_rates, training_progress
 from viewsmith.training.updates import (
     RunningUpdate,
@@ -58,7 +58,7 @@ class Callback:
 
 
 class Trainer:
-    """Trains a method on rows that are in the memory of the device.
+    """Trains a method on scaled rows, in memory or on disk.
 
     Parameters
     ----------
@@ -183,8 +183,7 @@ class Trainer:
             self.running = [prepare_update(update, self.method) for update in phase.updates]
             if restored is not None:
                 for run in self.running:
-                    unpack_optimizer(f"optimizer/{run.name}", run.optimizer, restored)
-                    self._restore_sums(run, restored)
+                    run.restore(restored, self.device)
                 restored = None
             self.method.train()
             while self.epoch < phase.epochs:
@@ -339,11 +338,7 @@ class Trainer:
         if self.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
         for run in self.running if self.phase_index < len(self.phases) and (self.epoch or self.step) else []:
-            tensors |= pack_optimizer(f"optimizer/{run.name}", run.optimizer)
-            if run.loss is not None:
-                tensors[f"sum/{run.name}/loss"] = run.loss
-                tensors |= {f"sum/{run.name}/log/{name}": value for name, value in run.logs.items()}
-                tensors[f"sum/{run.name}/count"] = torch.tensor(run.count)
+            tensors |= run.state()
         record = {
             "phase": self.phase_index,
             "epoch": self.epoch,
@@ -378,14 +373,6 @@ class Trainer:
         for callback in self.callbacks:
             callback.restore(record["callbacks"].get(type(callback).__name__, {}))
         return tensors
-
-    def _restore_sums(self, run: RunningUpdate, tensors: dict[str, Tensor]) -> None:
-        prefix = f"sum/{run.name}/"
-        if f"{prefix}loss" in tensors:
-            run.loss = tensors[f"{prefix}loss"].to(self.device)
-            run.count = int(tensors[f"{prefix}count"])
-            logs = f"{prefix}log/"
-            run.logs = {n[len(logs) :]: t.to(self.device) for n, t in tensors.items() if n.startswith(logs)}
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from viewsmith.core import distributed
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.method import Batch, Method, Optimizer, Step, Update
+from viewsmith.training.checkpoint import pack_optimizer, unpack_optimizer
 from viewsmith.training.optimizers import make_optimizer
 
 
@@ -77,6 +78,24 @@ class RunningUpdate:
     def clear(self) -> None:
         """Reset the sums for the next epoch."""
         self.loss, self.logs, self.count = None, {}, 0
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimizer's state and the sums, by name, for a checkpoint."""
+        tensors = pack_optimizer(f"optimizer/{self.name}", self.optimizer)
+        if self.loss is not None:
+            tensors[f"sum/{self.name}/loss"] = self.loss
+            tensors |= {f"sum/{self.name}/log/{name}": value for name, value in self.logs.items()}
+            tensors[f"sum/{self.name}/count"] = torch.tensor(self.count)
+        return tensors
+
+    def restore(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Load what `state` returned from the tensors of a checkpoint; other names are ignored."""
+        unpack_optimizer(f"optimizer/{self.name}", self.optimizer, tensors)
+        sums, logs = f"sum/{self.name}/", f"sum/{self.name}/log/"
+        if f"{sums}loss" in tensors:
+            self.loss = tensors[f"{sums}loss"].to(device)
+            self.count = int(tensors[f"{sums}count"])
+            self.logs = {name[len(logs) :]: t.to(device) for name, t in tensors.items() if name.startswith(logs)}
 
 
 def prepare_update(update: Update, method: Method) -> RunningUpdate:

@@ -139,13 +139,13 @@ class ImageViews(ViewMaker):
         return self.render(x, self.draw(len(x), x, generator))
 
     def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
-        first, first_crop = self._view_and_crop(pair.first, generator)
-        second, second_crop = self._view_and_crop(pair.second, generator)
+        first, first_crop = self.view_and_crop(pair.first, generator)
+        second, second_crop = self.view_and_crop(pair.second, generator)
         # If another maker has cropped the views before, these boxes do not refer to the sample.
         crops = None if pair.crops is not None else (first_crop, second_crop)
         return Pair(first, second, pair.ids, pair.local, crops)
 
-    def _view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
+    def view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
         """A view of each image, and the region of the image that it shows."""
         self.check(x)
         draws = self.draw(len(x), x, generator)
@@ -251,8 +251,8 @@ class PairedImageViews(ViewMaker):
             if local is not None:
                 raise InputError("the pair already has small crops: use only one multi-crop view maker")
             local = self.local.crops(pair.first, self.number, self.size, generator)
-        first, first_crop = self.first._view_and_crop(pair.first, generator)
-        second, second_crop = self.second._view_and_crop(pair.second, generator)
+        first, first_crop = self.first.view_and_crop(pair.first, generator)
+        second, second_crop = self.second.view_and_crop(pair.second, generator)
         return Pair(first, second, pair.ids, local, None if pair.crops is not None else (first_crop, second_crop))
 
 

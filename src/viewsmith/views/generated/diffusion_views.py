@@ -13,7 +13,7 @@ from viewsmith.core.device import HostNumbers, on_host
 from viewsmith.core.distributed import broadcast_module
 from viewsmith.core.method import Batch
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.core.samples import Rows, apply_in_blocks, block_size
+from viewsmith.core.samples import Rows, apply_in_blocks, block_size, evenly_spaced
 from viewsmith.losses.nt_xent import unit
 from viewsmith.views.base import Generators, randn
 from viewsmith.views.generated.cache import Generate, ViewCache
@@ -175,7 +175,7 @@ class GeneratedViews(nn.Module):
     def _probe_loss(self) -> float:
         """Denoising loss of the averaged generator on fixed rows, times and noise."""
         rows = self._prepared()
-        index = _evenly_spaced(len(rows), PROBE, rows.device)
+        index = evenly_spaced(len(rows), PROBE, rows.device)
         rng = stream(self.seed, "probe", device=index.device)
         condition = self._condition(self._representations()[index], index, rng)
         parts = zip(index.split(128), condition.split(128), strict=True)
@@ -320,7 +320,7 @@ class GeneratedViews(nn.Module):
                 known = self._prepared(), self._representations()
                 self._cache.select(choose_cached(self._cache, *known, self.encoder, self.n_views), self._prepared())
             self._cache_number = number
-            self._measure_drift(self._cache)
+            self._measure_cache(self._cache)
         return self._cache
 
     def _generate_function(self) -> Generate:
@@ -333,17 +333,17 @@ class GeneratedViews(nn.Module):
         """Set `drift` and `similarity` from new views of a few rows, for training without a cache."""
         if not self.trained:
             return
-        index = _evenly_spaced(len(self._prepared()), DRIFT_ROWS, self.drift.device)
+        index = evenly_spaced(len(self._prepared()), DRIFT_ROWS, self.drift.device)
         rng = stream(derive_seed(self.seed, "drift", self.rounds), device=index.device)
         outside, similarity = self._find_outliers(self.generate(self._prepared()[index], index, rng), index)
         self.drift.fill_(outside.float().mean())
         self.similarity.fill_(similarity.mean())
 
     @torch.no_grad()
-    def _measure_drift(self, cache: ViewCache) -> None:
+    def _measure_cache(self, cache: ViewCache) -> None:
         """Set `drift` and `similarity` from cached views; without `keep_outliers`, also find all outliers."""
         count = len(self._prepared())
-        index = _evenly_spaced(count, PROBE if self.keep_outliers else count, self.drift.device)
+        index = evenly_spaced(count, PROBE if self.keep_outliers else count, self.drift.device)
         parts = index.split(256)
         found = [
             [self._find_outliers(cache.take(part, torch.full_like(part, number)), part) for part in parts]
@@ -388,8 +388,3 @@ class GeneratedViews(nn.Module):
         if self.map_head is not None:
             self.map_head.eval()
         return self
-
-
-def _evenly_spaced(n: int, count: int, device: torch.device) -> Tensor:
-    """At most `count` evenly spaced indices of n rows."""
-    return torch.linspace(0, n - 1, min(n, count), device=device, dtype=torch.float64).long()

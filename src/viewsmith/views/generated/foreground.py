@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.samples import evenly_spaced
 
 #: Fraction of all patches that count as foreground (the paper's "approximately 40 %").
 FOREGROUND = 0.4
@@ -21,11 +22,6 @@ MAX_ROWS = 10_000
 IMAGE_BLOCK = 64
 #: Two axes are the same (up to the sign) if the projections of the patches have at least this absolute correlation.
 SAME_AXIS = 0.5
-
-
-def evenly_spaced(n: int, most: int) -> Tensor:
-    """At most `most` evenly spaced indices of n rows, int64."""
-    return torch.linspace(0, n - 1, min(n, most), dtype=torch.float64).long()
 
 
 @dataclass(frozen=True, eq=False)

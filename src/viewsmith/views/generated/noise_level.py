@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
-from viewsmith.views.generated.foreground import IMAGE_BLOCK, MAX_ROWS, Foreground, evenly_spaced, fit_foreground
+from viewsmith.views.generated.foreground import IMAGE_BLOCK, MAX_ROWS, Foreground, fit_foreground
 from viewsmith.views.generated.foreground import foreground_fractions as foreground_fractions  # this path is public
 from viewsmith.views.neighbors import nearest_neighbors
 

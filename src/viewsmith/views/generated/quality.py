@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from viewsmith.core.device import HostNumbers
 from viewsmith.core.distributed import broadcast_module, broadcast_tensors
 from viewsmith.core.errors import InputError
-from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
 from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map_pools, pair_quality
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.base import CropBoxes
 from viewsmith.views.fixed.resampling import crop
 from viewsmith.views.generated.cache import take
-from viewsmith.views.generated.foreground import MAX_ROWS, evenly_spaced, fit_foreground
+from viewsmith.views.generated.foreground import MAX_ROWS, fit_foreground
 
 BLOCK = 64
 WIDTH = 8  # number of axes of cached maps
