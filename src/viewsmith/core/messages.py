@@ -13,6 +13,11 @@ def one_line(text: object, limit: int = 300) -> str:
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 
+def error_text(error: BaseException) -> str:
+    """Type and message of an exception on one line: ``ValueError: ...``."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def name_list(names: Sequence[object], limit: int = 5) -> str:
     """The first `limit` names, separated by commas, and the number of the remaining ones."""
     shown = ", ".join(one_line(name, 60) for name in names[:limit])

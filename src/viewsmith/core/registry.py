@@ -19,6 +19,7 @@ from importlib import metadata
 from typing import Any, Literal, TypeVar
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
 
 Kind = Literal["method", "framework", "view maker", "encoder", "noise generator", "transforms", "domain", "baseline"]
 
@@ -238,6 +239,6 @@ def load_plugins() -> list[str]:
                 point.load()
                 _plugins.append(point.name)
             except Exception as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
+                reason = error_text(error)
                 warnings.warn(f"the plug-in {point.name!r} ({point.value}) is skipped: {reason}", stacklevel=3)
     return _plugins

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
 from viewsmith.core.registry import entries, get
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.custom_transforms import CUSTOM, FamilyOption
@@ -99,5 +100,5 @@ def load(
     except (InputError, OSError, MemoryError):
         raise
     except Exception as error:  # values that no run has, which any constructor may refuse in its own words
-        detail = " ".join(f"{type(error).__name__}: {error}".split())
+        detail = error_text(error)
         raise InputError(f"{folder.path} is damaged ({detail}): restore it or train again") from error

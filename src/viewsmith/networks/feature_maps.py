@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
 from viewsmith.networks.reference import Reference
 
 PREFERRED_PATCHES = 7  # patches per side, as for the published network and images of 224 pixels
@@ -193,8 +194,7 @@ class FrozenMaps(nn.Module):
             raise
         except Exception as error:
             raise InputError(
-                f"the feature extractor {self.name} failed for images {tuple(x.shape)}: "
-                f"{type(error).__name__}: {' '.join(str(error).split())}"
+                f"the feature extractor {self.name} failed for images {tuple(x.shape)}: {error_text(error)}"
             ) from error
         return maps
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
 from viewsmith.core.registry import find
 from viewsmith.core.samples import block_size
 from viewsmith.domains import Domain
@@ -101,10 +102,7 @@ def inspect_family(options: CustomOptions, shared: dict[str, Any], data: Trainin
         except InputError:
             raise
         except Exception as error:
-            raise InputError(
-                f"the family {name} fails on samples {tuple(some.shape)}: {type(error).__name__}: "
-                f"{' '.join(str(error).split())}"
-            ) from error
+            raise InputError(f"the family {name} fails on samples {tuple(some.shape)}: {error_text(error)}") from error
     if not isinstance(views, Tensor) or views.shape[:2] != (len(some), size) or views.ndim < 3:
         given = tuple(views.shape) if isinstance(views, Tensor) else type(views).__name__
         raise InputError(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
 from viewsmith.core.registry import Entry
 from viewsmith.core.row_source import RowSource, too_large_for_memory
 from viewsmith.domains import Domain
@@ -104,8 +105,7 @@ def probe(module: nn.Module, name: str, sample: Tensor) -> int:
             h = module.eval()(sample.to(device))
     except Exception as error:
         raise InputError(
-            f"the encoder {name} fails on samples of shape {tuple(sample.shape[1:])}: "
-            f"{type(error).__name__}: {' '.join(str(error).split())}"
+            f"the encoder {name} fails on samples of shape {tuple(sample.shape[1:])}: {error_text(error)}"
         ) from error
     finally:
         module.train(training)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks, block_size
 from viewsmith.losses.info_max import entropy
@@ -146,10 +147,7 @@ class AugmentationChannel(ViewMaker):
         try:
             satisfied = predicate(views)
         except Exception as error:
-            raise InputError(
-                f"nonempty failed for views {tuple(views.shape)}: {type(error).__name__}: "
-                f"{' '.join(str(error).split())}"
-            ) from error
+            raise InputError(f"nonempty failed for views {tuple(views.shape)}: {error_text(error)}") from error
         if not isinstance(satisfied, Tensor) or satisfied.shape != views.shape[:1] or satisfied.dtype != torch.bool:
             tensor = isinstance(satisfied, Tensor)
             given = f"{satisfied.dtype} {tuple(satisfied.shape)}" if tensor else type(satisfied).__name__

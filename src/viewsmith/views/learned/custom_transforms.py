@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
 from viewsmith.views.learned.transforms import Family
 
 
@@ -56,10 +57,7 @@ class Functions(Family):
         try:
             view = self.functions[k](x)
         except Exception as error:
-            raise InputError(
-                f"{self._name(k)} failed for samples {tuple(x.shape)}: {type(error).__name__}: "
-                f"{' '.join(str(error).split())}"
-            ) from error
+            raise InputError(f"{self._name(k)} failed for samples {tuple(x.shape)}: {error_text(error)}") from error
         if not isinstance(view, Tensor) or view.shape[:1] != x.shape[:1] or view.ndim < 2:
             given = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
             raise InputError(f"{self._name(k)} returned {given} for samples {tuple(x.shape)}, expected a view of each")
