@@ -56,6 +56,7 @@ def test_text_and_dates_count_like_a_number_on_average():
     frame = people()[["address", "joined"]]
     fitted = encoder(frame)
     x = weighted(frame)
+    assert len(fitted.spans) == 2
     for first, end in fitted.spans:
         assert np.isclose(x[:, first:end].var(0).sum(), 1, atol=1e-3)
 

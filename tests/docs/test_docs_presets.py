@@ -40,8 +40,8 @@ def test_the_table_of_published_settings_is_the_presets(name):
 def test_every_setting_of_the_table_is_an_option_with_its_source(name):
     rows = page(name).split(HEADING)[1].split("\n## ")[0]
     options = set(estimators()[name].__dataclass_fields__)
-    for setting, source in re.findall(r"^\| `(\w+)` \| (.*?) \|", rows, re.MULTILINE):
-        assert setting in options and source
+    found = re.findall(r"^\| `(\w+)` \| (.*?) \|", rows, re.MULTILINE)
+    assert found and all(setting in options and source for setting, source in found)
 
 
 def test_these_methods_have_a_table():

@@ -95,7 +95,9 @@ def test_images_in_a_cache_are_read_as_stored(tmp_path):
     for number in cache.numbers():
         rows, none = cache.rows_of(number), torch.zeros(len(cache.rows_of(number)), 3)
         cache.write_block(number, views[rows], seed=none, level=none, quality=none)
-    for number, source in enumerate(cache.sources()):
+    sources = cache.sources()
+    assert len(sources) == 3
+    for number, source in enumerate(sources):
         assert source.dtype == np.uint8 and np.array_equal(source[[4, 0, 3]], views[[4, 0, 3], number])
 
 

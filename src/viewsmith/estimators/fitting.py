@@ -239,7 +239,7 @@ def _labels_used(plan: Plan[Any, Any]) -> dict[str, str]:
 
 
 def find_seed(random_state: Any) -> int:
-    """A seed from scikit-learn's `random_state`."""
+    """A seed from scikit-learn's `random_state`; raises InputError for anything else."""
     expected = "expected a non-negative integer, a RandomState or None"
     if isinstance(random_state, int):
         if random_state < 0:
@@ -252,7 +252,13 @@ def find_seed(random_state: Any) -> int:
 
 
 def find_device(name: str) -> torch.device:
-    """The device with this name; "auto" is the GPU if there is one."""
+    """The device with this name; "auto" is the GPU if there is one.
+
+    Raises
+    ------
+    InputError
+        Another name, or a GPU on a machine without one.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:

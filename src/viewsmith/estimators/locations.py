@@ -36,7 +36,13 @@ class Locator(Protocol):
 
 
 def locate(model: Locator, X: Any, n: int) -> np.ndarray:
-    """Find locations; see `CRLTAC.locate`."""
+    """Find locations; see `CRLTAC.locate`.
+
+    Raises
+    ------
+    InputError
+        `n` is not a whole number of at least 1, or the transformations of the model have no location in a sample.
+    """
     if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
         raise InputError(f"n is {n!r}, expected a whole number of at least 1")
     family = model.method_.channel.family
@@ -87,6 +93,11 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
     X : array-like, n samples
     found : structured array, shape (k,)
         Locations from `locate`, in any order.
+
+    Raises
+    ------
+    InputError
+        The locations are features of vectors.
     """
     if found.dtype == FEATURE:
         raise InputError("features of vectors cannot be cut out: views(X) has samples with only some of the features")

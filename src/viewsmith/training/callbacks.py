@@ -152,6 +152,10 @@ class Diagnostics(Callback):
     They are the feature standard deviation, effective rank and uniformity, the alignment of rows with views of them,
     and the values of `Method.diagnose`, computed on a fixed sample of at most `rows` rows with the current weights and
     BatchNorm statistics. They do not change the training.
+
+    Parameters
+    ----------
+    points, rows : int
     """
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:

@@ -76,8 +76,10 @@ class Trainer:
     phases : sequence of Phase, optional
         The schedule to run. Default: ``method.phases()``.
     checkpoint : CheckpointFolder, optional
-        Where the state is saved: every `checkpoint_every` seconds, after each phase, and when training stops. On a CPU,
-        with the same number of threads, a resumed training equals an uninterrupted one bit for bit.
+        Where the state is saved: after some time, after each phase, and when training stops. On a CPU, with the same
+        number of threads, a resumed training equals an uninterrupted one bit for bit.
+    checkpoint_every : float
+        Seconds from one of these checkpoints to the next.
     interruptible : bool
         On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. A signal that the process
         already ignores stays ignored, such as SIGINT in background jobs of a shell.

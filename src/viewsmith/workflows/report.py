@@ -34,7 +34,8 @@ def report_content(
 ) -> ReportContent:
     """Content of the report of a run; maps, profiles and galleries need its data and are made if `pictures`.
 
-    For the parameters see `report`; `custom` has the custom parts of the model, by argument of `viewsmith.load`.
+    For the parameters and errors see `report`; `custom` has the custom parts of the model, by argument of
+    `viewsmith.load`.
     """
     with reading_run(folder.path):
         config, summary = folder.read_config(), folder.read_summary()

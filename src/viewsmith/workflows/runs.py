@@ -248,7 +248,13 @@ def groups_to_fit(model: ViewsmithEstimator, dataset: Dataset, transductive: boo
 
 
 def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:
-    """Training or test rows, and their numbers in the array or table they came from."""
+    """Training or test rows, and their numbers in the array or table they came from.
+
+    Raises
+    ------
+    InputError
+        `split` is neither "train" nor "test", or there are no test rows.
+    """
     if split not in ("train", "test"):
         raise InputError(f"--split is {split!r}, expected train or test")
     if split == "test" and dataset.test_index is None:

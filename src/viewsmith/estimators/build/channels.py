@@ -22,7 +22,7 @@ CHANNEL = "channel:"  # prefix of the CRL-TAC run whose augmentation channel dra
 
 
 def transforms_of(domain: Domain) -> Entry:
-    """The registered transformations of a domain."""
+    """The registered transformations of a domain; raises InputError if there are none."""
     found = entries("transforms", domain.name)
     if not found:
         raise InputError(f"no transformations are registered for {domain.name}: give a custom family")

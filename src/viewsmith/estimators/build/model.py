@@ -35,6 +35,7 @@ AnyPlan = Plan[Any, Any]
 
 
 def domain_in(plan: AnyPlan) -> Domain:
+    """Domain of the samples."""
     return domain_of(plan.resolved.domain)
 
 
@@ -219,7 +220,7 @@ def make_optimizer(plan: AnyPlan, head_rate: float = 1.0) -> Optimizer:
 
 
 def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
-    """The view makers in order; a copy of a custom one."""
+    """The view makers in order; a copy of a custom one; raises InputError if a loaded model lacks its custom one."""
     options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
     refreshed = options.neighbor_space == "encoder"
     if isinstance(options.view_maker, nn.Module):

@@ -42,6 +42,8 @@ class TrainingData:
         Statistics of the input layer that view makers need.
     device : torch.device
         Device of the training.
+    seed : int
+        Seed of the run.
     labels : array-like or None
         As given to fit; used only by methods that need them (`reads_labels`).
     neighbors : PrecomputedGraph or None

@@ -29,7 +29,7 @@ def check_sample(
     options: Arguments,
     data: TrainingData,
 ) -> None:
-    """Check that the encoder accepts samples, and smaller views of them."""
+    """Raise InputError unless the encoder accepts samples, and smaller views of them."""
     sizes = (view.trait("smaller", _no_size)(data.row_shape, facts) for view in views)
     smaller = [size for size in sizes if size is not None]
     if entry is None:
@@ -50,7 +50,7 @@ def check_sample(
 
 
 def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
-    """Check that samples are large enough for a network."""
+    """Raise InputError unless samples are large enough for a network."""
     size, smallest = data.row_shape[:2], entry.trait("smallest", 1)
     smaller = f"use another {part}, " if min(size) >= SMALLEST else ""
     data.domain.check_size(
@@ -70,7 +70,7 @@ def check_crops(
     size: Sequence[int],
     todo: str = "use other views",
 ) -> None:
-    """Check that crops of images of `size` are large enough for the encoder; `todo` is advice on the crops."""
+    """Raise InputError if crops of images of `size` are too small for the encoder; `todo` is advice on the crops."""
     if len(size) < 2:  # only images have sizes
         return
     least = entry.trait("smallest", 1)

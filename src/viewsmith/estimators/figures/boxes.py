@@ -33,6 +33,11 @@ def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Gallery:
         Images, uint8.
     count : int
         Number of images, selected at equal distances in this order.
+
+    Raises
+    ------
+    InputError
+        The transformations are not crops.
     """
     family = model.method_.channel.family
     if not isinstance(family, Crops):
