@@ -116,6 +116,19 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
     return p, z
 
 
+def predictions_and_projections(framework: Any, name: str, pair: Pair) -> tuple[Tensor, Tensor]:
+    """Predictions for both views and their projections without gradient, each (2 B, d): no momentum copies.
+
+    Arguments and errors are those of `predictions_and_targets`; the framework needs no copies and no momentum.
+    """
+    check_no_local_views(pair, name)
+    views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
+    z = apply_to_views(lambda x: framework.head(framework.encoder(x)), views, separate)
+    p, z = full_precision(apply_to_views(framework.predictor, z, separate)), full_precision(z.detach())
+    check_predictor(p, z)
+    return p, z
+
+
 def apply_to_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool) -> Tensor:
     """Output of a network for `views`, the first views followed by the second, (2 B, ...).
 

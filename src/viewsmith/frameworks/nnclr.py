@@ -13,13 +13,10 @@ from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
-    apply_to_views,
     check,
-    check_no_local_views,
-    check_predictor,
     check_temperature,
-    full_precision,
     head_width,
+    predictions_and_projections,
     random_keys,
     replace_oldest,
     resolve_queue,
@@ -152,12 +149,7 @@ class NNCLR(Framework):
             The pair has local views, the predictor and the head have different output widths, or the batch of all
             processes is larger than the queue.
         """
-        check_no_local_views(pair, "nnclr")
-        views = torch.cat([pair.first, pair.second])
-        z = apply_to_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
-        p = full_precision(apply_to_views(self.predictor, z, self.separate_batch_norm))
-        z = full_precision(z.detach())
-        check_predictor(p, z)
+        p, z = predictions_and_projections(self, "nnclr", pair)
         with torch.autocast(p.device.type, enabled=False):
             neighbors = nearest(z, self.keys.to(z.dtype))
             directions = two_way_info_nce(neighbors, p, pair.ids, self.temperature)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import apply_to_views, check_no_local_views, check_predictor, full_precision
+from viewsmith.frameworks.common import predictions_and_projections
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
@@ -80,12 +80,7 @@ class SimSiam(Framework):
         InputError
             The pair has local views, or the predictor and the head have different output widths.
         """
-        check_no_local_views(pair, "simsiam")
-        views = torch.cat([pair.first, pair.second])
-        z = apply_to_views(lambda x: self.head(self.encoder(x)), views, self.separate_batch_norm)
-        p = full_precision(apply_to_views(self.predictor, z, self.separate_batch_norm))
-        z = full_precision(z.detach())
-        check_predictor(p, z)
+        p, z = predictions_and_projections(self, "simsiam", pair)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
         with torch.autocast(p.device.type, enabled=False):
             return (negative_cosine(p0, z1) + negative_cosine(p1, z0)) / 2

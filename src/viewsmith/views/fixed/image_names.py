@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from viewsmith.core.registry import register
 from viewsmith.views.base import ViewContext, ViewMaker
-from viewsmith.views.fixed.images import ImageViews, PairedImageViews, image_recipe
+from viewsmith.views.fixed.images import ImageViews, PairedImageViews, Recipe, image_recipe
 
 
 def _recipe(
-    name: Any,
+    name: Recipe,
     context: ViewContext,
     color_strength: float,
     flip: float,
@@ -32,21 +32,19 @@ def _recipe(
     )
 
 
-@register(
-    "view maker",
-    "simclr",
-    help="random crop, flip, color jitter, grayscale",
-    domains="images",
-    source="Chen et al. 2020",
-)
-def _simclr(
-    context: ViewContext,
-    *,
-    crop_minimum: float | Literal["auto"] = "auto",
-    flip: float = 0.5,
-    color_strength: float = 1.0,
-) -> ViewMaker:
-    return _recipe("simclr", context, color_strength, flip, crop_minimum)
+def _register_recipe(name: Recipe, help: str, source: str) -> None:
+    @register("view maker", name, help=help, domains="images", source=source)
+    def recipe(
+        context: ViewContext,
+        *,
+        crop_minimum: float | Literal["auto"] = "auto",
+        flip: float = 0.5,
+        color_strength: float = 1.0,
+    ) -> ViewMaker:
+        return _recipe(name, context, color_strength, flip, crop_minimum)
+
+
+_register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen et al. 2020")
 
 
 @register(
@@ -61,38 +59,8 @@ def _crop(context: ViewContext, *, crop_minimum: float | Literal["auto"] = "auto
     return ImageViews(scale=(least, 1.0), flip=flip, jitter=0, gray=0, mean=mean, std=std)
 
 
-@register(
-    "view maker",
-    "byol",
-    help="a different recipe for each view, with blur and solarization",
-    domains="images",
-    source="Grill et al. 2020",
-)
-def _byol(
-    context: ViewContext,
-    *,
-    crop_minimum: float | Literal["auto"] = "auto",
-    flip: float = 0.5,
-    color_strength: float = 1.0,
-) -> ViewMaker:
-    return _recipe("byol", context, color_strength, flip, crop_minimum)
-
-
-@register(
-    "view maker",
-    "moco",
-    help="crops, color jitter and blur of MoCo v2",
-    domains="images",
-    source="Chen, Fan et al. 2020",
-)
-def _moco(
-    context: ViewContext,
-    *,
-    crop_minimum: float | Literal["auto"] = "auto",
-    flip: float = 0.5,
-    color_strength: float = 1.0,
-) -> ViewMaker:
-    return _recipe("moco", context, color_strength, flip, crop_minimum)
+_register_recipe("byol", "a different recipe for each view, with blur and solarization", "Grill et al. 2020")
+_register_recipe("moco", "crops, color jitter and blur of MoCo v2", "Chen, Fan et al. 2020")
 
 
 def _local_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:

@@ -22,6 +22,7 @@ from viewsmith.views.fixed.color import recolor, solarize
 from viewsmith.views.fixed.resampling import blur, crop, random_boxes
 
 Range = tuple[float, float]
+Recipe = Literal["simclr", "moco", "byol", "multicrop"]
 
 
 @dataclass
@@ -272,7 +273,7 @@ _RECIPES: dict[str, list[dict[str, Any]]] = {
 
 
 def image_recipe(
-    name: Literal["simclr", "moco", "byol", "multicrop"],
+    name: Recipe,
     *,
     size: int | tuple[int, int],
     strength: float = 1.0,
