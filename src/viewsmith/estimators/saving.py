@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -15,6 +15,9 @@ from viewsmith.core.version import __version__
 from viewsmith.estimators.build.plan import Resolved
 from viewsmith.estimators.build.resolve import text_of
 from viewsmith.training.run import RunFolder
+
+if TYPE_CHECKING:
+    from viewsmith.domains.tables.encoder import TableEncoder
 
 # Options of where and how long to train: a resumed run may change them.
 NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
@@ -36,7 +39,7 @@ def configuration(
     return config | {"fitted": {} if resolved is None else resolved.as_dict()}
 
 
-def read_encoder(resolved: Resolved, where: object) -> Any:
+def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
     """The encoder of a table from its plain values in a configuration; None if there are none.
 
     Raises

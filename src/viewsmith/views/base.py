@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,7 +159,7 @@ class ViewContext:
     row_shape: tuple[int, ...]
     encoder: nn.Module
     stats: Mapping[str, Any] = field(default_factory=dict)
-    space: Any = None
+    space: Callable[[Tensor], Tensor] | None = None
     refreshed: bool = False
     name: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)

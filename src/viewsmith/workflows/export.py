@@ -6,7 +6,7 @@ import importlib
 import logging
 import warnings
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from viewsmith.core.files import atomic_path
 from viewsmith.core.tensors import save_tensors
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.rows import device_of
+from viewsmith.frameworks import Framework
 from viewsmith.networks.encoders.resnet import ResNet
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
@@ -47,9 +48,8 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     """
     if form not in get_args(Format):
         raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
-    method: Any = model.method_
-    framework = getattr(method, "framework", None)
-    encoder: nn.Module = method.encoder if framework is None else framework.output_networks[0]
+    framework: Framework | None = getattr(model.method_, "framework", None)
+    encoder = model.method_.get_submodule("encoder") if framework is None else framework.output_networks[0]
     of_views = "" if framework is not None else "; it encodes single views, over which transform averages"
     if form == "onnx":
         if of_views:

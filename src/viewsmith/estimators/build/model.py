@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
 from viewsmith.core.random import derive_seed
-from viewsmith.core.registry import find
+from viewsmith.core.registry import Entry, find
 from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.domains import Domain, domain_of
@@ -254,12 +254,12 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
     return ViewPair(makers, refreshed=refreshed)
 
 
-def _takes_context(entry: Any) -> bool:
+def _takes_context(entry: Entry) -> bool:
     """Whether a view maker is built by a function of a context; a class takes only its options."""
     return not isinstance(entry.build, type)
 
 
-def _space(domain: Domain, row_shape: tuple[int, ...], encoder: nn.Module) -> Any:
+def _space(domain: Domain, row_shape: tuple[int, ...], encoder: nn.Module) -> Callable[[Tensor], Tensor] | None:
     """Space of the neighbor search: principal axes of pixels or k-mers; for vectors, those of the encoder, if any."""
     if domain.neighbor_features(domain.blank(row_shape)) is not None:
         return PrincipalSpace(domain.neighbor_features)  # type: ignore[arg-type]
