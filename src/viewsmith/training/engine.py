@@ -83,6 +83,19 @@ class Trainer:
     interruptible : bool
         On SIGINT or SIGTERM, finish the step, save the state and return, instead of raising. A signal that the process
         already ignores stays ignored, such as SIGINT in background jobs of a shell.
+
+    Attributes
+    ----------
+    phase_index, epoch, step : int
+        Position: number of the phase, epoch in the phase and step in the epoch, each from 0.
+    steps : int
+        Steps of all phases so far.
+    x : Tensor or Samples, n rows
+        The rows on the device; set by `fit`, as the next two.
+    local_batch, steps_per_epoch : int
+        Samples per step in this process, and steps in an epoch.
+    loss : float
+        Mean loss of the last complete epoch, of the first update; NaN before.
     """
 
     def __init__(
