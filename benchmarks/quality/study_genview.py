@@ -2,7 +2,8 @@
 
 Every row has the same encoder (the default one for CPUs), batch size 256, optimizer, fixed views and number of encoder
 steps: 1,200. Rows with generated views also train viewsmith's diffusion model, for half as many steps. No external
-weights. Settings are the defaults; none was chosen on these sets.
+weights. Settings are the defaults; none was chosen on these sets. "letter, 300 rows": so many train rows, drawn once
+(seed 0); encoder, diffusion model and classifiers are fitted on them alone.
 
 framework: the framework alone. + views: one of the two sources of a pair is generated, with the same noise for all
 samples (level 200) and without weights. + adaptive: with a noise level for each sample. + quality: with weights, too.
@@ -13,6 +14,7 @@ What counts as a yes: `benchmarks/quality/PLAN.md`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.common.data import SETS
@@ -20,9 +22,10 @@ from benchmarks.quality.study import PROTOCOLS
 from benchmarks.quality.suite import UNTRAINED, Budget, Stage, Study, Trained, main
 from viewsmith.estimators import GenView
 
-# Set and framework.
-SETTINGS = ("sc_citeseq_cbmc, simclr",)
-FRAMEWORKS = {setting: {"framework": setting.split(", ")[1]} for setting in SETTINGS}
+# Set, if few number of train rows, and framework.
+FEW = {f"letter, {rows} rows, simclr": replace(SETS["letter"], train_rows=rows) for rows in (300, 1000)}
+SETTINGS = {"sc_citeseq_cbmc, simclr": SETS["sc_citeseq_cbmc"], **FEW}
+FRAMEWORKS = {setting: {"framework": setting.split(", ")[-1]} for setting in SETTINGS}
 ALONE: dict[str, Any] = {"alpha": 0.0, "quality": False}
 ARMS: dict[str, dict[str, Any]] = {
     "framework": ALONE,
@@ -34,7 +37,7 @@ ARMS: dict[str, dict[str, Any]] = {
 
 STUDY = Study(
     "study_genview",
-    {setting: SETS[setting.split(", ")[0]] for setting in SETTINGS},
+    SETTINGS,
     {arm: Trained(GenView, options, FRAMEWORKS) for arm, options in ARMS.items()} | {"untrained": UNTRAINED},
     stages=(Stage((*ARMS, "untrained")),),
     budget=Budget(vectors=1200),

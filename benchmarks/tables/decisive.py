@@ -126,16 +126,17 @@ def metaug() -> str:
 
 
 def genview() -> str:
-    table, sets = collect(study_genview.STUDY.path), study_genview.SETTINGS
+    table, sets = collect(study_genview.STUDY.path), list(study_genview.SETTINGS)
     gained = [
         f"{arm} at {title}"
         for before, arm in itertools.pairwise(study_genview.ARMS)
         for metric, title in SCORES.items()
         if positive(differences(table, arm, before, sets, metric))
     ]
+    each = [f"{name.rpartition(', ')[0]}: {intervals(table, '+ quality', 'framework', [name])}" for name in sets]
     return (
         f"{'Yes, ' + ', '.join(gained) if gained else 'No step of the ladder does'}: all three minus the framework "
-        f"{intervals(table, '+ quality', 'framework', sets)}."
+        f"{intervals(table, '+ quality', 'framework', sets)} ({'; '.join(each)})."
     )
 
 

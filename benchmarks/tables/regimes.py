@@ -141,6 +141,7 @@ REGIMES = (
         *(FEW, "DiffAug", "its encoder without generated positives", decisive.rows_table, "diffaug", "phase A"),
         [name for count in few_rows.ROWS for name in decisive.sets_of(few_rows.SETS, count, "rows")],
     ),
+    of_genview(FEW, *study_genview.FEW),
     *(
         Regime(
             PROBES, method, "labeled rows alone", of_probes, row, "none", decisive.sets_of(few_label_views.SETS, 1, "%")

@@ -56,7 +56,7 @@ SIZES = {
     "study_domains": 77,
     "study_diffaug": 200,
     "study_metaug": 44,
-    "study_genview": 15,
+    "study_genview": 45,
     "study_crl_tac": 12,
     "diffaug_preset": 8,
     "diffaug_sampler": 20,
