@@ -277,6 +277,8 @@ def test_default_on_images_and_dna_has_columns_that_are_not_learned(kind, tmp_pa
     h, learned = model.transform(x), brief(encoder_options={"skip_components": 0}).fit(x).transform(x)
     assert h.shape == (70, 256 + {"images": 64, "dna": 96}[kind])
     np.testing.assert_array_equal(h[:, :256], learned)
+    for columns, length in {"images": [((256, 320), 6.0)], "dna": [((256, 320), 24.0), ((320, 352), 9.6)]}[kind]:
+        assert np.square(h[:, slice(*columns)]).sum(axis=1).mean() == pytest.approx(length**2, rel=0.01)
     np.testing.assert_array_equal(model.untrained(x).transform(x)[:, 256:], h[:, 256:])
     np.testing.assert_array_equal(load(tmp_path / "run").transform(x), h)
     for options in ({"view_maker": "identity"}, {"n_components": 8}):

@@ -168,7 +168,7 @@ def _sequence_cnn(
     context: EncoderContext,
     *,
     skip_components: Annotated[int, Bounds(ge=0)] = 0,
-    skip_length: Annotated[float, Bounds(gt=0)] = 16.0,
+    skip_length: Annotated[float, Bounds(gt=0)] = 24.0,
 ) -> nn.Module:
     """Build the small network; with `skip_components`, further columns are principal coordinates of bases and 4-mers.
 
