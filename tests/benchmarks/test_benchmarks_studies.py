@@ -63,7 +63,7 @@ SIZES = {
     "diffaug_strength": 27,
     "metaug_objective": 30,
     "short_training": 126,
-    "do_no_harm": 208,
+    "do_no_harm": 204,
     "crl_tac_mnist": 14,
     "crl_tac_start": 136,
     "crop_sizes": 27,
