@@ -13,7 +13,7 @@ from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, l
 from benchmarks.tables import decisive, regimes
 from viewsmith.views.pair import ViewPair
 
-SIZES = {few_rows: 18, few_label_views: 12, learned_noise: 13, cell_views: 9}
+SIZES = {few_rows: 18, few_label_views: 15, learned_noise: 13, cell_views: 9}
 
 
 @pytest.mark.parametrize("script", SIZES, ids=lambda script: script.PATH.stem)
