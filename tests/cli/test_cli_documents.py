@@ -36,6 +36,8 @@ OPTIONS = {
     "export": "out format debug",
     "compare": "out methods baselines seeds budget protocols set json label labels image-size domain columns impute "
     "threads debug",
+    "tune": "method out search trials budget metric seed config set json label labels groups split-groups layer "
+    "use-rep normalization image-size domain drop one-hot columns impute threads debug",
     "report": "data label labels threads debug",
     "methods": "json debug",
 }

@@ -1,4 +1,5 @@
-"""The command line: fit, embed, evaluate, compare, views, locate, crop, generate, merge, export, report, methods."""
+"""The command line: fit, embed, evaluate, compare, tune, views, locate, crop, generate, merge, export, report,
+methods."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from viewsmith.cli.locate import crop, locate
 from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.report import report
+from viewsmith.cli.tune import tune
 from viewsmith.cli.use import embed, evaluate, export, views
 from viewsmith.core.version import __version__
 
@@ -44,7 +46,7 @@ def common(
     """Contrastive learning with learned and generated views."""
 
 
-for command in (fit, embed, evaluate, compare, views, locate, crop, generate, merge, export, report, methods):
+for command in (fit, embed, evaluate, compare, tune, views, locate, crop, generate, merge, export, report, methods):
     app.command(cls=ListingCommand)(command)
 
 

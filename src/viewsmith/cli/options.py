@@ -98,7 +98,7 @@ def make_estimator(
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
         parameters |= _preset(cls, preset, domain)
-    parameters |= content | _assignments(pairs) | given
+    parameters |= content | assignments(pairs) | given
     if preset is not None and domain is not None:
         for option, what in cls.preset_needs.get(preset + domain_of(domain).preset_suffix, {}).items():
             if parameters.get(option) is None:
@@ -211,11 +211,12 @@ def _config_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _assignments(pairs: list[str]) -> dict[str, Any]:
+def assignments(pairs: Sequence[str], option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:
+    """Values by name, from ``KEY=VALUE`` texts of an option; raises InputError for a text of another form."""
     values = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise InputError(f"--set is {pair!r}, expected KEY=VALUE: add a value")
+            raise InputError(f"{option} is {pair!r}, expected {form}: add a value")
         values[key.strip().replace("-", "_")] = value.strip()
     return values

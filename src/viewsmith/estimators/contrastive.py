@@ -56,6 +56,7 @@ class ContrastiveResolved(Resolved):
     "contrastive",
     help="fixed views: by default nearest neighbors (vectors), SimCLR's crops and colors (images) or edits (dna)",
     source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
+    search=presets.SEARCH["contrastive"],
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class Contrastive(ViewsmithEstimator):

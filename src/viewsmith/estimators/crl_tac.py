@@ -68,6 +68,7 @@ Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
     help="learns a distribution over transformations (crops, feature subsets, windows) for each sample",
     source="CRL-TAC: Koyama et al. 2021, Contrastive representation learning with trainable augmentation channel",
     part="transforms",
+    search=presets.SEARCH["crl-tac"],
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class CRLTAC(ViewsmithEstimator):
@@ -174,9 +175,8 @@ class CRLTAC(ViewsmithEstimator):
     """
 
     name = "crl-tac"
-    frameworks = ("info-max",)
+    frameworks, presets = ("info-max",), presets.CRL_TAC
     resolved_type = CRLTACResolved
-    presets = presets.CRL_TAC
 
     framework: str = "info-max"
     view_maker: str = "auto"

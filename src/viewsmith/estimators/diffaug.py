@@ -70,6 +70,7 @@ class DiffAugInputs:
     source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with domain-knowledge-free "
     "diffusion-based data augmentation",
     generates=True,
+    search=presets.SEARCH["diffaug"],
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiffAug(ViewsmithEstimator):

@@ -50,6 +50,7 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
     source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
     "self-supervised learning (arXiv 2403.12003)",
     generates=True,
+    search=presets.SEARCH["genview"],
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class GenView(ViewsmithEstimator):

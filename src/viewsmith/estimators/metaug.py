@@ -40,6 +40,7 @@ AtLeastTwo = Annotated[int, Field(ge=2)]
     "metaug",
     help="learns augmented features in the projection space, through the encoder's next step",
     source="MetAug: Li et al. 2022, MetAug: Contrastive learning via meta feature augmentation",
+    search=presets.SEARCH["metaug"],
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetAug(ViewsmithEstimator):

@@ -1,4 +1,8 @@
-"""The published settings of the methods: presets NAME for vectors, and NAME-DOMAIN for other domains."""
+"""The published settings of the methods, and the options that `viewsmith tune` searches by default.
+
+Presets are NAME for vectors, and NAME-DOMAIN for other domains. Searches are ranges by domain and option, `*` for other
+domains: options whose values made a difference in the trials of the documentation, or that depend on the data.
+"""
 
 from __future__ import annotations
 
@@ -226,4 +230,25 @@ GENVIEW_NEEDS: dict[str, dict[str, str]] = {
         "unclip:stabilityai/stable-diffusion-2-1-unclip --out CACHE` (or unclip:FOLDER with its weights) and add "
         "--view-cache CACHE"
     }
+}
+
+_RATE = {"learning_rate": "0.0005..0.02"}
+_NEIGHBORS = {**_RATE, "n_neighbors": "3..30"}
+_CROPS = {**_RATE, "crop_minimum": "0.08..0.7", "color_strength": "0..1.5"}
+_EDITS = {**_RATE, "mutation_rate": "0.02..0.3", "max_edits": "1..4"}
+_STRENGTH = {"strength": "0.05..1.0"}
+_CHANNEL = {"learning_rate": "0.0003..0.005", "beta": "0.5..10.0"}  # a large beta fails at a larger rate
+_GENERATORS = {**_RATE, "feature_weight": "0.1..10.0", "margin_weight": "0.1..10.0"}
+
+SEARCH: dict[str, dict[str, dict[str, str]]] = {
+    "contrastive": {"vectors": _NEIGHBORS, "images": _CROPS, "dna": _EDITS},
+    "pinda": {"vectors": {**_NEIGHBORS, **_STRENGTH}, "*": {**_RATE, **_STRENGTH}},
+    "diffaug": {"vectors": {**_NEIGHBORS, "target_distance": "30.0..300.0"}, "images": _CROPS, "dna": _EDITS},
+    "genview": {"vectors": _NEIGHBORS, "images": _CROPS, "dna": _EDITS},
+    "crl-tac": {
+        "vectors": {**_CHANNEL, "mask_fraction": "0.2..0.8"},
+        "dna": {**_CHANNEL, "window_fraction": "0.2..0.8"},
+        "*": _CHANNEL,
+    },
+    "metaug": {"*": _GENERATORS},
 }

@@ -90,7 +90,7 @@ class RunFolder:
         """Write the configuration; None is written as "none"."""
         import tomli_w
 
-        write_text_atomic(self.config, tomli_w.dumps(_to_toml(config)))
+        write_text_atomic(self.config, tomli_w.dumps(to_toml(config)))
 
     def read_config(self) -> dict[str, Any]:
         """Read the configuration; None is returned as "none".
@@ -174,13 +174,14 @@ class RunFolder:
         return load_tensors(self.model), load_tensors(self.initial)
 
 
-def _to_toml(value: Any) -> Any:
+def to_toml(value: Any) -> Any:
+    """Plain values for a TOML file, in which None is "none"."""
     if value is None:
         return NONE
     if isinstance(value, dict):
-        return {str(k): _to_toml(v) for k, v in value.items()}
+        return {str(k): to_toml(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_to_toml(v) for v in value]
+        return [to_toml(v) for v in value]
     if hasattr(value, "item"):
         return value.item()
     return value
@@ -188,7 +189,7 @@ def _to_toml(value: Any) -> Any:
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
     """The first differences of two configurations in words, or ""; of fitted values, only `given` counts."""
-    new = _to_toml(new)
+    new = to_toml(new)
     if old.get("method") != new.get("method"):
         return f"method {old.get('method')!r} there, {new.get('method')!r} now"
     found = []

@@ -1,0 +1,92 @@
+"""Validation rows: a part of the labeled train rows, to compare settings without test rows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import pluralize
+from viewsmith.data.dataset import TEST_FRACTION, Dataset, split_groups
+from viewsmith.domains.few_labels import missing_labels
+
+
+def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = False) -> Dataset:
+    """The train rows alone, with a fifth of the labeled ones as test rows.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        In memory. Of its test rows nothing is read.
+    seed : int
+        Seed of the draw.
+    whole_groups : bool
+        Groups are drawn, with all their rows, until they have a fifth of the labeled rows. Their rows without a label
+        are left out. Otherwise a fifth of each class with at least two rows is drawn, at least one row; rows without a
+        label are train rows.
+
+    Returns
+    -------
+    Dataset
+        With the split "given". Only its train rows may have no label.
+
+    Raises
+    ------
+    InputError
+        The train rows have no labels, or too few for at least two classes among the others and one test row.
+    """
+    y = dataset.y_train
+    absent = np.ones(0, dtype=bool) if y is None else _absent(dataset, y)
+    if y is None or absent.all():
+        raise InputError(
+            f"{dataset.source}: no train row has a label, which settings are scored with; give --label COLUMN (table, "
+            "obs), --labels FILE (FASTA), or y_train"
+        )
+    labeled = np.flatnonzero(~absent)
+    if whole_groups:
+        groups = dataset.groups_train
+        assert groups is not None
+        held = np.isin(groups, np.unique(groups[labeled[split_groups(groups[labeled], seed)[1]]]))
+    else:
+        held = np.zeros(len(y), dtype=bool)
+        held[labeled[_fifth_of_classes(y[labeled], seed)]] = True
+    train, test = np.flatnonzero(~held), np.flatnonzero(held & ~absent)
+    classes = len(np.unique(y[train][~absent[train]]))
+    if classes < 2 or not len(test):
+        raise InputError(
+            f"{dataset.source} has {pluralize(len(labeled), 'labeled train row')}, of which {len(test)} would be "
+            f"validation rows and the others of {pluralize(classes, 'class', 'classes')}: label more rows, so that at "
+            "least two classes are left"
+        )
+    return _rows(dataset, np.concatenate([train, test]), len(train))
+
+
+def _absent(dataset: Dataset, y: np.ndarray) -> np.ndarray:
+    return missing_labels(y) if dataset.partly_labeled else np.zeros(len(y), dtype=bool)
+
+
+def _fifth_of_classes(y: np.ndarray, seed: int) -> np.ndarray:
+    """A fifth of the rows of each class, at least one, of classes with at least two rows."""
+    rng, found = np.random.default_rng(seed), []
+    for label in np.unique(y):
+        members = rng.permutation(np.flatnonzero(y == label))
+        found.append(members[: max(1, round(TEST_FRACTION * len(members))) if len(members) > 1 else 0])
+    return np.concatenate(found)
+
+
+def _rows(dataset: Dataset, index: np.ndarray, n_train: int) -> Dataset:
+    """Rows of the train rows: the first `n_train` are train rows, the others test rows."""
+    graph = dataset.fit_neighbors(False)
+    rows = dataset.train_index[index]
+    return dataclasses.replace(
+        dataset,
+        x=dataset.x_train[index],
+        y=None if dataset.y is None else dataset.y[rows],
+        train_index=np.arange(n_train),
+        test_index=np.arange(n_train, len(index)),
+        split="given",
+        row_names=None if dataset.row_names is None else [dataset.row_names[i] for i in rows],
+        neighbors=None if graph is None else graph.tocsr()[index][:, index],
+        groups=None if dataset.groups is None else dataset.groups[rows],
+    )

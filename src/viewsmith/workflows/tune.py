@@ -1,0 +1,364 @@
+"""Search of the options of a method: trainings on train rows, scored on validation rows."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError
+from viewsmith.core.files import locked_folder, write_json_atomic, write_text_atomic
+from viewsmith.core.progress import with_progress
+from viewsmith.core.registry import find
+from viewsmith.data import Dataset
+from viewsmith.data.validation import validation_split
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build.labels import codes_digest
+from viewsmith.estimators.build.routing import KINDS
+from viewsmith.estimators.rows import fingerprint
+from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding
+from viewsmith.evaluation.scored_rows import scored_rows
+from viewsmith.training.run import to_toml
+from viewsmith.workflows.runs import data_record
+from viewsmith.workflows.search_space import Space, Values, check_optuna, next_values, read_space
+
+#: Options that a search neither draws nor gives to its trainings, with what is used instead.
+RESERVED = {"random_state": "--seed", "minutes": "--budget, or epochs"}
+#: Options with which the data are read, once for all trainings.
+OF_DATA = ("domain", "columns", "impute", "strict", "layer", "use_rep", "normalization", "supervision")
+
+#: Scores that are fractions of the validation rows.
+ACCURACIES = ("linear", "knn", "svm", "softmax_50")
+
+FILE, BEST = "tune.json", "best.toml"
+Make = Callable[[Mapping[str, Any]], ViewsmithEstimator]
+
+
+def tune(
+    dataset: Dataset,
+    out: Path,
+    make: Make,
+    search: Mapping[str, str],
+    *,
+    trials: int = 20,
+    budget: float | None = None,
+    metric: str = "knn",
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Train with several settings, score each on validation rows, and write ``tune.json`` and ``best.toml``.
+
+    Validation rows are a fifth of the labeled train rows (`viewsmith.data.validation.validation_split`). The other
+    train rows, with or without a label, are trained on. Test rows are not read. The first training has the default
+    settings. The same call resumes, and gives what an uninterrupted one gives.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With labels. Of rows on disk a random sample is used (`Dataset.in_memory`).
+    out : Path
+        A new or empty folder, or that of the search to resume.
+    make : callable
+        From values of options by name to an estimator that is not fitted.
+    search : mapping
+        Ranges ``LOW..HIGH`` or choices ``A,B,...`` by option, see `viewsmith.workflows.search_space`.
+    trials : int
+        Number of settings, the default settings included.
+    budget : float, optional
+        Minutes of all trainings and scores. A training that this ends is not scored; with more minutes it is resumed.
+    metric : str
+        The score, higher is better: a name from `viewsmith.evaluation.protocol.PROTOCOLS`. Its classifier is fitted on
+        the labeled rows among those that are trained on.
+    seed : int
+        Of the validation rows, of all trainings and of the search.
+
+    Returns
+    -------
+    dict
+        Plain values, as in ``tune.json``: ``trials`` (for each: ``values``, ``score`` or ``failed``, ``seconds``),
+        ``best`` (number of a trial; None if none has a score), ``status`` ("finished", "time limit" or "exhausted": no
+        new setting was found), ``rows`` (numbers), and what the search is of.
+
+    Raises
+    ------
+    InputError
+        Unknown options, ranges or metrics, data without labels, a folder with another search, default settings that do
+        not work with the data. Other settings that do not work, or diverge, are trials that failed.
+    MissingExtra
+        optuna is not installed.
+    StoppedEarly
+        A signal has stopped a training; the same call resumes.
+    """
+    check_optuna()
+    check_protocols([metric])
+    space, default = read_space(search), make({})
+    check_space(space, make, dataset.domain)
+    by_groups = dataset.groups is not None and (dataset.split == "groups" or default.group_mode == "none")
+    n_rows, dataset = len(dataset.x), dataset.in_memory()
+    split = validation_split(dataset, seed, whole_groups=by_groups)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file: choose an empty or new folder")
+    with locked_folder(out):
+        sampled = {} if len(dataset.x) == n_rows else {"sampled_from": n_rows}
+        state = _opened(out, _record(split, default, search, metric, seed, sampled))
+        try:
+            state["status"] = _search(state, split, out, make, space, trials, budget)
+        except InputError:
+            if not state["trials"]:  # the default settings do not work
+                _remove(out / FILE, out / "trial-0")
+            raise
+        if state["best"] is not None:
+            found = settings(make(state["trials"][state["best"]]["values"]))
+            write_text_atomic(out / BEST, tomli_w.dumps({"method": default.name} | found))
+        write_json_atomic(out / FILE, state)
+    return state
+
+
+def check_space(space: Space, make: Make, domain: str) -> None:
+    """Raise InputError unless every option exists and takes the ends of its range, or each of its choices.
+
+    An option of a part (an encoder, a framework, view makers) may need a choice of the part that is searched, too.
+    """
+    if not space:
+        raise InputError("no option is searched: give --search KEY=LOW..HIGH or --search KEY=A,B")
+    for name in space:
+        if name in RESERVED:
+            raise InputError(f"{name} cannot be searched: use {RESERVED[name]}")
+        if name in OF_DATA:
+            raise InputError(f"{name} cannot be searched, because the data are read once: leave it out of --search")
+    parts = {name: dimension.examples for name, dimension in space.items() if name in KINDS}
+    for part, values in parts.items():
+        for each in itertools.chain(*(str(value).split("+") for value in values)):
+            if each != "auto":
+                find(KINDS[part], each, domain)
+    for name, dimension in space.items():
+        others = {part: values for part, values in parts.items() if part != name}
+        chosen = [{}, *(dict(zip(others, each, strict=True)) for each in itertools.product(*others.values()))]
+        for value in dimension.examples:
+            _check_one(make, [given | {name: value} for given in chosen])
+
+
+def _check_one(make: Make, settings: Sequence[Values]) -> None:
+    """Raise the error of the first settings, unless some of them work."""
+    errors = []
+    for values in settings:
+        try:
+            make(values)
+            return
+        except InputError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _search(
+    state: dict[str, Any], split: Dataset, out: Path, make: Make, space: Space, trials: int, budget: float | None
+) -> str:
+    """Add trials to the state, each of which is written; returns why the search ended."""
+    done, warned = state["trials"], set[str]()
+    _remove(out / f"trial-{len(done) - 1}")  # of a process that was killed after it had written the trial
+    for number in with_progress(range(len(done), trials), "tune", trials - len(done), "trials"):
+        left = None if budget is None else budget - sum(trial["seconds"] for trial in done) / 60
+        if left is not None and left <= 0:
+            return "time limit"
+        tried = [(trial["values"], trial["score"]) for trial in done[1:]]
+        values = {} if number == 0 else next_values(space, tried, state["seed"])
+        if values is None:
+            return "exhausted"
+        run = out / f"trial-{number}"
+        with _warnings_once(warned):
+            trial = _trial(partial(make, values), split, run, state["metric"], left, must_work=number == 0)
+        if trial is None:
+            return "time limit"
+        done.append({"number": number, "values": values} | trial)
+        scored = [each for each in done if each["score"] is not None]
+        state["best"] = max(scored, key=lambda each: each["score"])["number"] if scored else None
+        write_json_atomic(out / FILE, state)
+        _remove(run)
+    return "finished"
+
+
+@contextlib.contextmanager
+def _warnings_once(shown: set[str]) -> Iterator[None]:
+    """Show the warnings of a trial, at its end, without those that earlier trials gave, too."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield
+    for text, category in {str(each.message): each.category for each in found}.items():
+        if text not in shown:
+            shown.add(text)
+            warnings.warn(text, category, stacklevel=3)
+
+
+def _trial(
+    make: Callable[[], ViewsmithEstimator],
+    split: Dataset,
+    run: Path,
+    metric: str,
+    minutes: float | None,
+    *,
+    must_work: bool,
+) -> dict[str, Any] | None:
+    """Score, or why there is none, and seconds of a training; None if its time is over."""
+    started = time.monotonic()
+    try:
+        model = make().set_params(minutes=minutes)
+        y = split.fit_labels(False) if model.reads_labels() else None
+        groups = None if model.group_mode == "none" else split.groups_train
+        of_rows = {"neighbors": split.fit_neighbors(False), "groups": groups}
+        model.fit(split.x_train, y, **of_rows, run=run, resume=True, context=data_record(split))
+        if model.status_ == "interrupted":
+            raise StoppedEarly(f"interrupted in {run.parent}: the same command resumes")
+        if model.status_ == "time limit":
+            return None
+        scoring = time.monotonic()
+        score = _score(model, split, metric)
+        return {"score": score, "seconds": model.summary_["seconds"]["training"] + time.monotonic() - scoring}
+    except (InputError, TrainingError) as error:
+        if isinstance(error, MissingExtra) or (must_work and isinstance(error, InputError)):
+            raise
+        return {"score": None, "failed": str(error), "seconds": time.monotonic() - started}
+
+
+def _score(model: ViewsmithEstimator, split: Dataset, metric: str) -> float:
+    """The score of the validation rows, by a classifier that is fitted on the labeled train rows."""
+    fitted = scored_rows(split, None).train
+    y, y_test, groups = split.y_train, split.y_test, split.groups_train
+    assert y is not None and y_test is not None
+    train, test = model.transform(split.x_train[fitted]), model.transform(split.x_test)
+    options: Any = {"name": "the representation", "groups": None if groups is None else groups[fitted]}
+    score = evaluate_embedding(train, y[fitted], test, y_test, protocols=[metric], **options)[metric]
+    if not math.isfinite(score):
+        raise InputError(
+            f"{metric} of {len(y_test)} validation rows is not a number: take another --metric, such as knn"
+        )
+    return score
+
+
+def _record(
+    split: Dataset,
+    model: ViewsmithEstimator,
+    search: Mapping[str, str],
+    metric: str,
+    seed: int,
+    sampled: dict[str, int],
+) -> dict[str, Any]:
+    """What a search is of; another search in the same folder is refused."""
+    fitted, y, y_test = scored_rows(split, None).train, split.y_train, split.y_test
+    assert y is not None and y_test is not None
+    classes, codes = np.unique(np.concatenate([y[fitted], y_test]), return_inverse=True)
+    rows = {"train": len(y), "fitted": int(fitted.sum()), "validation": len(y_test), "classes": len(classes)}
+    return {
+        "method": model.name,
+        "settings": settings(model),
+        "search": dict(search),
+        "metric": metric,
+        "seed": seed,
+        "data": split.source.encode("utf-8", "replace").decode("utf-8"),
+        "content": f"{fingerprint(split.x)} {codes_digest(codes)}",
+        "rows": rows | sampled,
+    }
+
+
+def settings(model: ViewsmithEstimator) -> dict[str, Any]:
+    """Options of a model that differ from the defaults of its method, as `viewsmith fit --config` takes them."""
+    defaults = {field.name: field.default for field in dataclasses.fields(model)}
+    given = model.configuration()["parameters"]
+    return {name: to_toml(value) for name, value in given.items() if name != "random_state" and value != defaults[name]}
+
+
+def _opened(out: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """The search in a folder, to be resumed; a new one in an empty folder.
+
+    Raises
+    ------
+    InputError
+        The folder has other files, or another search, or a damaged one.
+    """
+    file = out / FILE
+    if not file.exists():
+        # The lock, and a temporary file of a process that was killed, are not files of the user.
+        if any(not path.name.startswith((".lock", f".{file.stem}-")) for path in out.iterdir()):
+            raise InputError(f"{out} exists and is not a search of viewsmith: choose an empty or new folder")
+        state = record | {"trials": [], "best": None}
+        write_json_atomic(file, state)
+        return state
+    try:
+        state = json.loads(file.read_text(encoding="utf-8"))
+        before = {name: state[name] for name in record}
+        if not all({"number", "values", "score", "seconds"} <= trial.keys() for trial in state["trials"]):
+            raise KeyError("trials")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{file} is damaged ({type(error).__name__}: {error}): restore it or delete {out}") from error
+    for name, now in json.loads(json.dumps(record)).items():
+        if name != "data" and before[name] != now:
+            differs = name not in ("content", "rows")
+            what = f"{name} is {before[name]!r} there, {now!r} now" if differs else "of other rows or labels"
+            raise InputError(f"{out} has another search ({what}): choose another folder, or delete this one")
+    return state
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def format_search(result: Mapping[str, Any]) -> str:
+    """The trials of `tune` as plain text, the best marked with ``*``, and what their scores are of."""
+    searched, metric, best = list(result["search"]), result["metric"], result["best"]
+    lines = [["trial", metric, *searched, "seconds"]]
+    for trial in result["trials"]:
+        failed = trial["score"] is None
+        score = "failed" if failed else f"{trial['score']:.3f}" + ("*" if trial["number"] == best else "")
+        values = [_short(trial["values"].get(name, "default")) for name in searched]
+        lines.append([str(trial["number"]), score, *values, f"{trial['seconds']:.0f}"])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    failures = [f"trial {each['number']} failed: {each['failed']}" for each in result["trials"] if each.get("failed")]
+    return "\n".join([*table, "", *_notes(result), *failures])
+
+
+def _notes(result: Mapping[str, Any]) -> list[str]:
+    rows, trials, metric = result["rows"], result["trials"], result["metric"]
+    of_more = f" (all a random sample of {rows['sampled_from']:,} rows on disk)" if "sampled_from" in rows else ""
+    searched = "; ".join(f"{name} {dimension}" for name, dimension in read_space(result["search"]).items())
+    notes = [
+        f"Searched for {result['method']}: {searched}.",
+        f"Scored on {rows['validation']:,} of {rows['fitted'] + rows['validation']:,} labeled train rows (seed "
+        f"{result['seed']}), trained on {rows['train']:,} other rows{of_more}; test rows were not used.",
+    ]
+    if result["status"] == "time limit":
+        notes.append("The time of --budget is over: the same command with more minutes resumes.")
+    if result["status"] == "exhausted":
+        notes.append("No new setting was found: the ranges allow few.")
+    if result["best"] is None:
+        return notes
+    score, default = trials[result["best"]]["score"], trials[0]["score"]
+    error = math.sqrt(score * (1 - score) / rows["validation"]) if metric in ACCURACIES else 0.0
+    precision = f"; the standard error of a score is {error:.3f}" if error else ""
+    if result["best"] == 0:
+        return [*notes, f"No setting was better than the default: {metric} {score:.3f}{precision}."]
+    gain = "the default failed" if default is None else f"{default:.3f} with the default, +{score - default:.3f}"
+    chance = "Such a gain can be chance, and it" if default is not None and score - default < 2 * error else "This gain"
+    return [
+        *notes,
+        f"Best: trial {result['best']}, {metric} {score:.3f} ({gain}{precision}).",
+        f"{chance} is optimistic, because the best was chosen on these rows. Test rows tell what remains of it.",
+    ]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
