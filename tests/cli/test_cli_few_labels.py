@@ -98,6 +98,9 @@ def test_gaps_in_a_label_that_is_not_used(tmp_path, table):
     found = evaluated(run, table)
     assert (found["rows"]["train"], found["rows"]["test"], found["rows"]["classes"]) == (48, 12, 2)
     assert "labels" not in found  # nothing was left out
+    for command in (("embed", run, table), ("views", run, table, "--n", 1)):
+        assert "no label" not in good(*command, "--out", tmp_path / f"{command[0]}.npz").err
+    assert "no label" not in good("report", run).err
     given = ("fit", table, "--label", "type", "--drop", "plate", "--framework", "supcon", "--out", tmp_path / "all")
     assert call(*given).refused("the labels hold 60 missing values, expected a label for each of the 108 rows")
 

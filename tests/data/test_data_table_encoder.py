@@ -75,6 +75,52 @@ def test_a_column_of_many_values_that_few_rows_have_is_a_category():
     assert infer_role(pd.Series(values)) == "category"
 
 
+@pytest.mark.parametrize(
+    ("cells", "example"),
+    [
+        ([f"{i % 30}%" for i in range(60)], "'0%'"),
+        ([f"{i}.5 %" for i in range(60)], "'0.5 %'"),
+        ([f"{i + 1},234.5" for i in range(60)], "'1,234.5'"),
+        ([f"{i},5" for i in range(60)], "'0,5'"),
+        ([f"€{i}" for i in range(60)], "'€0'"),
+        ([f"-{i} mg" for i in range(60)], "'-0 mg'"),
+        (["n/a", *(f"{i}%" for i in range(59))], "'0%'"),
+    ],
+)
+def test_numbers_with_other_characters_are_named(cells, example):
+    frame = pd.DataFrame({"share": cells, "x": np.linspace(0, 1, 60)})
+    with pytest.warns(UserWarning) as said:
+        role = choose_roles(frame, what="t.csv")["share"]
+    assert role in ("identifier", "category", "text")
+    taken, given = ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
+    assert [str(each.message) for each in said] == [
+        f"t.csv: column share has numbers with other characters, such as {example}, and is {taken}: leave the "
+        f"characters out to have numbers, or give the role (--columns share={given})"
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choose_roles(frame, {"share": given})
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [f"p{i}" for i in range(60)],  # an id
+        [f"{i}{'abc'[i % 3]}" for i in range(60)],  # house numbers
+        [f"0{i + 100}" for i in range(60)],  # a code with zeros
+        [f"12:{i:02d}" for i in range(60)],
+        [f"{i} elm street" for i in range(60)],
+        [f"{i}-{i + 1}" for i in range(60)],
+        [f"10.1.2.{i}" for i in range(60)],
+        ["low", "12%", "high"] * 20,
+    ],
+)
+def test_other_text_is_not_named(cells):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choose_roles(pd.DataFrame({"a": cells}))
+
+
 def test_numbers_but_for_three_cells():
     values = [str(i / 2) for i in range(N)]
     values[4], values[17], values[30] = "n.a.?", "12,5", "~3"

@@ -13,9 +13,11 @@ import viewsmith
 from people import N
 from people import people as people_table
 from refusals import refusal
+from viewsmith.data import load_dataset
 from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.networks import PrincipalAxes
 from viewsmith.workflows.report import report
+from viewsmith.workflows.runs import data_record
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -89,6 +91,41 @@ def test_plain_frames_are_arrays():
     np.testing.assert_array_equal(model.transform(frame[["c", "a", "b"]]), expected)
     with pytest.warns(UserWarning, match="1 column that the model does not know, ignored: more"):
         np.testing.assert_array_equal(model.transform(frame.assign(more=1)), expected)
+
+
+@pytest.mark.parametrize("names", [range(3), [30, 10, 20], [0.5, 1.5, 2.5], [("a", 1), ("a", 2), ("b", 1)]])
+def test_columns_whose_names_are_not_text_are_found_by_name(names, tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    frame = pd.DataFrame(x, columns=names)
+    fitted = Contrastive(**TINY).fit(frame, run=tmp_path / "run")
+    expected = Contrastive(**TINY).fit(x).transform(x)
+    for model in (fitted, viewsmith.load(tmp_path / "run")):
+        for given in (x, frame, frame.iloc[:, [2, 0, 1]], frame.iloc[:, [2, 0, 1]].assign(more=1), pd.DataFrame(x)):
+            np.testing.assert_array_equal(model.transform(given), expected)
+        said = refusal(model.transform, pd.DataFrame(x, columns=[30, 10, 99]))
+        assert "lacks" in said and "that the model was fitted on" in said and "X.to_numpy()" in said
+        assert not hasattr(model, "feature_names_in_")  # scikit-learn's, of text
+
+
+def test_names_of_text_mean_nothing_to_a_model_without_names():
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    model = Contrastive(**TINY).fit(pd.DataFrame(x))
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        np.testing.assert_array_equal(model.transform(pd.DataFrame(x, columns=list("cab"))), model.transform(x))
+
+
+def test_columns_are_found_by_the_names_of_a_file(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    frame = pd.DataFrame(x, columns=list("abc"))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    data = load_dataset(tmp_path / "t.csv")
+    Contrastive(**TINY).fit(data.x_train, run=tmp_path / "run", context=data_record(data))
+    model = viewsmith.load(tmp_path / "run")
+    expected = model.transform(x)
+    for given in (frame, frame[["c", "a", "b"]], pd.DataFrame(x)):
+        np.testing.assert_array_equal(model.transform(given), expected)
+    said = refusal(model.transform, frame.rename(columns={"a": "A"}))
+    assert "the DataFrame lacks 1 column that the model was fitted on: a; it has A, b, c" in said
 
 
 def test_a_resumed_run_ends_with_the_same_model(tmp_path):

@@ -134,7 +134,7 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
     absent = missing_labels(y)
     if absent.all():
         raise InputError(f"{what}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out")
-    if not expected:
+    if not expected and request.schema is None:  # a run has said so when it was fitted
         warnings.warn(
             f"{name}: {int(absent.sum()):,} of {pluralize(n_rows, 'row')} have no label (NaN or empty), and are not "
             "scored by evaluate",

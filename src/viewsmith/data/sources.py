@@ -20,6 +20,7 @@ from viewsmith.data.readers.builtin import BUILTIN, read_builtin
 from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
+from viewsmith.data.readers.other_formats import advice
 from viewsmith.data.readers.tables import read_csv, read_parquet, read_tsv
 from viewsmith.data.reading import Found, Reader, Request, find_labels
 from viewsmith.domains.base import domain_of
@@ -333,8 +334,10 @@ def _reader(path: Path) -> Reader:
                 f"unknown data set {one_line(path, 100)!r}; {hint}, or give a file, {known}, or a folder of images"
             )
         given = f"the extension {extension!r}" if extension else "no extension"
+        hint = advice(extension, path)
         raise InputError(
-            f"{path} has {given}; expected {known}, a folder of images, or one of the built-in {', '.join(BUILTIN)}"
+            f"{path} has {given}; {hint and hint + '; '}expected {known}, a folder of images, or one of the built-in "
+            f"{', '.join(BUILTIN)}"
         )
     if not (path.is_file() or (path.is_dir() and path.suffix.lower() == ".zarr")):
         raise InputError(f"{path} does not exist; expected a {extension} file")

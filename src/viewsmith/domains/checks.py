@@ -258,12 +258,23 @@ def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:
 def _array_rows(X: Any) -> np.ndarray:
     try:
         rows = np.asarray(X)
-        if rows.dtype == object:
-            if any(isinstance(value, str) for value in rows.flat):
-                raise InputError("the data contain text, expected numbers; encode it as numbers first")
+        if rows.dtype.kind in "OUS":
+            text = next((value for value in rows.flat if isinstance(value, str | bytes)), None)
+            if text is not None:
+                example = one_line(repr(text.item() if isinstance(text, np.generic) else text), 60)
+                raise InputError(f"the data contain text, such as {example}, expected numbers: {_advice(rows)}")
             rows = rows.astype(np.float64)
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise _NotNumbers(f"cannot convert the data to an array of numbers: {one_line(error)}") from error
     return rows
+
+
+def _advice(rows: np.ndarray) -> str:
+    """What to do with an array of text."""
+    try:
+        rows.astype(np.float64)
+    except (TypeError, ValueError):
+        return "give a DataFrame of pandas, whose columns of text are encoded, or encode it as numbers first"
+    return "give X.astype(float), because all of it can be read as numbers"

@@ -198,8 +198,10 @@ def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
         return reading.read_later(X, fitted)
     if table_of(X) is not None:
         raise InputError("the rows are of a table with categories, text or dates, but the model was fitted on numbers")
-    names = getattr(estimator, "feature_names_in_", None)
-    return X if names is None else reading.by_name(X, [str(name) for name in names])
+    if hasattr(estimator, "feature_names_in_"):
+        return reading.by_name(X, [str(name) for name in estimator.feature_names_in_])
+    stored = estimator.resolved_.feature_names
+    return reading.by_stored_name(X, stored) if stored else X
 
 
 VECTORS = Vectors()

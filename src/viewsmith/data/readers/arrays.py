@@ -43,6 +43,7 @@ def read_npz(path: Path, request: Request) -> Found:
             if label in keys and rows not in keys:
                 raise InputError(f"{path} has {label} without {rows}; expected X_train and X_test, or X")
         if keys & {"X_train", "X_test"}:
+            _warn_unused(path, keys)
             found = _given_split(path, archive, keys, request)
         elif "X" in keys:
             x = _letters(_load_rows(path, archive, "X", request), f"X in {path}")
@@ -53,6 +54,17 @@ def read_npz(path: Path, request: Request) -> Found:
         names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
         groups = _groups(path, archive, keys, request)
     return Found(found.x, found.y, found.n_train, names, groups=groups)
+
+
+def _warn_unused(path: Path, keys: set[str]) -> None:
+    """Warn of the arrays without a split, beside those with one."""
+    if unused := [key for key in ("X", "y") if key in keys]:
+        warnings.warn(
+            f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out what is "
+            "not meant",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _groups(path: Path, archive: Any, keys: set[str], request: Request) -> np.ndarray | None:

@@ -102,12 +102,46 @@ def by_name(X: Any, names: list[str]) -> Any:
     frame = as_frame(X, "the DataFrame")
     if list(frame.columns) == names or not set(names) <= set(frame.columns):
         return _original(X, frame)
+    return _known(frame, names)
+
+
+def by_stored_name(X: Any, names: list[str]) -> Any:
+    """`by_name` for names that scikit-learn does not check: those of a file, an AnnData, or names that are no text.
+
+    Columns that are 0, 1, ... in order have no names: such a table is as it is given, and a model that was fitted on
+    such a table takes columns with names of text in their order; scikit-learn warns of them.
+
+    Raises
+    ------
+    InputError
+        The table lacks columns.
+    """
+    if not speaks_table(X):
+        return X
+    frame = as_frame(X, "the DataFrame")
+    given, numbers = list(getattr(X, "columns", ())), range(len(names))
+    if names == [str(number) for number in numbers] and all(isinstance(name, str) for name in given):
+        return X
+    unnamed = given == list(numbers)
+    missing = [] if unnamed else [name for name in names if name not in set(frame.columns)]
+    if missing:
+        raise InputError(
+            f"the DataFrame lacks {pluralize(len(missing), 'column')} that the model was fitted on: "
+            f"{name_list(missing)}; it has {name_list(list(frame.columns))}: give these columns, or an array, "
+            "X.to_numpy(), to take them in their order"
+        )
+    # scikit-learn warns of names of text where the model has none.
+    return (frame if unnamed else _known(frame, names)).set_axis(numbers, axis=1)
+
+
+def _known(frame: Any, names: list[str]) -> Any:
+    """The columns with these names in their order; others are left out with a warning."""
     if extra := [one_line(name, 60) for name in frame.columns if name not in set(names)]:
         warnings.warn(
             f"the DataFrame: {pluralize(len(extra), 'column')} that the model does not know, ignored: "
             f"{name_list(extra)}",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return frame[names]
 

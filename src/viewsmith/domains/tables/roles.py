@@ -14,6 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import join_names, name_list, one_line, pluralize, suggest_names
 from viewsmith.domains import frames
 from viewsmith.domains.tables.dates import date_format, is_date_dtype
+from viewsmith.domains.tables.decorated import warn_decorated
 
 #: Roles that a user can give.
 GivenRole = Literal["numeric", "category", "text", "date", "drop"]
@@ -77,6 +78,8 @@ def choose_roles(
     roles: dict[str, Role] = {}
     for name in frame.columns:
         roles[name] = given[name] if name in given else infer_role(frame[name], what)  # type: ignore[assignment]
+        if name not in given:
+            warn_decorated(frame[name], roles[name], what)
     return roles
 
 

@@ -13,6 +13,7 @@ from viewsmith.core.messages import one_line
 from viewsmith.data.map_style import collect, is_map_style
 from viewsmith.data.readers.cells import WHAT, is_anndata, matrix_of
 from viewsmith.domains.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
+from viewsmith.domains.tables.protocols import speaks_table
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.plan import Resolved
 
@@ -56,6 +57,8 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
                 + (" and give viewsmith.domains.log_normalize(X)" if name == "normalization" else "")
             )
     names = None if context is None else context.get("feature_names")
+    if names is None and speaks_table(X) and not all(isinstance(name, str) for name in getattr(X, "columns", ())):
+        names = [str(name) for name in X.columns]  # scikit-learn keeps names of text alone
     return Given(collect(X) if is_map_style(X) else X, names, "none")
 
 

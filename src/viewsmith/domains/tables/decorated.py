@@ -1,0 +1,47 @@
+"""Text columns whose cells are numbers with other characters: 12%, 5 mg, 1,234.5."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pandas as pd
+
+from viewsmith.core.messages import one_line
+
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)"
+_CELL = re.compile(rf"\s*[+-]?([€$£¥]?)\s*[+-]?({_NUMBER})\s*(%|[€$£¥]|[^\W\d_]{{1,4}}(?:/[^\W\d_]{{1,4}})?|)\s*")
+_MOST = 0.9  # of the cells have the same characters beside their number
+
+
+def warn_decorated(column: pd.Series, role: str, what: str) -> None:
+    """Warn of a text column whose cells are numbers with the same characters before or after them, or with commas.
+
+    Parameters
+    ----------
+    column : Series
+    role : str
+        The inferred role; nothing is said of numbers, dates and constant columns.
+    what : str
+        Name of the table in messages.
+    """
+    if role not in ("category", "text", "identifier") or not pd.api.types.is_string_dtype(column.dropna().dtype):
+        return
+    cells = [cell for cell in column.dropna() if isinstance(cell, str)]
+    decorated: dict[str, list[str]] = {}
+    for cell in cells:
+        if found := _CELL.fullmatch(cell):
+            decorated.setdefault(found[1] + found[3], []).append(cell)
+    marks, most = max(decorated.items(), key=lambda item: len(item[1]), default=("", []))
+    example = next((cell for cell in most if marks or "," in cell), None)
+    if example is None or len(most) < _MOST * len(cells):
+        return
+    name, taken, given = one_line(column.name, 60), f"read as {role}", role
+    if role == "identifier":
+        taken, given = "left out", "drop"
+    warnings.warn(
+        f"{what}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and is "
+        f"{taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})",
+        UserWarning,
+        stacklevel=3,
+    )
