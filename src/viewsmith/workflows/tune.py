@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import shutil
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ OF_DATA = ("domain", "columns", "impute", "strict", "layer", "use_rep", "normali
 #: Scores that are fractions of the validation rows.
 ACCURACIES = ("linear", "knn", "svm", "softmax_50")
 
+WIDTH = 120
 FILE, BEST = "tune.json", "best.toml"
 Make = Callable[[Mapping[str, Any]], ViewsmithEstimator]
 
@@ -328,7 +330,8 @@ def format_search(result: Mapping[str, Any]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     failures = [f"trial {each['number']} failed: {each['failed']}" for each in result["trials"] if each.get("failed")]
-    return "\n".join([*table, "", *_notes(result), *failures])
+    notes = [textwrap.fill(note, WIDTH, subsequent_indent="    ") for note in _notes(result)]
+    return "\n".join([*table, "", *notes, *failures])
 
 
 def _notes(result: Mapping[str, Any]) -> list[str]:
