@@ -141,12 +141,13 @@ def workplace(tmp_path, monkeypatch):
 
 
 def run(kind, code, names):
-    """Run a block of code, commands with the fastest protocol and without UMAP."""
+    """Run a block of code, commands with the fastest protocol, without UMAP and with two trials."""
     if kind == "python":
         exec(compile(code, "<document>", "exec"), names)
         return
     for words in command_lines(code):
         less = ["--protocols", "knn"] if words[0] == "evaluate" and "--protocols" not in words else []
+        less += ["--trials", "2"] if words[0] == "tune" else []
         good(*(word for word in words if word != "--umap"), *less)
 
 

@@ -65,10 +65,9 @@ def test_the_first_trial_is_the_default_and_others_are_in_their_ranges(searched)
     lines = result.out.splitlines()
     assert lines[0].split() == ["trial", "knn", "learning_rate", "n_neighbors", "norm", "seconds"]
     assert lines[1].split()[2:5] == ["default"] * 3 and len([line for line in lines[1:7] if "*" in line]) == 1
-    assert (
-        "learning_rate 0.0001 to 0.1 (logarithmic); n_neighbors 2 to 9 (whole numbers); norm batch or none"
-        in result.out
-    )
+    said = " ".join(result.out.split())
+    assert "learning_rate 0.0001 to 0.1 (logarithmic); n_neighbors 2 to 9 (whole numbers); norm batch or none" in said
+    assert max(map(len, lines[:-2])) <= 120
     assert "Scored on 18 of 90 labeled train rows" in result.out and "test rows were not used" in result.out
 
 
@@ -217,6 +216,20 @@ def test_default_settings_that_do_not_work_with_the_data_are_refused(file, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tables_images_and_sequences(tmp_path):
+    from people import people
+
+    rng, y = np.random.default_rng(0), np.arange(40) % 2
+    people().to_csv(tmp_path / "people.csv", index=False)
+    np.savez(tmp_path / "images.npz", X=rng.integers(0, 256, (40, 8, 8), dtype=np.uint8), y=y)
+    sequences = ("".join(rng.choice(list("ACGT"), 30)) for _ in y)
+    fasta = "".join(f">s{i} label={y[i]}\n{text}\n" for i, text in enumerate(sequences))
+    (tmp_path / "dna.fasta").write_text(fasta)
+    for name, more in (("people.csv", ("--label", "kind")), ("images.npz", ()), ("dna.fasta", ("--metric", "linear"))):
+        given = ("tune", tmp_path / name, *more, "--trials", 2, "--set", "epochs=1", "--out", tmp_path / "out" / name)
+        assert all(trial["score"] is not None for trial in json.loads(good(*given, "--json").out)["trials"])
+
+
 def test_choices_are_not_trained_twice(file, tmp_path):
     result = good("tune", file, "--search", "norm=batch,none", *SMALL, "--out", tmp_path / "out", "--json")
     content = json.loads(result.out)
@@ -301,7 +314,8 @@ def test_what_is_said_of_the_gain():
     def said(metric, *scores):
         trials = [{"number": i, "values": {}, "score": score, "seconds": 1.0} for i, score in enumerate(scores)]
         best = int(np.argmax(scores))
-        return workflow.format_search(result | {"metric": metric, "trials": trials, "best": best}).splitlines()[-2:]
+        text = workflow.format_search(result | {"metric": metric, "trials": trials, "best": best})
+        return text.replace("\n    ", " ").splitlines()[-2:]
 
     best, optimistic = said("knn", 0.8, 0.9)
     assert best == "Best: trial 1, knn 0.900 (0.800 with the default, +0.100; the standard error of a score is 0.030)."

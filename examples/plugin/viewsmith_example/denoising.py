@@ -51,7 +51,13 @@ class DenoisingMethod(ContrastiveMethod):
         return self.noisy(super().view(x, index=index, generator=generator), 1, generator)
 
 
-@register("method", "denoising", help="learns from two noise levels, with a decoder", domains="vectors")
+@register(
+    "method",
+    "denoising",
+    help="learns from two noise levels, with a decoder",
+    domains="vectors",
+    search={"vectors": {"learning_rate": "0.0005..0.02", "weight": "0.1..10.0"}},
+)
 @dataclass(kw_only=True, eq=False, repr=False)
 class Denoising(ViewsmithEstimator):
     """Representations of vectors in which two noise levels of a sample agree.
