@@ -25,6 +25,7 @@ from benchmarks.quality import (
     study_genview,
     study_metaug,
     suite,
+    tuning,
     what_and_where,
 )
 from viewsmith.estimators import CRLTAC
@@ -48,7 +49,7 @@ STUDIES = [
     )
 ]
 CELLS = {known.path: known.cells() for known in STUDIES} | {
-    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start, crop_sizes, what_and_where)
+    module.PATH: module.cells() for module in (crl_tac_mnist, crl_tac_start, crop_sizes, tuning, what_and_where)
 }
 SIZES = {
     "study": 200,
@@ -67,6 +68,7 @@ SIZES = {
     "crl_tac_mnist": 14,
     "crl_tac_start": 136,
     "crop_sizes": 27,
+    "tuning": 28,
     "what_and_where": 258,
 }
 
