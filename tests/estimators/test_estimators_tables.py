@@ -93,25 +93,33 @@ def test_plain_frames_are_arrays():
         np.testing.assert_array_equal(model.transform(frame.assign(more=1)), expected)
 
 
-@pytest.mark.parametrize("names", [range(3), [30, 10, 20], [0.5, 1.5, 2.5], [("a", 1), ("a", 2), ("b", 1)]])
+@pytest.mark.parametrize("names", [[30, 10, 20], [2, 0, 1], [0.5, 1.5, 2.5], [("a", 1), ("a", 2), ("b", 1)]])
 def test_columns_whose_names_are_not_text_are_found_by_name(names, tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     frame = pd.DataFrame(x, columns=names)
     fitted = Contrastive(**TINY).fit(frame, run=tmp_path / "run")
     expected = Contrastive(**TINY).fit(x).transform(x)
     for model in (fitted, viewsmith.load(tmp_path / "run")):
-        for given in (x, frame, frame.iloc[:, [2, 0, 1]], frame.iloc[:, [2, 0, 1]].assign(more=1), pd.DataFrame(x)):
+        unnamed = frame[[0, 1, 2]] if names == [2, 0, 1] else pd.DataFrame(x)
+        for given in (x, frame, frame.iloc[:, [2, 0, 1]], frame.iloc[:, [1, 2, 0]].assign(more=1), unnamed):
             np.testing.assert_array_equal(model.transform(given), expected)
         said = refusal(model.transform, pd.DataFrame(x, columns=[30, 10, 99]))
         assert "lacks" in said and "that the model was fitted on" in said and "X.to_numpy()" in said
         assert not hasattr(model, "feature_names_in_")  # scikit-learn's, of text
 
 
-def test_names_of_text_mean_nothing_to_a_model_without_names():
+@pytest.mark.parametrize("fitted", [pd.DataFrame, np.asarray])
+def test_numbered_columns_in_another_order_are_refused_without_names(fitted):
     x = np.random.default_rng(0).normal(size=(40, 3))
-    model = Contrastive(**TINY).fit(pd.DataFrame(x))
+    model = Contrastive(**TINY).fit(fitted(x))
+    frame, expected = pd.DataFrame(x), model.transform(x)
+    for given in (frame, pd.DataFrame(x, columns=[7, 8, 9])):
+        np.testing.assert_array_equal(model.transform(given), expected)
     with pytest.warns(UserWarning, match="fitted without feature names"):
-        np.testing.assert_array_equal(model.transform(pd.DataFrame(x, columns=list("cab"))), model.transform(x))
+        np.testing.assert_array_equal(model.transform(pd.DataFrame(x, columns=list("cab"))), expected)
+    said = refusal(model.transform, frame[[2, 0, 1]])
+    assert "are 2, 0, 1, and the model was fitted on columns without names: give X[list(range(3))]" in said
+    np.testing.assert_array_equal(model.transform(frame[[2, 0, 1]][list(range(3))]), expected)
 
 
 def test_columns_are_found_by_the_names_of_a_file(tmp_path):

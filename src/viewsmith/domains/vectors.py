@@ -200,8 +200,7 @@ def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
         raise InputError("the rows are of a table with categories, text or dates, but the model was fitted on numbers")
     if hasattr(estimator, "feature_names_in_"):
         return reading.by_name(X, [str(name) for name in estimator.feature_names_in_])
-    stored = estimator.resolved_.feature_names
-    return reading.by_stored_name(X, stored) if stored else X
+    return reading.by_stored_name(X, estimator.resolved_.feature_names, estimator.n_features_in_)
 
 
 VECTORS = Vectors()

@@ -105,33 +105,37 @@ def by_name(X: Any, names: list[str]) -> Any:
     return _known(frame, names)
 
 
-def by_stored_name(X: Any, names: list[str]) -> Any:
+def by_stored_name(X: Any, names: list[str], n_features: int) -> Any:
     """`by_name` for names that scikit-learn does not check: those of a file, an AnnData, or names that are no text.
 
-    Columns that are 0, 1, ... in order have no names: such a table is as it is given, and a model that was fitted on
-    such a table takes columns with names of text in their order; scikit-learn warns of them.
+    Columns 0, 1, ... in order have no names: such a table is as it is given. For a model without names (empty `names`)
+    every table is, unless its columns are these numbers in another order.
 
     Raises
     ------
     InputError
-        The table lacks columns.
+        The table lacks columns, or the numbers of its columns and their order contradict each other.
     """
-    if not speaks_table(X):
+    given, numbers = list(getattr(X, "columns", ())), list(range(n_features))
+    if not speaks_table(X) or (given == numbers and set(names) != set(map(str, numbers))):
+        return X
+    if not names:
+        if not all(isinstance(name, str) for name in given) and set(given) == set(numbers):
+            raise InputError(
+                f"the columns of the DataFrame are {name_list(given)}, and the model was fitted on columns without "
+                f"names: give X[list(range({n_features}))] to take them by number, or X.to_numpy() to take them in order"
+            )
         return X
     frame = as_frame(X, "the DataFrame")
-    given, numbers = list(getattr(X, "columns", ())), range(len(names))
-    if names == [str(number) for number in numbers] and all(isinstance(name, str) for name in given):
-        return X
-    unnamed = given == list(numbers)
-    missing = [] if unnamed else [name for name in names if name not in set(frame.columns)]
-    if missing:
+    found = set(frame.columns)
+    if missing := [name for name in names if name not in found]:
         raise InputError(
             f"the DataFrame lacks {pluralize(len(missing), 'column')} that the model was fitted on: "
             f"{name_list(missing)}; it has {name_list(list(frame.columns))}: give these columns, or an array, "
-            "X.to_numpy(), to take them in their order"
+            "X.to_numpy(), to take them in order"
         )
     # scikit-learn warns of names of text where the model has none.
-    return (frame if unnamed else _known(frame, names)).set_axis(numbers, axis=1)
+    return _known(frame, names).set_axis(numbers, axis=1)
 
 
 def _known(frame: Any, names: list[str]) -> Any:

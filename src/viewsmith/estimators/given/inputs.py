@@ -57,8 +57,8 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
                 + (" and give viewsmith.domains.log_normalize(X)" if name == "normalization" else "")
             )
     names = None if context is None else context.get("feature_names")
-    if names is None and speaks_table(X) and not all(isinstance(name, str) for name in getattr(X, "columns", ())):
-        names = [str(name) for name in X.columns]  # scikit-learn keeps names of text alone
+    if names is None and speaks_table(X):
+        names = _names_of_columns(list(getattr(X, "columns", ())))
     return Given(collect(X) if is_map_style(X) else X, names, "none")
 
 
@@ -104,6 +104,13 @@ def _cells_to_fit(cells: Any, options: Arguments) -> Given:
     else:
         return Given(_floats(matrix), names, "none")
     return Given(log_normalize(matrix), names, "log")
+
+
+def _names_of_columns(columns: list[Any]) -> list[str] | None:
+    """Names that scikit-learn does not keep, because they are no text; 0, 1, ... in order are none."""
+    if columns == list(range(len(columns))) or all(isinstance(name, str) for name in columns):
+        return None
+    return [str(name) for name in columns]
 
 
 def _place(options: Arguments) -> str:
