@@ -123,7 +123,7 @@ def by_stored_name(X: Any, names: list[str], n_features: int) -> Any:
         if not all(isinstance(name, str) for name in given) and set(given) == set(numbers):
             raise InputError(
                 f"the columns of the DataFrame are {name_list(given)}, and the model was fitted on columns without "
-                f"names: give X[list(range({n_features}))] to take them by number, or X.to_numpy() to take them in order"
+                f"names: give X[list(range({n_features}))] to take them by number, or X.to_numpy() by order"
             )
         return X
     frame = as_frame(X, "the DataFrame")
