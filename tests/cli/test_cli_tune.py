@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import signal
-import sys
 import tomllib
 
 import numpy as np
@@ -208,14 +207,6 @@ def test_a_default_that_diverges_is_a_failed_trial(file, tmp_path, monkeypatch):
     assert os.listdir(tmp_path / "none") == ["tune.json"]
 
 
-def test_default_settings_that_do_not_work_with_the_data_are_refused(file, tmp_path):
-    given = (*SMALL, "--set", "layer=counts", "--out", tmp_path / "out")
-    assert call("tune", file, *given).refused("layer=counts has no effect")
-    given = (*SMALL, "--set", "memory_size=3", "--out", tmp_path / "out", "--method", "metaug", "--set", "memory=bank")
-    assert call("tune", file, *given).refused("memory_size is 3")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_tables_images_and_sequences(tmp_path):
     from people import people
 
@@ -326,56 +317,6 @@ def test_what_is_said_of_the_gain():
 
 
 @pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        (("--search", "nothing=1..2"), ("no option 'nothing'",)),
-        (("--search", "learning_rate"), ("--search is 'learning_rate', expected KEY=LOW..HIGH or KEY=A,B",)),
-        (("--search", "learning_rate=0.1"), ("the range of learning_rate is '0.1', expected LOW..HIGH, or two",)),
-        (("--search", "learning_rate=0.1..x"), ("'x' is not a finite number",)),
-        (("--search", "learning_rate=1..0.1"), ("LOW below HIGH",)),
-        (("--search", "learning_rate=-1..0.1"), ("learning_rate is -1", "greater than 0")),
-        (("--search", "n_neighbors=2.0..9.0"), ("n_neighbors is", "expected integer")),
-        (("--search", "norm=batch,layer"), ("norm is 'layer'", "'batch' or 'none'")),
-        (("--search", "norm=batch,batch"), ("norm has 'batch' twice",)),
-        (("--search", "encoder=mlp,vgg"), ("unknown encoder 'vgg'",)),
-        (("--search", "random_state=0..9"), ("random_state cannot be searched: use --seed",)),
-        (("--search", "impute=none,median"), ("impute cannot be searched, because the data are read once",)),
-        ((*RATE, *RATE), ("--search has learning_rate twice",)),
-        (("--set", "minutes=1"), ("--set minutes has no effect on a search: use --budget",)),
-        (("--set", "random_state=1"), ("--set random_state has no effect on a search: use --seed",)),
-        (("--set", "nothing=1"), ("no option 'nothing'",)),
-        (("--method", "nothing"), ("unknown method 'nothing'",)),
-        (("--metric", "mean"), ("unknown protocol 'mean'",)),
-        (("--budget", 0), ("--budget is 0.0, expected a number of minutes above 0",)),
-        (("--trials", 1), ("--trials is '1'",)),
-        (("--set", "learning_rate=0.1", "--set", "n_neighbors=3"), ("no option is searched",)),
-    ],
-)
-def test_bad_options_are_refused_before_any_training(given, parts, file, tmp_path):
-    assert call("tune", file, "--out", tmp_path / "out", *given).refused(*parts)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_score_that_is_not_a_number_is_refused(file, tmp_path):
-    x, y = blobs(np.random.default_rng(0), 30)
-    y[:14] = np.arange(14) + 10
-    np.savez(tmp_path / "many.npz", X_train=x, y_train=y, X_test=x, y_test=y)
-    given = ("tune", tmp_path / "many.npz", *SMALL, *RATE, "--metric", "nmi", "--out", tmp_path / "out")
-    assert call(*given).refused("nmi of", "is not a number: take another --metric")
-    assert not (tmp_path / "out").exists()
-
-
-def test_data_without_labels_are_refused(file, tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(9, 2)))
-    assert call("tune", tmp_path / "x.npy", "--out", tmp_path / "out").refused("no train row has a label", "--label")
-    with np.load(file) as data:
-        np.savez(tmp_path / "few.npz", **{**data, "y_train": np.zeros(90, int)})
-    given = ("tune", tmp_path / "few.npz", "--out", tmp_path / "out", *SMALL)
-    assert call(*given).refused("90 labeled train rows, of which 18", "1 class")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("changed", "part"),
     [
         (("--seed", 3), "seed is 0 there, 3 now"),
@@ -407,10 +348,3 @@ def test_other_folders_are_refused(searched, file, tmp_path):
         (tmp_path / "broken" / "tune.json").write_text(broken)
         assert call(*given[:-1], tmp_path / "broken").refused("tune.json is damaged", "restore it or delete")
     assert (tmp_path / "taken" / "notes.txt").exists() and (tmp_path / "broken" / "tune.json").exists()
-
-
-def test_without_its_extra(file, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    given = ("tune", file, "--out", tmp_path / "out")
-    assert call(*given).refused("'optuna', which is not installed", "pip install 'viewsmith[tune]'")
-    assert not (tmp_path / "out").exists()
