@@ -26,11 +26,12 @@ from viewsmith.core.registry import find
 from viewsmith.data import Dataset
 from viewsmith.data.validation import validation_split
 from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.labels import codes_digest
 from viewsmith.estimators.build.routing import KINDS
+from viewsmith.estimators.given.labels import codes_digest
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding
 from viewsmith.evaluation.scored_rows import scored_rows
+from viewsmith.evaluation.text_table import WIDTH, aligned, beside
 from viewsmith.training.run import to_toml
 from viewsmith.workflows.runs import data_record
 from viewsmith.workflows.search_space import Space, Values, check_optuna, next_values, read_space
@@ -43,7 +44,6 @@ OF_DATA = ("domain", "columns", "impute", "strict", "layer", "use_rep", "normali
 #: Scores that are fractions of the validation rows.
 ACCURACIES = ("linear", "knn", "svm", "softmax_50")
 
-WIDTH = 120
 FILE, BEST = "tune.json", "best.toml"
 Make = Callable[[Mapping[str, Any]], ViewsmithEstimator]
 
@@ -327,11 +327,10 @@ def format_search(result: Mapping[str, Any]) -> str:
         score = "failed" if failed else f"{trial['score']:.3f}" + ("*" if trial["number"] == best else "")
         values = [_short(trial["values"].get(name, "default")) for name in searched]
         lines.append([str(trial["number"]), score, *values, f"{trial['seconds']:.0f}"])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    table = beside([aligned(column) for column in zip(*lines, strict=True)])
     failures = [f"trial {each['number']} failed: {each['failed']}" for each in result["trials"] if each.get("failed")]
     notes = [textwrap.fill(note, WIDTH, subsequent_indent="    ") for note in _notes(result)]
-    return "\n".join([*table, "", *notes, *failures])
+    return "\n".join([table, "", *notes, *failures])
 
 
 def _notes(result: Mapping[str, Any]) -> list[str]:
