@@ -56,6 +56,19 @@ def slow_near(z, p, near, beta=BETA, exp=torch.exp):
     return torch.stack(values)
 
 
+def slow_recurrence(z, p, stored, own):
+    values = []
+    for i in range(len(z)):
+        value = 0.0 * p[i].sum()
+        others = [j for j in range(len(stored)) if not own[i, j]]
+        for t in range(z.shape[1]) if others else ():
+            nearest = max((z[i, t] * stored[j]).sum() for j in others)
+            mean = sum((z[i, t] * s).sum() for s in stored) / len(stored)
+            value = value + p[i, t] * (nearest - mean)
+        values.append(value)
+    return torch.stack(values)
+
+
 def slow_sampled(z, w, beta=BETA):
     n, m, _ = z.shape
     values = []

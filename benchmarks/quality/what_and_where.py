@@ -15,6 +15,8 @@ oracle                  the place is known: the objects are cut out, scaled ones
 found boxes             the same on what crl-tac has found: boxes of the size of the object around the centers of its
                         boxes, in the training samples too (images)
 crl-tac, target 16      with an effective number of at least 16 crops instead of 8: two items to an image
+crl-tac, no recurrence  with `recurrence_weight=0`, as are the next rows and the channel of learned crops; also "found
+                        boxes"
 crl-tac, short          with fewer steps (138 to 230); also other rows
 crl-tac, with trend     recordings as they are, with half of the steps; also "uniform" and "untrained"
 untrained               the encoder of crl-tac before training, averaged over all crops
@@ -105,7 +107,7 @@ REGIMES = {
 FIRST, SERVED = ("mnist", "fashion", "cifar"), ("mnist", "cifar")
 CHEAP = ("crl-tac", "uniform", "oracle", "untrained", "raw", "pca", "places")
 MAIN = ("crl-tac", "oracle", "uniform")
-SHORT, TREND, TARGET = ", short", ", with trend", ", target 16"
+SHORT, TREND, TARGET, PLAIN = ", short", ", with trend", ", target 16", ", no recurrence"
 SERVING = ("byol", "simclr, learned crops", "byol, learned crops")
 
 
@@ -179,19 +181,24 @@ def place_scores(sample: np.ndarray, box: np.ndarray, truth: np.ndarray) -> Scor
     return rounded(found if truth.shape[1] == 1 else found | {"one_center": float(right[1].any(axis=1).mean())})
 
 
+def kind_of(row: str) -> tuple[str, str]:
+    """A row without its end, and the end ("" for most rows)."""
+    end = next((end for end in (SHORT, TREND, TARGET, PLAIN) if row.endswith(end)), "")
+    return row.removesuffix(end), end
+
+
 def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC | Contrastive:
     """The estimator of a trained row."""
-    regime, kind = REGIMES[name], row.removesuffix(SHORT).removesuffix(TREND).removesuffix(TARGET)
+    regime, (kind, end) = REGIMES[name], kind_of(row)
     ours = kind in (*MAIN, "found boxes")
     factor = 1 if ours or regime.domain != "images" else 0.5
-    epochs = round(factor * (regime.short if row.endswith((SHORT, TREND)) else regime.epochs))
+    epochs = round(factor * (regime.short if end in (SHORT, TREND) else regime.epochs))
     shared = {"batch_size": BATCH, "epochs": 1 if quick else epochs, "random_state": seed, "domain": regime.domain}
     if ours:
         options = regime.cut if kind in ("oracle", "found boxes") else regime.options
-        if row.endswith(TREND):
-            options = options | {"detrend": "none"}
-        if row.endswith(TARGET):
-            options = options | {"effective_target": 16}
+        options = options | {TREND: {"detrend": "none"}, TARGET: {"effective_target": 16}}.get(end, {})
+        if end:
+            options = options | {"recurrence_weight": 0}
         return CRLTAC(**shared, **options, channel="learned" if kind == "crl-tac" else "uniform")
     framework = "byol" if row.startswith("byol") else "simclr"
     views = f"channel:{run_of(name, row, seed, quick)}" if "learned crops" in row else "auto"
@@ -201,17 +208,23 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
 
 
 def folder_of(name: str, row: str, seed: int, quick: bool) -> Path:
-    """The folder of the run of the row crl-tac, short if `row` is."""
-    return RUNS / f"{name}-{seed}{'-short' if row.endswith(SHORT) else ''}{'-quick' if quick else ''}"
+    """The folder of the run of CRL-TAC that `row` needs."""
+    end = {SHORT: "-short", PLAIN: "-plain"}.get(channel_of(row).removeprefix("crl-tac"), "")
+    return RUNS / f"{name}-{seed}{end}{'-quick' if quick else ''}"
+
+
+def channel_of(row: str) -> str:
+    """The row of CRL-TAC whose channel a row needs."""
+    kind, end = kind_of(row)
+    return "crl-tac" + (PLAIN if "learned crops" in kind and not end else end)
 
 
 def run_of(name: str, row: str, seed: int, quick: bool) -> Path:
-    """The run of the row crl-tac, short if `row` is; trained now if there is none."""
+    """The run of CRL-TAC that `row` needs; trained now if there is none."""
     run = folder_of(name, row, seed, quick)
     if not (run / "summary.json").exists():
         data, _, _ = samples(name, seed, quick)
-        ours = "crl-tac" + (SHORT if row.endswith(SHORT) else "")
-        model_of(name, ours, seed, quick=quick).fit(data.x).save(run)
+        model_of(name, channel_of(row), seed, quick=quick).fit(data.x).save(run)
     return run
 
 
@@ -233,7 +246,7 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> Scores:
         data = Data(cut_out(data.x, boxes, size), data.y, cut_out(data.x_test, boxes_test, size), data.y_test)
     if "learned crops" in row:
         run_of(name, row, seed, quick)  # before the time is taken
-    if row == "found boxes":
+    if row.startswith("found boxes"):
         channel = load(run_of(name, row, seed, quick))
         parts = [cut_out(x, found_boxes(channel, x, size), size) for x in (data.x, data.x_test)]
         data = Data(parts[0], data.y, parts[1], data.y_test)
@@ -252,7 +265,7 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> Scores:
         whole = score(*(on_whole_images(model, x) for x in (data.x, data.x_test)), data, PROTOCOLS)
         found |= {f"whole_{key}": value for key, value in whole.items()}
     if row.startswith("crl-tac"):
-        if row in ("crl-tac", "crl-tac" + SHORT):
+        if row in ("crl-tac", "crl-tac" + SHORT, "crl-tac" + PLAIN):
             shutil.rmtree(folder_of(name, row, seed, quick), ignore_errors=True)  # of other settings
             model.save(folder_of(name, row, seed, quick))
         located = model.locate(data.x_test, n=boxes.shape[1])
@@ -312,6 +325,8 @@ def cells(quick: bool = False) -> list[Cell]:
     add(SEEDS[:1], FIRST, ("contrastive",))
     add(SEEDS, SERVED, tuple(row for row in SERVING if row.endswith("learned crops")))
     add(SEEDS, ("events",), ("contrastive", *(row + TREND for row in ("crl-tac", "uniform", "untrained"))))
+    add(SEEDS, (*images, "events"), ("crl-tac" + PLAIN,))
+    add(SEEDS, images, ("found boxes" + PLAIN,))
     add(SEEDS, ("mnist", "mnist 16"), [row + SHORT for row in MAIN])
     add(SEEDS, (*images, "events"), ("contrastive" + SHORT,))
     add(SEEDS[:1], SERVED, [row + SHORT for row in SERVING])

@@ -38,6 +38,17 @@ def test_crops_near_each_other_start_the_channel():
         assert "start_steps is an option of crops without effect" in message
 
 
+def test_the_channel_of_crops_prefers_what_recurs():
+    x = images()
+    weights = [CRLTAC(**TINY, recurrence_weight=weight).fit(x).method_.chosen_views.weight for weight in ("auto", 2)]
+    assert weights == [3, 2]
+    for options in ({"recurrence_weight": 0}, {"channel": "uniform"}, {"channel": "uniform", "recurrence_weight": 2}):
+        assert CRLTAC(**TINY, **options).fit(x).method_.chosen_views is None
+    for make in (vectors, dna):
+        assert CRLTAC(**TINY).fit(make()).method_.chosen_views is None
+        assert CRLTAC(**TINY, recurrence_weight=2).fit(make()).method_.chosen_views.weight == 2
+
+
 def clutter(n=192, side=44):
     """Images of random tiles, 4 x 4 pixels, with an object of 24 x 24: stripes, different in each; and its corner."""
     rng = np.random.default_rng(0)

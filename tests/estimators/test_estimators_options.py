@@ -180,6 +180,7 @@ REFUSED_BY_CRLTAC = [
     ("distinct", "perhaps", "boolean"),
     ("importance_weights", "none", "'plain' or 'normalized'"),
     ("start_steps", -1, "greater than or equal to 0 or 'auto'"),
+    ("recurrence_weight", -1, "greater than or equal to 0 or 'auto'"),
     ("entropy_weight", -1, "greater than or equal to 0"),
     ("effective_target", 0.5, "greater than or equal to 1"),
     ("centered", "perhaps", "boolean or 'auto'"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from slow_info_max import BETA, series, slow_bound, slow_info_max, slow_near, slow_sampled
+from slow_info_max import BETA, series, slow_bound, slow_info_max, slow_near, slow_recurrence, slow_sampled
 from viewsmith.core.errors import InputError
 from viewsmith.losses.info_max import (
     entropy,
@@ -16,6 +16,7 @@ from viewsmith.losses.info_max import (
     info_max_bound,
     log_marginal,
     near_info_max_bound,
+    recurrence,
     sampled_info_max,
 )
 from viewsmith.losses.nt_xent import nt_xent
@@ -32,6 +33,9 @@ def projections(n, m, d=4, seed=0, dtype=torch.float64):
     return z.to(dtype).requires_grad_(), p.to(dtype).requires_grad_()
 
 
+STORED = F.normalize(torch.randn(7, 4, generator=torch.Generator().manual_seed(9), dtype=torch.float64), dim=1)
+# The second sample has no stored projections of others.
+OWN = torch.tensor([[0, 0, 1, 0, 0, 0, 1], [1] * 7, [0] * 7, [0, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 0]]).bool()
 NEAR = torch.tensor([[True, True, False], [True, True, True], [False, True, True]])
 CASES = {
     "equation 2": (lambda z, p: info_max(z, p, BETA), slow_info_max),
@@ -41,6 +45,10 @@ CASES = {
     "near, series": (
         lambda z, p: near_info_max_bound(z, p, NEAR, BETA, order=2),
         lambda z, p: slow_near(z, p, NEAR, exp=series),
+    ),
+    "recurrence": (
+        lambda z, p: recurrence(z, p, STORED.to(z.dtype), OWN),
+        lambda z, p: slow_recurrence(z, p, STORED, OWN),
     ),
     "sampled": (lambda z, p: sampled_info_max(z, BETA, 3 * p), lambda z, p: slow_sampled(z, 3 * p)),
 }
@@ -154,12 +162,13 @@ def test_the_gradient_of_the_series_is_close_to_that_of_the_exponential():
     assert F.cosine_similarity(exact.flatten(), series.flatten(), dim=0) > 0.999
 
 
-def test_blocks_change_neither_value_nor_gradient(monkeypatch):
-    z, p = projections(6, 4)
-    whole = info_max_bound(z, p, BETA)
+@pytest.mark.parametrize("name", ["bound", "recurrence"])
+def test_blocks_change_neither_value_nor_gradient(name, monkeypatch):
+    loss, (z, p) = CASES[name][0], projections(5, 3)
+    whole = loss(z, p)
     gradients = torch.autograd.grad(whole.sum(), (z, p))
-    monkeypatch.setattr(module, "MAX_SIMILARITIES", 5 * 24)
-    parts = info_max_bound(z, p, BETA)
+    monkeypatch.setattr(module, "MAX_SIMILARITIES", 4 * 15)  # 4 projections, or 2 samples, at a time
+    parts = loss(z, p)
     torch.testing.assert_close(parts, whole, atol=1e-14, rtol=0)
     for found, expected in zip(torch.autograd.grad(parts.sum(), (z, p)), gradients, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-14, rtol=0)

@@ -3,10 +3,12 @@
 import datetime
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from viewsmith.core import Batch, Optimizer
 from viewsmith.methods import CRLTACMethod
+from viewsmith.methods.chosen_views import ChosenViews
 from viewsmith.networks import MLP, MaskScores
 from viewsmith.training.updates import frozen, prepare_update
 from viewsmith.views import AugmentationChannel, Masks
@@ -43,16 +45,28 @@ def crl_tac(norm="none", learned=True, seed=0, **options):
     if scores is not None:
         nn.init.normal_(scores.outer.weight)
     channel = AugmentationChannel(Masks(D, count=M, keep=0.5), scores)
-    return CRLTACMethod(encoder, head, channel, **SETTINGS | options).double()
+    options = SETTINGS | options
+    if options.get("chosen_views"):  # the weight
+        options["chosen_views"] = full(ChosenViews(4, options["chosen_views"], size=16))
+    return CRLTACMethod(encoder, head, channel, **options).double()
+
+
+def full(memory):
+    """The memory with random projections of rows 0 to 11."""
+    draws = torch.Generator().manual_seed(4)
+    memory.projections.copy_(F.normalize(torch.randn(memory.projections.shape, generator=draws), dim=1))
+    memory.rows.copy_(torch.randint(12, memory.rows.shape, generator=draws))
+    return memory
 
 
 def samples(n=B):
     return torch.randn(n, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def batch(x=None, seed=2):
+def batch(x=None, seed=2, first=0):
+    """A batch of samples `x`; `first` is the row number of the first."""
     x = samples() if x is None else x
-    return Batch(x, torch.arange(len(x)), torch.Generator().manual_seed(seed))
+    return Batch(x, torch.arange(first, first + len(x)), torch.Generator().manual_seed(seed))
 
 
 # Every option of the two steps.
@@ -62,6 +76,8 @@ CASES = {
     "exact, distinct, with target": {"encoder_step": "exact", "distinct": True, "effective_target": 4.0},
     "information": {"encoder_step": "exact", "objective": "information"},
     "information, sampled": {"channel_step": "sampled", "objective": "information"},
+    "recurrence": {"chosen_views": 2.0},
+    "recurrence, sampled": {"channel_step": "sampled", "chosen_views": 2.0},
     "sampled, plain weights": {"channel_step": "sampled"},
     "sampled, normalized weights": {"channel_step": "sampled", "weights": "normalized"},
 }
@@ -73,11 +89,10 @@ def gradients(name, rows=None, weights=None):
     found = {}
     for update in method.phases()[0].updates:
         run = prepare_update(update, method)
-        x = samples() if rows is None else samples()[rows]
+        part = slice(None) if rows is None else rows
         drawn = torch.randint(M, (B, 3), generator=torch.Generator().manual_seed(3))
-        part = drawn if rows is None else drawn[rows]
-        with frozen(run.frozen_parameters), fixed_draws(method, part):
-            run.step(batch(x))[0].mean().backward()
+        with frozen(run.frozen_parameters), fixed_draws(method, drawn[part]):
+            run.step(batch(samples()[part], first=part.start or 0))[0].mean().backward()
         for number, p in enumerate(run.parameters):
             found[f"{update.name}: {number}"] = p.grad.clone()
     return found

@@ -9,7 +9,7 @@ from crl_tac_processes import CASES, D, M, batch, crl_tac, fixed_draws, gradient
 from torch import nn
 
 from cases import slow
-from slow_info_max import series, slow_bound, slow_info_max, slow_sampled
+from slow_info_max import series, slow_bound, slow_info_max, slow_recurrence, slow_sampled
 from viewsmith.core.random import stream
 from viewsmith.losses.info_max import MIN_NORM, entropy, info_max_bound, log_marginal, on_sphere, sampled_info_max
 from viewsmith.networks import CropCNN, CropScores
@@ -60,6 +60,10 @@ def slow_gain(method, name, x, t):
             w = torch.stack([3 * row / sum(row) for row in w])
         information = method.objective == "information"
         gain = slow_info_max(drawn.detach(), w / 3, beta) if information else slow_sampled(drawn.detach(), w, beta)
+    if method.chosen_views is not None:
+        used, weights = (z, p) if method.exact_channel else (drawn, w / 3)
+        stored, own = method.chosen_views.projections, torch.arange(len(x))[:, None] == method.chosen_views.rows
+        gain = gain + 2.0 * beta * slow_recurrence(used.detach(), weights, stored, own)
     h = torch.stack([-sum(q * q.log() for q in row) for row in p])
     gain = gain + 0.1 * h
     if method.effective_target is not None:

@@ -27,6 +27,7 @@ from viewsmith.estimators.build.crl_tac import (
     CRLTACResolved,
     adapted,
     check_crop,
+    chosen_views_of,
     family_options_of,
     near_of,
     nonempty_of,
@@ -75,10 +76,9 @@ class CRLTAC(ViewsmithEstimator):
     """Representations learned together with a distribution P(T|x) over transformations of each sample.
 
     The transformations are a finite family: crops of images on a grid, subsets of the features of vectors, windows of
-    sequences. An augmentation channel learns which transformations are most informative about each sample, and the
-    representation is the expectation of the encoder's output over them. The defaults are measured (docs, CRL-TAC); for
-    the encoder "crl-cnn" on a CPU, "auto" epochs are about 2,800 steps. ``CRLTAC(**CRLTAC.presets["paper-images"])``
-    has the published settings.
+    sequences. An augmentation channel learns which transformations are most informative about each sample; the
+    representation is the expectation of the encoder's output over them. The defaults are measured (docs, CRL-TAC); with
+    "crl-cnn" on a CPU, "auto" epochs are about 2,800 steps. ``presets["paper-images"]`` has the published settings.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ class CRLTAC(ViewsmithEstimator):
         labels by three short trainings (`choose_crop_size`).
     crop_stride : int or "auto"
         Distance between the corners of crops in pixels. "auto": 4, as published; for images whose shorter side has less
-        than 24 pixels, 1/8 of it. The default encoder of crops of at least 20 pixels at a multiple of 4 is "crl-cnn",
-        which encodes all crops in one pass.
+        than 24 pixels, 1/8 of it. Crops of at least 20 pixels at a multiple of 4 have the default encoder "crl-cnn":
+        one pass encodes all.
     crop_scales : tuple of float
         Scales of the images that crops are taken from: 0.5 halves height and width.
     crop_flips : bool
@@ -116,8 +116,7 @@ class CRLTAC(ViewsmithEstimator):
         Recordings: subtract its mean, or a line, from each channel of each window, so that level or drift is not used.
     beta, channel_beta : float
         Concentration of P(Z|T(x)), the inverse of a temperature, in the encoder step and in the channel step.
-        Published: 0.5 in both; the default in the encoder step is larger, which gives better projections (docs,
-        CRL-TAC).
+        Published: 0.5 in both; a larger one in the encoder step gives better projections (docs, CRL-TAC).
     draws : int
         Number of transformations drawn for each sample in a sampled step.
     encoder_step, channel_step : {"exact", "sampled"}
@@ -131,9 +130,12 @@ class CRLTAC(ViewsmithEstimator):
     importance_weights : {"plain", "normalized"}
         Weights of the transformations drawn in a sampled channel step.
     start_steps : int or "auto"
-        Images with crops: in so many first steps, positives are crops that overlap each other, anywhere in the image,
-        and P(T|x) moves to where such crops agree. Later all crops that are drawn from P(T|x) are positives. "auto":
-        50, or 0 if black stays zero (`scaling`), where such a start can end beside the object.
+        Images with crops: in so many first steps, positives are crops that overlap each other, and P(T|x) moves to
+        where such crops agree. Later all crops that are drawn from P(T|x) are positives. "auto": 50, or 0 if black
+        stays zero (`scaling`), where such a start can end beside the object.
+    recurrence_weight : float or "auto"
+        Weight of `viewsmith.losses.recurrence` in the channel step: prefers what other samples show, too. "auto": 3 for
+        crops of images, otherwise 0, as published.
     entropy_weight : float
         Weight of the entropy of P(T|x).
     effective_target : float, "auto" or None
@@ -149,12 +151,10 @@ class CRLTAC(ViewsmithEstimator):
         Average that gives the representation: over P(T|x), over the most probable transformations with equal weights,
         or over all transformations with equal weights.
     inference_count : int or None
-        Number of most probable transformations (None: 8); for the expectation, number of drawn ones (None: all are
-        used).
+        Number of most probable transformations (None: 8); for the expectation, of drawn ones (None: all are used).
     nonempty : {"auto"}, callable or None
-        Which views are not empty: the metrics then include the probability of non-empty views (`nonempty_mass`).
-        "auto": views that are not all black, for images without scaling (mostly black ones). In Python also a function
-        from scaled views (n, ...) to bool (n,).
+        Which views are not empty: the metrics then include their probability (`nonempty_mass`). "auto": those not all
+        black, for images without scaling (mostly black ones). In Python also a function from scaled views to bool (n,).
     projector_dims : tuple of int or "auto"
         Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn",
         otherwise 200 and 50, as published.
@@ -201,6 +201,7 @@ class CRLTAC(ViewsmithEstimator):
     distinct: bool = False
     importance_weights: Literal["plain", "normalized"] = "plain"
     start_steps: Steps | Auto = "auto"
+    recurrence_weight: Rate | Auto = "auto"
     entropy_weight: Rate = 0.0025
     effective_target: Effective | Auto | None = "auto"
     centered: bool | Auto = "auto"
@@ -228,7 +229,7 @@ class CRLTAC(ViewsmithEstimator):
         columns = data.stats.get("columns")
         family = make_family(domain, row_shape, data.seed, family_options, options.family, custom, columns).to(device)
         two = data.x[:2].to(device)
-        # Test custom parts: both calls raise InputError for unexpected outputs.
+        # Both calls raise InputError for unexpected outputs of custom parts.
         if callable(options.nonempty):
             AugmentationChannel(family).probability_of(two, options.nonempty)
         if isinstance(options.encoder, nn.Module):
@@ -272,6 +273,7 @@ class CRLTAC(ViewsmithEstimator):
             effective_target=resolved.effective_target,
             near=near_of(family),
             start_steps=resolved.start_steps,
+            chosen_views=chosen_views_of(options, resolved, family),
             inference=options.inference,
             inference_count=options.inference_count,
             nonempty=nonempty_of(options, resolved.scaling, domain),
@@ -300,8 +302,7 @@ class CRLTAC(ViewsmithEstimator):
     def distribution(self, X: Any) -> np.ndarray:
         """Compute P(T|x), float32 (n, M): the probability of each transformation for each sample.
 
-        Custom functions are in the given order; crops are ordered by scale, unmirrored before mirrored, row by row.
-        `method_.channel.family` has the transformations.
+        In the order of `method_.channel.family`: crops by scale, unmirrored before mirrored, row by row.
         """
         check_is_fitted(self)
         with torch.no_grad():
@@ -337,10 +338,10 @@ class CRLTAC(ViewsmithEstimator):
         return locate(self, X, n)
 
     def crops(self, X: Any, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Crops at the locations that `locate` finds, and the k locations.
+        """Crops at the k locations that `locate` finds, and the locations.
 
-        Crops of images are uint8 (k, crop_size, crop_size[, C]); they are resized only if the box has another size
-        (`crop_scales`). Windows of DNA are letters, uint8 (k, L), with 0 after their ends.
+        Crops of images are uint8 (k, crop_size, crop_size[, C]), resized only if the box has another size. Windows of
+        DNA are letters, uint8 (k, L), with 0 after their ends.
         """
         found = self.locate(X, n)
         return cut(self, X, found), found
@@ -352,7 +353,7 @@ class CRLTAC(ViewsmithEstimator):
     def transform_blocks(
         self, X: Any, *, output: str = "representation", inference: Inference | None = None
     ) -> Iterator[np.ndarray]:
-        """What `transform` returns, block by block in order: for more rows than memory holds."""
+        """What `transform` returns, block by block in order."""
         return super(CRLTAC, with_inference(self, inference)).transform_blocks(X, output=output)
 
     def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:
@@ -365,8 +366,7 @@ class CRLTAC(ViewsmithEstimator):
             From scaled views (n, ...) to bool (n,), True for views that are not empty; default: the model's option.
         """
         check_is_fitted(self)
-        nonempty = nonempty or self._method.nonempty
-        if nonempty is None:
+        if (nonempty := nonempty or self._method.nonempty) is None:
             line = "the model has no function that tells which views are not empty"
             raise InputError(f"{line}: give nonempty, from views (n, ...) to bool (n,)")
         return self._channel.probability_of(self.samples(X), nonempty).cpu().numpy()
@@ -382,8 +382,8 @@ class CRLTAC(ViewsmithEstimator):
 
     def figures(self, dataset: Dataset) -> Figures:
         """Figures of all methods, and of P(T|x)."""
-        found = shared_figures(self, self.views if self.views_like_samples else None, dataset)
-        return found.add(channel_figures(self, dataset))
+        views = self.views if self.views_like_samples else None
+        return shared_figures(self, views, dataset).add(channel_figures(self, dataset))
 
     @property
     def _method(self) -> CRLTACMethod:

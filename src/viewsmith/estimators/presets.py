@@ -144,6 +144,7 @@ CRL_TAC: dict[str, dict[str, Any]] = {
         "channel_step": "sampled",
         "importance_weights": "plain",
         "start_steps": 0,
+        "recurrence_weight": 0.0,
         "objective": "bound",
         "entropy_weight": 0.0025,
         "effective_target": None,

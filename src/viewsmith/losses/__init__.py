@@ -2,7 +2,7 @@
 
 from viewsmith.losses.barlow_twins import barlow_twins
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
-from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, sampled_info_max
+from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, recurrence, sampled_info_max
 from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
 from viewsmith.losses.numerics.batch_means import per_sample
@@ -38,6 +38,7 @@ __all__ = [
     "per_sample",
     "quality_weights",
     "random_directions",
+    "recurrence",
     "sampled_info_max",
     "self_distillation",
     "sigreg",

@@ -12,6 +12,7 @@ log-ratio has one logarithm (equation 20).
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -181,6 +182,36 @@ def near_info_max_bound(
         positives = (weights / weights.sum(dim=1, keepdim=True)) @ z
         agreement = (z * positives).sum(dim=2)
     return (p * (beta * agreement - log_marginal(z, p, beta, keys, order=order))).sum(dim=1)
+
+
+def recurrence(z: Tensor, p: Tensor, stored: Tensor, own: Tensor) -> Tensor:
+    """How much more a view is like its nearest view chosen in other samples than like those of all samples.
+
+    sum_T P(T|x) [max_j z_T . s_j - mean_j z_T . s_j], with stored projections s_j. Not part of the paper: a view can be
+    informative about its sample because it shows something that no other sample has, such as things that touch by
+    chance. Objects of a kind are in many samples, and what is in all samples has the same value in both terms.
+
+    Parameters
+    ----------
+    z : Tensor, shape (N, M, d)
+    p : Tensor, shape (N, M)
+        P(T|x), or the weights of sampled transformations divided by their number.
+    stored : Tensor, shape (K, d)
+        Projections of views that were chosen in earlier steps.
+    own : Tensor of bool, shape (N, K)
+        Which of them are of the sample itself, so that they cannot be its nearest.
+
+    Returns
+    -------
+    Tensor, shape (N,)
+        -2 to 2; 0 for samples without stored projections of others.
+    """
+    with torch.autocast(z.device.type, enabled=False):
+        rows = max(1, MAX_SIMILARITIES // (z.shape[1] * len(stored)))
+        pairs = zip(z.split(rows), own[:, None].split(rows), strict=True)
+        nearest = torch.cat([(part @ stored.T).masked_fill(same, -math.inf).amax(dim=2) for part, same in pairs])
+        excess = nearest - z @ stored.mean(dim=0)
+        return (p * torch.where(own.all(dim=1, keepdim=True), 0, excess)).sum(dim=1)
 
 
 def sampled_info_max(z: Tensor, beta: float, weights: Tensor | None = None, keys: Keys | None = None) -> Tensor:

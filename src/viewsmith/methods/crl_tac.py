@@ -29,6 +29,7 @@ from viewsmith.losses.info_max import (
     sampled_info_max,
 )
 from viewsmith.methods.channel_state import ChannelState, channel_states, early_warnings, final_warnings
+from viewsmith.methods.chosen_views import ChosenViews
 from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
 
@@ -73,6 +74,9 @@ class CRLTACMethod(Method):
     near, start_steps : Tensor of bool, shape (M, M), and int
         In so many first steps, positives are transformations near each other (`near_info_max_bound`): the encoder gets
         some near one drawn from P(T|x), and the channel's step uses all.
+    chosen_views : ChosenViews, optional
+        Adds their `recurrence` to the channel's objective after `start_steps`: what other samples show, too, is
+        preferred. Not of the paper.
     effective_target : float, optional
         Lower bound of the effective number exp(H) of a sample. Below it, H gets the additional weight
         ``TARGET_WEIGHT * (log target - H)``.
@@ -107,6 +111,7 @@ class CRLTACMethod(Method):
         effective_target: float | None,
         near: Tensor | None = None,
         start_steps: int = 0,
+        chosen_views: ChosenViews | None = None,
         inference: Inference,
         inference_count: int | None,
         nonempty: Predicate | None = None,
@@ -121,6 +126,7 @@ class CRLTACMethod(Method):
         self.objective: Objective = objective
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
+        self.chosen_views = chosen_views
         self.start_steps = 0 if near is None or channel.scores is None else start_steps
         self.register_buffer("near", near, persistent=False)
         self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
@@ -150,7 +156,7 @@ class CRLTACMethod(Method):
         x = batch.x[: self.channel_rows] if self.exact_channel or near is not None else batch.x
         log_p = self.channel.log_p(x)
         h = entropy(log_p)
-        objective = self._channel_gain(x, log_p, batch.generator, near) + self.entropy_weight * h
+        objective = self._channel_gain(batch, x, log_p, near) + self.entropy_weight * h
         if self.effective_target is not None:
             objective = objective - TARGET_WEIGHT / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
         rest = len(batch.x) - len(x)
@@ -158,11 +164,14 @@ class CRLTACMethod(Method):
             objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
         return -objective, {"entropy": h.mean()}
 
-    def _channel_gain(self, x: Tensor, log_p: Tensor, generator: torch.Generator, near: Tensor | None) -> Tensor:
-        """The channel's objective without the entropy, (B,). Encoder and head get no gradient."""
+    def _channel_gain(self, batch: Batch, x: Tensor, log_p: Tensor, near: Tensor | None) -> Tensor:
+        """The channel's objective for the first samples of a batch, without the entropy, (B,).
+
+        Encoder and head get no gradient.
+        """
         size, beta, p = self.channel.family.size, self.channel_beta, log_p.exp()
         exact = self.exact_channel or near is not None
-        t = None if exact else torch.randint(size, (len(x), self.draws), device=x.device, generator=generator)
+        t = None if exact else torch.randint(size, (len(x), self.draws), device=x.device, generator=batch.generator)
         with torch.no_grad(), eval_mode(self.encoder, self.head):
             rows = self.channel.family.rows_at_once(self.encoder, x)
             z = apply_in_blocks(self.every_projection, x, rows) if t is None else self.some_projections(x, t)
@@ -170,9 +179,13 @@ class CRLTACMethod(Method):
             order: Literal[2] | None = 2 if beta <= 1 else None
             if near is not None:
                 return near_info_max_bound(z, p, near, beta, gather_keys(z, p), order=order)
-            return self._gain(z, p, beta, order)
+            return self._gain(z, p, beta, order) + self._recurring(z, p, batch.index[: len(x)])
         w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
-        return self._estimate(z, w, beta)
+        return self._estimate(z, w, beta) + self._recurring(z, w / self.draws, batch.index)
+
+    def _recurring(self, z: Tensor, p: Tensor, index: Tensor) -> Tensor | float:
+        """The term of `chosen_views` for views of the rows `index`, (B,)."""
+        return 0.0 if self.chosen_views is None else self.channel_beta * self.chosen_views(z, p, index)
 
     def _gain(self, z: Tensor, p: Tensor, beta: float, order: Literal[2] | None = None) -> Tensor:
         """The objective with all transformations, (B,)."""

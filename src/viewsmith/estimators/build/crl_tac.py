@@ -21,6 +21,7 @@ from viewsmith.estimators.build.custom_transforms import is_custom
 from viewsmith.estimators.build.plan import Resolved, TrainingData
 from viewsmith.estimators.build.resolve import MODULE, part_options
 from viewsmith.estimators.build.sizes import check_crops
+from viewsmith.methods.chosen_views import ChosenViews
 from viewsmith.methods.crl_tac import Inference
 from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.learned.augmentation_channel import Predicate, nonzero
@@ -29,6 +30,7 @@ from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
 BLACK_ROWS = 1000
 START_STEPS = 50
+RECURRENCE = 3.0
 
 Model = TypeVar("Model", bound=Any)
 
@@ -143,6 +145,15 @@ def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData)
     if crop is not None and not encoder.startswith(MODULE):
         entry = find("encoder", encoder, data.domain.name)
         check_crops("crops", (crop, crop), entry, encoder, data.domain, size, "take larger crops (crop_size)")
+
+
+def chosen_views_of(options: Any, resolved: CRLTACResolved, family: Family) -> ChosenViews | None:
+    """The memory of a trained channel that prefers what recurs; None without a weight."""
+    weight = options.recurrence_weight
+    if weight == "auto":
+        weight = RECURRENCE if isinstance(family, Crops) else 0.0
+    learned = options.channel == "learned" and weight > 0
+    return ChosenViews(resolved.projector_dims[-1], weight) if learned else None
 
 
 def target_of(options: Any, family: Family) -> float | None:
