@@ -15,8 +15,7 @@ oracle                  the place is known: the objects are cut out, scaled ones
 found boxes             the same on what crl-tac has found: boxes of the size of the object around the centers of its
                         boxes, in the training samples too (images)
 crl-tac, target 16      with an effective number of at least 16 crops instead of 8: two items to an image
-crl-tac, no recurrence  with `recurrence_weight=0`, as are the next rows and the channel of learned crops; also "found
-                        boxes"
+crl-tac, no recurrence  images with `recurrence_weight=0`, as in the next rows; also "found boxes"
 crl-tac, short          with fewer steps (138 to 230); also other rows
 crl-tac, with trend     recordings as they are, with half of the steps; also "uniform" and "untrained"
 untrained               the encoder of crl-tac before training, averaged over all crops
@@ -215,8 +214,7 @@ def folder_of(name: str, row: str, seed: int, quick: bool) -> Path:
 
 def channel_of(row: str) -> str:
     """The row of CRL-TAC whose channel a row needs."""
-    kind, end = kind_of(row)
-    return "crl-tac" + (PLAIN if "learned crops" in kind and not end else end)
+    return "crl-tac" + kind_of(row)[1]
 
 
 def run_of(name: str, row: str, seed: int, quick: bool) -> Path:
@@ -325,7 +323,7 @@ def cells(quick: bool = False) -> list[Cell]:
     add(SEEDS[:1], FIRST, ("contrastive",))
     add(SEEDS, SERVED, tuple(row for row in SERVING if row.endswith("learned crops")))
     add(SEEDS, ("events",), ("contrastive", *(row + TREND for row in ("crl-tac", "uniform", "untrained"))))
-    add(SEEDS, (*images, "events"), ("crl-tac" + PLAIN,))
+    add(SEEDS, images, ("crl-tac" + PLAIN,))
     add(SEEDS, images, ("found boxes" + PLAIN,))
     add(SEEDS, ("mnist", "mnist 16"), [row + SHORT for row in MAIN])
     add(SEEDS, (*images, "events"), ("contrastive" + SHORT,))
