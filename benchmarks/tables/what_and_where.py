@@ -16,6 +16,7 @@ from benchmarks.quality.what_and_where import (
     FIRST,
     MAIN,
     PATH,
+    PLAIN,
     REGIMES,
     SERVED,
     SERVING,
@@ -30,7 +31,14 @@ from benchmarks.tables.formatting import Lines, Table, collect, entry, head, mea
 METRICS = titles("linear", "knn", "linear_1pct")
 ALWAYS = tuple(row for row in CHEAP if row != "uniform")
 ROWS = ("crl-tac", "uniform", "contrastive", "found boxes", "oracle", "untrained")
-ORDER = ("crl-tac", "crl-tac, top", *ROWS[1:], "raw", "pca", *(row + end for end in (SHORT, TREND) for row in ROWS))
+ORDER = (
+    "crl-tac",
+    "crl-tac, top",
+    *ROWS[1:],
+    "raw",
+    "pca",
+    *(row + end for end in (PLAIN, SHORT, TREND) for row in ROWS),
+)
 OTHERS = tuple(row + end for end in ("", SHORT) for row in ("contrastive", *SERVING))
 BOXES = {"middle": "middle", "deviation": "largest deviation", "saliency": "spectral residual"}
 GAIN, LOSS, PLACE = 0.10, 0.05, 0.9  # the targets: above uniform crops, below the oracle, CorLoc
@@ -86,7 +94,7 @@ def places(table: Table, names: Sequence[str]) -> list[Lines]:
     """A table for CorLoc and one for centers."""
     made = []
     for metric, title in {"corloc": "CorLoc", "center": "center in the object"}.items():
-        rows = {row: (row, metric) for row in ("crl-tac", "crl-tac" + SHORT, "crl-tac" + TREND)}
+        rows = {row: (row, metric) for row in ("crl-tac", *("crl-tac" + end for end in (PLAIN, SHORT, TREND)))}
         rows |= {title: ("places", f"{kind}_{metric}") for kind, title in BOXES.items()}
         made.append(by_row(table, names, rows, title))
     return made
@@ -208,7 +216,14 @@ def main() -> None:
         lines += section(
             "Learned crops for other methods", by_row(table, served, rows | whole, "row, score"), text=text
         )
-    trained = ("crl-tac", "uniform", "oracle", *OTHERS, *(row + end for end in (SHORT, TREND) for row in MAIN))
+    trained = (
+        "crl-tac",
+        "crl-tac" + PLAIN,
+        "uniform",
+        "oracle",
+        *OTHERS,
+        *(row + end for end in (SHORT, TREND) for row in MAIN),
+    )
     costs = [
         by_row(table, names, {row: (row, metric) for row in trained}, title, whole_number)
         for title, metric in {"CPU seconds": "cpu_seconds", "steps": "steps"}.items()

@@ -66,10 +66,10 @@ SIZES = {
     "short_training": 126,
     "do_no_harm": 204,
     "crl_tac_mnist": 14,
-    "crl_tac_start": 136,
+    "crl_tac_start": 196,
     "crop_sizes": 27,
     "tuning": 28,
-    "what_and_where": 258,
+    "what_and_where": 288,
 }
 
 
