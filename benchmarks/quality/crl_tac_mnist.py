@@ -3,7 +3,7 @@
 All 60,000 training images and 10,000 test images. The place of each digit is drawn once, from a fixed seed. One thread.
 Rows:
 
-crl-tac         the defaults of the library (`EPOCHS` epochs), with the published objective (`recurrence_weight=0`, as in
+crl-tac         the defaults of the library (`EPOCHS` epochs), the objective as published (`recurrence_weight=0`, as in
                 all rows); on plain MNIST the channel's beta is 1, as in the paper
 two threads     on an otherwise idle machine: accuracy after 10 and 20 minutes on two cores (84 x 84)
 uniform         a uniform channel, that is SimCLR with uniform crops
