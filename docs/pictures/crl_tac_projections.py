@@ -44,7 +44,8 @@ def trained(channel: str, width: int, X: np.ndarray, folder: Path) -> CRLTAC:
     """A model with a projection of `width` numbers; its run in `folder` is made, resumed or read."""
     run = folder / f"{channel}-{width}"
     started = time.process_time()
-    model = CRLTAC(beta=0.5, projector_dims=(200, width), channel=channel, epochs=EPOCHS, random_state=0)
+    options = {"beta": 0.5, "recurrence_weight": 0, "projector_dims": (200, width), "epochs": EPOCHS}
+    model = CRLTAC(**options, channel=channel, random_state=0)
     model.fit(X, run=run, resume=True)
     print(f"{run.name}: {time.process_time() - started:.0f} s of CPU time", flush=True)
     if model.status_ != "finished":
