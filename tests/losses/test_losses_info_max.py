@@ -167,7 +167,8 @@ def test_blocks_change_neither_value_nor_gradient(name, monkeypatch):
     loss, (z, p) = CASES[name][0], projections(5, 3)
     whole = loss(z, p)
     gradients = torch.autograd.grad(whole.sum(), (z, p))
-    monkeypatch.setattr(module, "MAX_SIMILARITIES", 4 * 15)  # 4 projections, or 2 samples, at a time
+    monkeypatch.setattr(module, "MAX_SIMILARITIES", 4 * 15)  # of 4 projections
+    monkeypatch.setattr(module, "CACHED_SIMILARITIES", 2 * 3 * len(STORED))  # of 2 samples
     parts = loss(z, p)
     torch.testing.assert_close(parts, whole, atol=1e-14, rtol=0)
     for found, expected in zip(torch.autograd.grad(parts.sum(), (z, p)), gradients, strict=True):

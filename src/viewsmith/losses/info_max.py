@@ -24,6 +24,8 @@ from viewsmith.core.errors import InputError
 
 #: Largest number of similarities in memory at a time.
 MAX_SIMILARITIES = 2**24
+#: The same where no gradient needs them later: few enough for the cache of a CPU core, which halves the time.
+CACHED_SIMILARITIES = 2**20
 #: Vectors much longer than this are normalized to length 1; shorter ones are scaled toward zero.
 MIN_NORM = 1e-4
 
@@ -207,9 +209,9 @@ def recurrence(z: Tensor, p: Tensor, stored: Tensor, own: Tensor) -> Tensor:
         -2 to 2; 0 for samples without stored projections of others.
     """
     with torch.autocast(z.device.type, enabled=False):
-        rows = max(1, MAX_SIMILARITIES // (z.shape[1] * len(stored)))
+        rows = max(1, CACHED_SIMILARITIES // (z.shape[1] * len(stored)))
         pairs = zip(z.split(rows), own[:, None].split(rows), strict=True)
-        nearest = torch.cat([(part @ stored.T).masked_fill(same, -math.inf).amax(dim=2) for part, same in pairs])
+        nearest = torch.cat([(part @ stored.T).masked_fill_(same, -math.inf).amax(dim=2) for part, same in pairs])
         excess = nearest - z @ stored.mean(dim=0)
         return (p * torch.where(own.all(dim=1, keepdim=True), 0, excess)).sum(dim=1)
 
