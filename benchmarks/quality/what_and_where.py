@@ -15,7 +15,9 @@ oracle                  the place is known: the objects are cut out, scaled ones
 found boxes             the same on what crl-tac has found: boxes of the size of the object around the centers of its
                         boxes, in the training samples too (images)
 crl-tac, target 16      with an effective number of at least 16 crops instead of 8: two items to an image
-crl-tac, no recurrence  images with `recurrence_weight=0`, as in the next rows; also "found boxes"
+crl-tac, recurrence     items and objects in color with `recurrence_weight=3`, the default for digits on black; also
+                        "found boxes"
+crl-tac, no recurrence  digits with `recurrence_weight=0`, as in the next rows; also "found boxes"
 crl-tac, short          with fewer steps (138 to 230); also other rows
 crl-tac, with trend     recordings as they are, with half of the steps; also "uniform" and "untrained"
 untrained               the encoder of crl-tac before training, averaged over all crops
@@ -106,7 +108,9 @@ REGIMES = {
 FIRST, SERVED = ("mnist", "fashion", "cifar"), ("mnist", "cifar")
 CHEAP = ("crl-tac", "uniform", "oracle", "untrained", "raw", "pca", "places")
 MAIN = ("crl-tac", "oracle", "uniform")
-SHORT, TREND, TARGET, PLAIN = ", short", ", with trend", ", target 16", ", no recurrence"
+SHORT, TREND, TARGET = ", short", ", with trend", ", target 16"
+RECURRENCE, PLAIN = ", recurrence", ", no recurrence"
+BLACK = ("mnist", "mnist 16", "mnist scaled")
 SERVING = ("byol", "simclr, learned crops", "byol, learned crops")
 
 
@@ -182,7 +186,7 @@ def place_scores(sample: np.ndarray, box: np.ndarray, truth: np.ndarray) -> Scor
 
 def kind_of(row: str) -> tuple[str, str]:
     """A row without its end, and the end ("" for most rows)."""
-    end = next((end for end in (SHORT, TREND, TARGET, PLAIN) if row.endswith(end)), "")
+    end = next((end for end in (SHORT, TREND, TARGET, RECURRENCE, PLAIN) if row.endswith(end)), "")
     return row.removesuffix(end), end
 
 
@@ -197,7 +201,7 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
         options = regime.cut if kind in ("oracle", "found boxes") else regime.options
         options = options | {TREND: {"detrend": "none"}, TARGET: {"effective_target": 16}}.get(end, {})
         if end:
-            options = options | {"recurrence_weight": 0}
+            options = options | {"recurrence_weight": 3 if end == RECURRENCE else 0}
         return CRLTAC(**shared, **options, channel="learned" if kind == "crl-tac" else "uniform")
     framework = "byol" if row.startswith("byol") else "simclr"
     views = f"channel:{run_of(name, row, seed, quick)}" if "learned crops" in row else "auto"
@@ -208,8 +212,7 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
 
 def folder_of(name: str, row: str, seed: int, quick: bool) -> Path:
     """The folder of the run of CRL-TAC that `row` needs."""
-    end = {SHORT: "-short", PLAIN: "-plain"}.get(channel_of(row).removeprefix("crl-tac"), "")
-    return RUNS / f"{name}-{seed}{end}{'-quick' if quick else ''}"
+    return RUNS / f"{name}-{seed}{kind_of(row)[1].replace(', ', '-')}{'-quick' if quick else ''}"
 
 
 def channel_of(row: str) -> str:
@@ -263,7 +266,7 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> Scores:
         whole = score(*(on_whole_images(model, x) for x in (data.x, data.x_test)), data, PROTOCOLS)
         found |= {f"whole_{key}": value for key, value in whole.items()}
     if row.startswith("crl-tac"):
-        if row in ("crl-tac", "crl-tac" + SHORT, "crl-tac" + PLAIN):
+        if not row.endswith((TREND, TARGET)):
             shutil.rmtree(folder_of(name, row, seed, quick), ignore_errors=True)  # of other settings
             model.save(folder_of(name, row, seed, quick))
         located = model.locate(data.x_test, n=boxes.shape[1])
@@ -323,8 +326,8 @@ def cells(quick: bool = False) -> list[Cell]:
     add(SEEDS[:1], FIRST, ("contrastive",))
     add(SEEDS, SERVED, tuple(row for row in SERVING if row.endswith("learned crops")))
     add(SEEDS, ("events",), ("contrastive", *(row + TREND for row in ("crl-tac", "uniform", "untrained"))))
-    add(SEEDS, images, ("crl-tac" + PLAIN,))
-    add(SEEDS, images, ("found boxes" + PLAIN,))
+    add(SEEDS, BLACK, ("crl-tac" + PLAIN, "found boxes" + PLAIN))
+    add(SEEDS, ("fashion", "cifar"), ("crl-tac" + RECURRENCE, "found boxes" + RECURRENCE))
     add(SEEDS, ("mnist", "mnist 16"), [row + SHORT for row in MAIN])
     add(SEEDS, (*images, "events"), ("contrastive" + SHORT,))
     add(SEEDS[:1], SERVED, [row + SHORT for row in SERVING])

@@ -17,6 +17,7 @@ from benchmarks.quality.what_and_where import (
     MAIN,
     PATH,
     PLAIN,
+    RECURRENCE,
     REGIMES,
     SERVED,
     SERVING,
@@ -37,7 +38,7 @@ ORDER = (
     *ROWS[1:],
     "raw",
     "pca",
-    *(row + end for end in (PLAIN, SHORT, TREND) for row in ROWS),
+    *(row + end for end in (RECURRENCE, PLAIN, SHORT, TREND) for row in ROWS),
 )
 OTHERS = tuple(row + end for end in ("", SHORT) for row in ("contrastive", *SERVING))
 BOXES = {"middle": "middle", "deviation": "largest deviation", "saliency": "spectral residual"}
@@ -94,7 +95,9 @@ def places(table: Table, names: Sequence[str]) -> list[Lines]:
     """A table for CorLoc and one for centers."""
     made = []
     for metric, title in {"corloc": "CorLoc", "center": "center in the object"}.items():
-        rows = {row: (row, metric) for row in ("crl-tac", *("crl-tac" + end for end in (PLAIN, SHORT, TREND)))}
+        rows = {
+            row: (row, metric) for row in ("crl-tac", *("crl-tac" + end for end in (RECURRENCE, PLAIN, SHORT, TREND)))
+        }
         rows |= {title: ("places", f"{kind}_{metric}") for kind, title in BOXES.items()}
         made.append(by_row(table, names, rows, title))
     return made
@@ -218,7 +221,7 @@ def main() -> None:
         )
     trained = (
         "crl-tac",
-        "crl-tac" + PLAIN,
+        *("crl-tac" + end for end in (RECURRENCE, PLAIN)),
         "uniform",
         "oracle",
         *OTHERS,

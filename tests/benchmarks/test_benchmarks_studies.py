@@ -66,7 +66,7 @@ SIZES = {
     "short_training": 126,
     "do_no_harm": 204,
     "crl_tac_mnist": 14,
-    "crl_tac_start": 196,
+    "crl_tac_start": 156,
     "crop_sizes": 27,
     "tuning": 28,
     "what_and_where": 288,

@@ -135,7 +135,7 @@ class CRLTAC(ViewsmithEstimator):
         stays zero (`scaling`), where such a start can end beside the object.
     recurrence_weight : float or "auto"
         Weight of `viewsmith.losses.recurrence` in the channel step: prefers what other samples show, too. "auto": 3 for
-        crops of images, otherwise 0, as published.
+        crops of images whose black stays zero (`scaling`), otherwise 0, as published.
     entropy_weight : float
         Weight of the entropy of P(T|x).
     effective_target : float, "auto" or None

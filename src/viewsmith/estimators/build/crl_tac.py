@@ -148,10 +148,13 @@ def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData)
 
 
 def chosen_views_of(options: Any, resolved: CRLTACResolved, family: Family) -> ChosenViews | None:
-    """The memory of a trained channel that prefers what recurs; None without a weight."""
+    """The memory of a trained channel that prefers what recurs; None without a weight.
+
+    By default only where black stays zero: on other backgrounds nothing was gained (docs, CRL-TAC).
+    """
     weight = options.recurrence_weight
     if weight == "auto":
-        weight = RECURRENCE if isinstance(family, Crops) else 0.0
+        weight = RECURRENCE if resolved.scaling == "none" and isinstance(family, Crops) else 0.0
     learned = options.channel == "learned" and weight > 0
     return ChosenViews(resolved.projector_dims[-1], weight) if learned else None
 
