@@ -185,7 +185,7 @@ FURTHER = (*(name for name, known in VECTORS.items() if known.wide), "sc_10x_pbm
 FIRST = tuple(OF_STUDY)[:6]
 OF_DOMAINS = ("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
 ELSEWHERE = {"contrastive": FIRST, "raw": (*FIRST, *OF_DOMAINS, "wisdm_har", "gas_drift", "sc_human_kidney")}
-# A cell takes up to five minutes. Lines with `skip_length` were measured with that length, before the default changed.
+# A cell takes up to five minutes.
 ONE_SEED = ("dna_arabidopsis_promoter", "dna_ienhancer2l")
 TESTED = (*VECTORS, *DOMAINS, *COPIES_5)
 STUDY = Study(

@@ -74,12 +74,6 @@ def over_folds(whole: Table, name: str) -> str:
     return f"Differences of the five folds, mean ± half of the 95 % interval: {', '.join(parts)}."
 
 
-def shown(table: Table, name: str) -> str:
-    """Name of a set, and the option of results that are not of the default."""
-    lengths = sorted({row["skip_length"] for row in table[name, "contrastive"].values() if "skip_length" in row})
-    return name + "".join(f" (`skip_length` {length:g})" for length in lengths)
-
-
 def best(table: Table, name: str, metric: str) -> float:
     """The better of raw features and PCA."""
     return max(value for row in FEATURES for value in values(table, name, row, metric))
@@ -111,7 +105,7 @@ def by_kind(table: Table, sets: Sequence[str], metrics: Mapping[str, str]) -> Li
             for metric in metrics
         ]
         kept = entry(values(table, name, "contrastive", "kept"))
-        lines.append(f"| {shown(table, name)} | {' | '.join([*cells, kept])} |")
+        lines.append(f"| {name} | {' | '.join([*cells, kept])} |")
     return lines
 
 
@@ -144,7 +138,7 @@ def gained(table: Table, sets: Sequence[str]) -> Lines:
             alone = statistics.fmean(row["learned"][metric] for row in seeds.values())
             every.setdefault(metric, []).append(statistics.fmean(found))
             cells.append(f"{difference(found, harm=False)} ({alone:.3f})")
-        lines.append(f"| {shown(table, name)} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return [*lines, f"| mean | {' | '.join(f'{statistics.fmean(found):+.3f}' for found in every.values())} |"]
 
 
@@ -188,9 +182,8 @@ INTRODUCTION = """# Measured: does the default harm?
 Written by `benchmarks/tables/harm.py`. Protocol: `benchmarks/quality/do_no_harm.py`. The default of `contrastive` minus
 the better of raw features (scaled) and PCA (64 axes) at the same probe: mean ± standard deviation over seeds 0, 1, 2
 (where there is no ±: 0), test rows; in brackets the better of both. Bold: harm, more than .02 lost at linear
-or nearest neighbors (kNN, cosine). Images and DNA are trained for 300 steps, a fifth of the default. `skip_length`
-16: measured before the default became 24, and not again, for want of machine time. "5 copies": every fifth row,
-five times with noise; copies are together in train or in test. "neighbors kept": fraction of the 10 nearest
+or nearest neighbors (kNN, cosine). Images and DNA are trained for 300 steps, a fifth of the default. "5 copies": every
+fifth row, five times with noise; copies are together in train or in test. "neighbors kept": fraction of the 10 nearest
 rows of the input that are nearest in the representation. cifar10 has the images of cifar10_small and is left out. AMD
 EPYC, 1 thread, torch 2.13.0."""
 FEW_ROWS = """sc_pbmc68k_reduced has 140 test rows; one of them is .007. Here each of its 560 train rows is scored
