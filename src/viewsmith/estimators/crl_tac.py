@@ -31,6 +31,7 @@ from viewsmith.estimators.build.crl_tac import (
     family_options_of,
     near_of,
     nonempty_of,
+    recurrence_weight_of,
     start_steps_of,
     target_of,
     with_inference,
@@ -93,13 +94,11 @@ class CRLTAC(ViewsmithEstimator):
     channel : {"learned", "uniform"}
         uniform: P(T|x) stays uniform (SimCLR with such views, for comparison).
     crop_size : int, "auto" or None
-        Side of the crops of images in pixels: about the size of the objects. None: 20, as published; for images whose
-        shorter side has less than 24 pixels, 5/7 of it. "auto": a quarter, a third or half of that side, chosen without
-        labels by three short trainings (`choose_crop_size`).
+        Side of the crops of images in pixels: about the size of the objects. None: 20, as published; 5/7 of a shorter
+        side below 24 pixels. "auto": a quarter, a third or half of it, by three short trainings without labels.
     crop_stride : int or "auto"
-        Distance between the corners of crops in pixels. "auto": 4, as published; for images whose shorter side has less
-        than 24 pixels, 1/8 of it. Crops of at least 20 pixels at a multiple of 4 have the default encoder "crl-cnn":
-        one pass encodes all.
+        Distance between the corners of crops in pixels. "auto": 4, as published; 1/8 of a shorter side below 24 pixels.
+        Crops of at least 20 pixels at a multiple of 4 have the default encoder "crl-cnn": one pass encodes all.
     crop_scales : tuple of float
         Scales of the images that crops are taken from: 0.5 halves height and width.
     crop_flips : bool
@@ -245,6 +244,7 @@ class CRLTAC(ViewsmithEstimator):
             centered=not crop_cnn if options.centered == "auto" else options.centered,
             effective_target=target_of(options, family),
             start_steps=start_steps_of(options, shared["scaling"], family),
+            recurrence_weight=recurrence_weight_of(options, shared["scaling"], family),
         )
         return resolved, None
 
@@ -273,7 +273,7 @@ class CRLTAC(ViewsmithEstimator):
             effective_target=resolved.effective_target,
             near=near_of(family),
             start_steps=resolved.start_steps,
-            chosen_views=chosen_views_of(options, resolved, family),
+            chosen_views=chosen_views_of(resolved),
             inference=options.inference,
             inference_count=options.inference_count,
             nonempty=nonempty_of(options, resolved.scaling, domain),

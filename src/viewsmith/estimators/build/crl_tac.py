@@ -52,6 +52,7 @@ class CRLTACResolved(Resolved):
     centered : bool
     effective_target : float or None
     start_steps : int
+    recurrence_weight : float
     """
 
     projector_dims: tuple[int, ...]
@@ -61,6 +62,7 @@ class CRLTACResolved(Resolved):
     centered: bool
     effective_target: float | None = None
     start_steps: int = 0
+    recurrence_weight: float = 0.0
 
 
 def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowSource) -> Any:
@@ -147,16 +149,22 @@ def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData)
         check_crops("crops", (crop, crop), entry, encoder, data.domain, size, "take larger crops (crop_size)")
 
 
-def chosen_views_of(options: Any, resolved: CRLTACResolved, family: Family) -> ChosenViews | None:
-    """The memory of a trained channel that prefers what recurs; None without a weight.
+def recurrence_weight_of(options: Any, scaling: str, family: Family) -> float:
+    """Weight of what recurs in the channel's objective: 0 if the channel is not trained.
 
     By default only where black stays zero: on other backgrounds nothing was gained (docs, CRL-TAC).
     """
-    weight = options.recurrence_weight
-    if weight == "auto":
-        weight = RECURRENCE if resolved.scaling == "none" and isinstance(family, Crops) else 0.0
-    learned = options.channel == "learned" and weight > 0
-    return ChosenViews(resolved.projector_dims[-1], weight) if learned else None
+    if options.channel == "uniform":
+        return 0.0
+    if options.recurrence_weight != "auto":
+        return float(options.recurrence_weight)
+    return RECURRENCE if scaling == "none" and isinstance(family, Crops) else 0.0
+
+
+def chosen_views_of(resolved: CRLTACResolved) -> ChosenViews | None:
+    """The memory of what the channel has chosen; None if recurrence has no weight."""
+    weight = resolved.recurrence_weight
+    return ChosenViews(resolved.projector_dims[-1], weight) if weight else None
 
 
 def target_of(options: Any, family: Family) -> float | None:
