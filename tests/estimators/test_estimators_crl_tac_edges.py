@@ -1,5 +1,7 @@
 """CRL-TAC on data with little variation and on unsuitable data; resume within an epoch."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import viewsmith
 from crl_tac_toys import DATA, TINY, images, vectors
 from refusals import refusal
 from viewsmith import CRLTAC
+from viewsmith.methods.chosen_views import ChosenViews
 from viewsmith.views import Crops
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -151,7 +154,9 @@ def test_a_custom_encoder_must_accept_the_views(view, domain):
     )
 
 
-def test_a_training_resumed_within_an_epoch_ends_with_the_same_weights(tmp_path):
+def test_a_training_resumed_within_an_epoch_ends_with_the_same_weights(tmp_path, monkeypatch):
+    # A memory of chosen views that is full, and used, after two steps.
+    monkeypatch.setattr("viewsmith.estimators.build.crl_tac.ChosenViews", partial(ChosenViews, size=16))
     x, options = images(24), TINY | {"epochs": 4, "channel_step": "sampled"}
     whole = CRLTAC(**options).fit(x, run=tmp_path / "whole")
     for stop in range(5):
@@ -159,6 +164,7 @@ def test_a_training_resumed_within_an_epoch_ends_with_the_same_weights(tmp_path)
         assert part.summary_["steps"] == stop + 1
     resumed = CRLTAC(**options).fit(x, run=tmp_path / "part", resume=True)
     assert resumed.summary_["steps"] == 12 and resumed.status_ == "finished"
+    assert whole.method_.chosen_views.rows.min() >= 0
     for key, value in whole.weights().items():
         assert torch.equal(resumed.weights()[key], value), key
     assert [row | {"seconds": 0} for row in resumed.metrics_] == [row | {"seconds": 0} for row in whole.metrics_]
