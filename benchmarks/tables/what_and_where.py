@@ -14,7 +14,9 @@ from benchmarks.quality.suite import SEEDS
 from benchmarks.quality.what_and_where import (
     CHEAP,
     FIRST,
+    GENVIEW,
     MAIN,
+    MANY,
     PATH,
     PLAIN,
     RECURRENCE,
@@ -40,7 +42,8 @@ ORDER = (
     "pca",
     *(row + end for end in (RECURRENCE, PLAIN, SHORT, TREND) for row in ROWS),
 )
-OTHERS = tuple(row + end for end in ("", SHORT) for row in ("contrastive", *SERVING))
+OTHERS = tuple(row + end for end in ("", SHORT) for row in ("contrastive", *SERVING, *GENVIEW))
+PLACES = {"corloc": "CorLoc", "center": "center in the object"}
 BOXES = {"middle": "middle", "deviation": "largest deviation", "saliency": "spectral residual"}
 GAIN, LOSS, PLACE = 0.10, 0.05, 0.9  # the targets: above uniform crops, below the oracle, CorLoc
 
@@ -49,7 +52,8 @@ def complete(table: Table) -> Table:
     """The results of the seeds of which all rows in `ALWAYS` are done."""
     made: Table = {}
     for name in REGIMES:
-        always = ("crl-tac",) if name == "fashion two" else ALWAYS
+        many = ("crl-tac", "oracle") if name.endswith(MANY) else ALWAYS
+        always = ("crl-tac",) if name == "fashion two" else many
         seeds = set.intersection(*(set(table.get((name, row), {})) for row in always))
         for (other, row), found in table.items():
             if other == name and seeds & set(found):
@@ -94,7 +98,7 @@ def whole_number(found: Sequence[float]) -> str:
 def places(table: Table, names: Sequence[str]) -> list[Lines]:
     """A table for CorLoc and one for centers."""
     made = []
-    for metric, title in {"corloc": "CorLoc", "center": "center in the object"}.items():
+    for metric, title in PLACES.items():
         rows = {
             row: (row, metric) for row in ("crl-tac", *("crl-tac" + end for end in (RECURRENCE, PLAIN, SHORT, TREND)))
         }
@@ -182,17 +186,19 @@ def main() -> None:
     names = [name for name in REGIMES if (name, "crl-tac") in table]
     one = [name for name in names if (name, "places") in table]
     images = [name for name in one if REGIMES[name].domain == "images"]
+    many = [name for name in names if name.endswith(MANY)]
     served = [name for name in SERVED if any((name, "simclr, learned crops" + end) in table for end in ("", SHORT))]
     lines = [
         "# Measured: what matters, and where",
         "",
         "Written by `benchmarks/tables/what_and_where.py` from `benchmarks/results/what_and_where.jsonl`; samples,",
         f"rows and protocol are in `benchmarks/quality/what_and_where.py`. {TRAIN:,} training and {TEST} test samples",
-        "with one object at an unknown place, made anew for each seed. Mean ± standard deviation over seeds; their",
-        "number is behind each regime, or behind a value with fewer seeds.",
+        f"with one object at an unknown place, made anew for each seed; images also 6,000 and {TEST}. Mean ± standard",
+        "deviation over seeds; their number is behind each regime, or behind a value with fewer seeds.",
         f"{measured_with(PATH)}.",
     ]
-    lines += section("Targets", targets(table, images), text="From means over seeds, of linear accuracy and CorLoc.")
+    text = "From means over seeds, of linear accuracy and CorLoc."
+    lines += section("Targets", targets(table, images + many), text=text)
     for metric, title in METRICS.items():
         lines += section(title, by_row(table, one, {row: (row, metric) for row in ORDER}, "row"))
     text = (
@@ -200,6 +206,10 @@ def main() -> None:
         "the size of the object, those of crl-tac that of its crops."
     )
     lines += section("Place", *places(table, one), text=text)
+    if many:
+        rows = {f"{row}, {title}": (row, metric) for row in ORDER[:6] for metric, title in METRICS.items()}
+        rows |= {f"crl-tac, {title}": ("crl-tac", metric) for metric, title in PLACES.items()}
+        lines += section("6,000 images", by_row(table, many, rows, "row, score"))
     if "fashion two" in names:
         kinds = {
             "both found (boxes overlap the items by at least 1/2)": "both",
@@ -213,8 +223,9 @@ def main() -> None:
     whole = {f"{row}, linear, whole images": (row, "whole_linear") for row in OTHERS if "learned crops" in row}
     if served:
         text = (
-            "Framework simclr (`contrastive`) or byol. Views are random resized crops, or drawn from the channel of\n"
-            "crl-tac. With these, an image is represented by the mean over its 8 most probable crops, or as a whole."
+            "Framework simclr (`contrastive`, `genview`) or byol. Views are random resized crops, or drawn from the\n"
+            "channel of crl-tac. With these, an image is represented by the mean over its 8 most probable crops, or\n"
+            "as a whole."
         )
         lines += section(
             "Learned crops for other methods", by_row(table, served, rows | whole, "row, score"), text=text

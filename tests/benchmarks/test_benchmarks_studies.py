@@ -69,7 +69,7 @@ SIZES = {
     "crl_tac_start": 156,
     "crop_sizes": 27,
     "tuning": 28,
-    "what_and_where": 288,
+    "what_and_where": 311,
 }
 
 

@@ -108,10 +108,10 @@ def test_boxes_around_found_centers():
 
 def test_rows_have_options_of_their_estimators():
     for name, regime in what_and_where.REGIMES.items():
-        for row in (*what_and_where.MAIN, "found boxes", "contrastive", "byol"):
+        for row in (*what_and_where.MAIN, "found boxes", "contrastive", "byol", "genview"):
             for end in ("", what_and_where.SHORT, what_and_where.TREND):
                 model = what_and_where.model_of(name, row + end, 0)
-                ours = row not in ("contrastive", "byol")
+                ours = row not in ("contrastive", "byol", "genview")
                 half = not ours and regime.domain == "images"
                 assert model.epochs == (regime.short if end else regime.epochs) / (2 if half else 1)
                 assert isinstance(model, CRLTAC) is ours

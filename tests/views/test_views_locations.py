@@ -8,6 +8,7 @@ import torch
 
 from viewsmith.views.learned.locations import (
     APART,
+    CLEAR,
     NEAR,
     SAME,
     crop_boxes,
@@ -50,11 +51,13 @@ def slow_locate(p, boxes, n, limit):
         box = [sum(p[j] * boxes[j][k] for j in near) / total for k in range(4)] if total else boxes[peak]
         if any(slow_overlap(box, earlier) > APART for earlier, _ in found):
             box = boxes[peak]
-        same = [j for j in free if slow_overlap(box, boxes[j]) >= SAME]
-        probability = sum(p[j] for j in same)
-        if found and not probability > len(same) / m:
+        here = [j for j in range(m) if slow_overlap(box, boxes[j]) >= SAME]
+        same = [j for j in here if j in free]
+        highest = max((p[j] for j in same), default=0)
+        rises = highest > 0 and highest >= CLEAR * sorted(p)[(m - 1) // 2]
+        if found and not (rises and highest == max(p[j] for j in here)):
             break
-        found.append((box, probability))
+        found.append((box, sum(p[j] for j in same) / sum(p[j] for j in free)))
         free = {j for j in free if slow_overlap(box, boxes[j]) <= APART}
     return found
 
@@ -199,7 +202,20 @@ def test_two_objects_give_two_boxes_and_one_object_gives_one():
     assert found.found.tolist() == [[True, True, False], [True, False, False]]
     assert found.boxes[0, 0].tolist() == pytest.approx([3, 2, 12, 12], abs=0.7)
     assert found.boxes[0, 1].tolist() == pytest.approx([25, 22, 12, 12], abs=1.5)  # at the edge of the grid
-    assert found.probability[0, 0] == pytest.approx(0.6, abs=0.05)
+    assert found.probability[0].tolist()[:2] == pytest.approx([0.6, 1], abs=0.05)
+
+
+def test_a_further_box_may_have_little_probability_but_must_rise():
+    family = crops()
+    boxes = family.boxes(torch.zeros(1, 1, 40, 36))
+    base = torch.full((family.size,), 1e-7 / family.size, dtype=torch.float64)
+    first, second, third = (bump(family, 12, *corner) for corner in ((3, 2), (25, 22), (3, 22)))
+    rare, flat = first + 1e-4 * second + base, first + 1e-8 * second + base
+    found = locate_boxes(torch.stack([rare, flat, first + second + third + base]) / 3, boxes, 4, 1e9)
+    assert found.found.sum(dim=1).tolist() == [2, 1, 3]
+    assert found.boxes[0, 1].tolist() == pytest.approx([25, 22, 12, 12], abs=1.5)
+    assert found.probability[0, 1] > 0.9
+    assert found.probability[2].tolist()[:3] == pytest.approx([1 / 3, 0.5, 1], abs=0.05)
 
 
 def test_the_box_has_the_size_with_most_of_the_probability():

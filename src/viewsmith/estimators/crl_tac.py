@@ -325,9 +325,9 @@ class CRLTAC(ViewsmithEstimator):
         -------
         structured array, shape (k,)
             Sample by sample; ``pandas.DataFrame(found)`` is a table. Images: ``sample`` (row of `X`), ``top, left,
-            height, width`` (pixels, not rounded), ``probability`` (that a view of the box's size overlaps half of its
-            area). DNA: ``sample, start, end, probability``; bases ``start`` to ``end - 1``, counted from 0. Vectors:
-            ``sample, feature`` (its column), ``probability`` (that a view keeps it: more than under uniform P).
+            height, width`` (pixels, not rounded), ``probability`` (that a view of the box's size that is apart from
+            the boxes before overlaps half of its area). DNA: ``sample, start, end, probability``; bases ``start`` to
+            ``end - 1``, from 0. Vectors: ``sample, feature`` (its column), ``probability`` (that a view keeps it).
 
         Raises
         ------

@@ -21,7 +21,9 @@ SAME = 1 / 3
 #: pixels apart in both directions, or 12 in one.
 NEAR = 0.2
 #: Two boxes of one sample overlap at most this much.
-APART = 0.2
+APART = 0.1
+#: The most probable view at a further box is at least so many times as probable as the median view of the sample.
+CLEAR = 3000.0
 #: Largest effective number of transformations with which regions are located, as a fraction of all transformations,
 #: and as a multiple of the effective number of the training samples.
 NEAR_UNIFORM, UNLIKE_TRAINING = 0.8, 4.0
@@ -37,7 +39,8 @@ class Boxes(NamedTuple):
     boxes : Tensor, shape (B, n, 4)
         Top, left, height and width.
     probability : Tensor, shape (B, n)
-        Probability that a view drawn from P(T|x) overlaps the box by at least `SAME`.
+        Probability that a view drawn from P(T|x) overlaps the box by at least `SAME`, if it is apart from the boxes
+        before it.
     found : Tensor of bool, shape (B, n)
         Whether the box exists; after the first False of a sample, all others are False, too.
     """
@@ -124,10 +127,12 @@ def locate_boxes(p: Tensor, boxes: Tensor, n: int, limit: float) -> Boxes:
     The first box is the view with the largest expected overlap with a view drawn from P(T|x). So both its position and
     its size (of crops at several scales) agree with most of the probability. `refine` then moves it between the
     positions of the grid. Views that overlap it by more than `APART` are removed (non-maximum suppression), and the
-    next box is searched among the other views with their probability.
+    next box is searched in the same way in the distribution of the others. Their probability can be small, for the
+    objective of the channel needs only one of several objects. So what counts is how far P(T|x) rises at a box.
 
-    No box is found if P(T|x) is too close to uniform (`is_concentrated`). The search of further boxes ends when the
-    probability of a box is not larger than under the uniform distribution.
+    No box is found if P(T|x) is too close to uniform (`is_concentrated`). The search of further boxes ends at a box
+    whose most probable view is less than `CLEAR` times as probable as the median view, or is beside a more probable
+    view that was removed.
 
     Parameters
     ----------
@@ -145,6 +150,7 @@ def locate_boxes(p: Tensor, boxes: Tensor, n: int, limit: float) -> Boxes:
     made: list[Boxes] = []
     for _ in range(n):
         left = p * free
+        left = left / left.sum(dim=1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)
         peak = expected_overlaps(left, boxes).where(free, -1).argmax(dim=1)
         box = refine(left, boxes, peak)
         if made:  # the mean of two boxes on both sides of an earlier box may overlap it
@@ -152,10 +158,12 @@ def locate_boxes(p: Tensor, boxes: Tensor, n: int, limit: float) -> Boxes:
             on_earlier = (overlaps(earlier, box[:, None]) > APART).any(dim=1)
             box = torch.where(on_earlier, _at(boxes, peak, len(p)), box)
         overlap = overlaps(boxes, box[:, None])[..., 0]
-        same = (overlap >= SAME) & free
-        probability = (left * same).sum(dim=1).clamp_max(1)  # float32 rows sum to 1 within rounding
+        here = overlap >= SAME
+        probability = (left * (here & free)).sum(dim=1).clamp_max(1)  # above 1 by rounding
         if made:
-            found = found & (probability > same.sum(dim=1) / p.shape[1])
+            highest = (p * (here & free)).amax(dim=1)
+            rises = (highest > 0) & (highest >= CLEAR * p.median(dim=1).values)
+            found = found & rises & (highest >= (p * here).amax(dim=1))
         made.append(Boxes(box, probability, found))
         free = free & (overlap <= APART)
     return Boxes(*(torch.stack(parts, dim=1) for parts in zip(*made, strict=True)))
