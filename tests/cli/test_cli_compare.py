@@ -47,6 +47,10 @@ def test_methods_are_compared_with_baselines(compared):
     assert "2 seeds" in lines[-1]
 
 
+def test_a_warning_of_several_trainings_is_given_once(compared):
+    assert compared[1].err.count("142 rows are fewer than a batch of 256") == 1
+
+
 def test_differences_are_paired_by_seed(compared):
     content = json.loads((compared[0] / "compare.json").read_text())
     assert len(content["differences"]) == 2 * 3 * 2

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tomllib
 
 import numpy as np
 import pytest
@@ -155,6 +156,31 @@ def test_single_cells_with_labels_a_layer_and_h5ad_output(tmp_path, cells):
     written = anndata.read_h5ad(out)
     assert written.obsm["X_viewsmith"].shape == (40, 8) and list(written.obs["kind"][:2]) == ["t", "b"]
     good("report", run)
+
+
+def test_compare_reads_the_layer_that_is_set(tmp_path, cells):
+    import anndata
+
+    data = anndata.read_h5ad(cells)
+    data.layers["raw"] = np.random.default_rng(0).poisson(0.3, data.shape).astype(np.float32)
+    data.layers["raw"][0, 0] = 2
+    data.write_h5ad(cells)
+    given = ("compare", cells, "--label", "kind", "--methods", "contrastive", "--seeds", 1, "--baselines", "raw")
+    said = good(*given, "--protocols", "knn", "--set", "epochs=1", "--set", "layer=raw", "--out", tmp_path / "out").err
+    config = tomllib.loads((tmp_path / "out" / "contrastive-0" / "config.toml").read_text())
+    assert "raw counts, log-normalized" in said and config["fitted"]["normalization"] == "log"
+
+
+def test_generate_reads_the_layer_of_its_run(tmp_path, cells):
+    run, cache = tmp_path / "run", tmp_path / "cache"
+    good("fit", cells, "--method", "diffaug", "--layer", "log", "--out", run, *SMALL)
+    good("generate", cells, "--run", run, "--steps", 2, "--out", cache)
+    good("views", cache, cells, "--out", tmp_path / "v.npz")
+    import anndata
+
+    found, data = np.load(tmp_path / "v.npz"), anndata.read_h5ad(cells)
+    np.testing.assert_array_equal(found["samples"], data.layers["log"].toarray()[found["index"]])
+    good("fit", cells, "--method", "genview", "--layer", "log", "--view-cache", cache, "--out", tmp_path / "g", *SMALL)
 
 
 def test_a_graph_in_an_h5ad_file_is_used_and_needed_for_resume(tmp_path, cells):

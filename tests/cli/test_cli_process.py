@@ -17,6 +17,7 @@ from cli_forked import as_program
 from cli_tools import ENVIRONMENT, MODULE, Result, call, files, good, process
 
 from cases import slow
+from viewsmith.cli.errors import show_warning
 from viewsmith.core.version import __version__
 
 FIT = ("fit", "digits", "--epochs", 20, "--set", "hidden=64", "--set", "n_components=32", "--out")
@@ -187,3 +188,17 @@ def test_a_terminal_gets_a_progress_bar(tmp_path, start):
     os.close(theirs)
     assert training.exitcode == 0 and out.read_text() == f"{tmp_path / 'run'}\n"
     assert b"loss" in output and b"samples/s" in output
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [({}, True), ({"WORLD_SIZE": "2", "RANK": "0"}, True), ({"WORLD_SIZE": "2", "RANK": "1"}, False),
+     ({"RANK": "1"}, True)],
+)  # fmt: skip
+def test_one_of_several_processes_warns(environment, said, monkeypatch, capsys):
+    for name in ("WORLD_SIZE", "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    show_warning(UserWarning("two\nlines"))
+    assert capsys.readouterr().err == ("warning: two lines\n" if said else "")

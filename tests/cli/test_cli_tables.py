@@ -9,6 +9,9 @@ from cli_tools import call, good
 
 from people import ROWS
 from people import people as people_table
+from refusals import refusal
+from viewsmith.data.dataset import split_indices
+from viewsmith.data.write_views import write_views_table
 
 
 def people() -> pd.DataFrame:
@@ -67,6 +70,13 @@ def test_views_of_plain_numbers_are_a_table_too(runs, data, tmp_path):
     assert list(pd.read_csv(tmp_path / "v.csv")) == ["row", "view", "a", "b", "c", "d"]
 
 
+def test_views_of_sequences_are_no_table(tmp_path):
+    rows = np.frombuffer(b"ACGTTGCA", np.uint8).reshape(2, 4)
+    arrays = {"views": np.stack([rows, rows], axis=1), "index": np.arange(2)}
+    message = refusal(write_views_table, tmp_path / "v.csv", arrays, rows, None)
+    assert "letters are not rows of a table: write them to a .npz file" in message and not any(tmp_path.iterdir())
+
+
 def test_embed_takes_columns_by_name(folder, tmp_path):
     good("embed", folder / "run", folder / "people.csv", "--out", tmp_path / "a.npz")
     people()[["kind", "joined", "town", "age"]].assign(more=1).to_csv(tmp_path / "later.csv", index=False)
@@ -119,6 +129,21 @@ def test_numbers_but_for_a_cell(tmp_path):
     given = ("fit", tmp_path / "t.csv", "--epochs", 1, "--out", tmp_path / "run")
     assert call(*given).refused("column dose is numbers but for 1 cell: '2.5mg' in row 12", "--columns dose=numeric")
     assert "taken as missing: '2.5mg' in row 12" in good(*given, "--columns", "dose=numeric").err
+
+
+def test_cells_that_are_no_numbers_are_counted_in_rows_of_the_file(tmp_path):
+    frame = pd.DataFrame({"dose": [str(i / 4) for i in ROWS], "kind": np.array(["a", "b"])[ROWS % 2]})
+    _, test = split_indices(frame["kind"].to_numpy(np.str_))
+    train = np.setdiff1d(ROWS, test)
+    frame.loc[[train[-1], test[0]], "dose"] = "?"  # the one in a test row is missing, too
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    given = (tmp_path / "t.csv", "--label", "kind", "--columns", "dose=numeric", "--epochs", 1)
+    said = good("fit", *given, "--out", tmp_path / "run").err
+    for row in (train[-1], test[0]):
+        assert f"'?' in row {row + 1}" in said
+    frame.loc[train[-1], "dose"] = "1"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert f"'?' in row {test[0] + 1}" in good("fit", *given, "--out", tmp_path / "other").err
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])

@@ -1,11 +1,11 @@
-"""Bounds of options, as pydantic reads them."""
+"""Kinds of parts, and bounds of options, as pydantic reads them."""
 
 from typing import Annotated
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from viewsmith.core.registry import Bounds
+from viewsmith.core.registry import Bounds, register
 
 
 class Ours(BaseModel):
@@ -33,3 +33,8 @@ def test_bounds_of_a_whole_number_are_those_of_pydantic(count):
 @pytest.mark.parametrize("rate", [0, 0.1, "0.9", 1, float("nan"), float("inf"), None])
 def test_bounds_of_a_number_are_those_of_pydantic(rate):
     assert outcome(Ours, {"rate": rate}) == outcome(Pydantics, {"rate": rate})
+
+
+def test_an_unknown_kind_is_named():
+    with pytest.raises(ValueError, match="the kind of part is 'loss', expected one of method, framework, view maker"):
+        register("loss", "mine", help="a loss")

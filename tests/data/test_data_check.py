@@ -138,7 +138,7 @@ def test_column_names_with_line_breaks_stay_on_one_line():
         (np.array([[1, "b"]], dtype=object), "the data contain text, such as 'b', expected numbers: give a DataFrame"),
         (np.array([["1", "2.5"]], dtype=object), "such as '1', expected numbers: give X.astype(float), because all"),
         (np.array([["1", "2.5"]]), "such as '1', expected numbers: give X.astype(float), because all"),
-        ([[1, 2], [3]], "cannot convert the data to an array of numbers"),
+        ([[1, 2], [3]], "of type list, to an array of numbers"),
         (None, "0 dimensions"),
     ],
 )

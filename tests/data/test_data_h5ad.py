@@ -144,6 +144,7 @@ def test_labels_from_obs(save, label, values):
     [
         ({"label": "knd"}, "obs has no column 'knd', given as label; did you mean kind?"),
         ({"label": "zzz"}, "its columns are: kind, number, text, depth, gaps"),
+        ({"label": "depth"}, "the label column 'depth' in "),
         ({"label": "depth"}, "expected classes"),
         ({"layer": "count"}, "has no layer 'count'; did you mean counts?"),
         ({"layer": "zzz"}, "has no layer 'zzz'; its layers are: counts"),

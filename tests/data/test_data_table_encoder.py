@@ -68,6 +68,9 @@ def test_names_of_identifiers_and_few_rows():
     assert infer_role(pd.Series(numbers, name="PassengerId")) == "identifier"
     assert infer_role(pd.Series(numbers, name="steps")) == "numeric"
     assert infer_role(pd.Series(range(19), name="x")) == "numeric"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # infinity is refused where the values are checked
+        assert infer_role(pd.Series([float("inf"), *range(N)], name="x")) == "numeric"
 
 
 def test_a_column_of_many_values_that_few_rows_have_is_a_category():
@@ -85,6 +88,13 @@ def test_a_column_of_many_values_that_few_rows_have_is_a_category():
         ([f"€{i}" for i in range(60)], "'€0'"),
         ([f"-{i} mg" for i in range(60)], "'-0 mg'"),
         (["n/a", *(f"{i}%" for i in range(59))], "'0%'"),
+        ([f"{i + 1}.234,5" for i in range(60)], "'1.234,5'"),
+        ([f"{i + 1}.234.567" for i in range(60)], "'1.234.567'"),
+        ([f"{i + 1}'234" for i in range(60)], '"1\'234"'),
+        ([f"{i + 1} 234,5" for i in range(60)], "'1 234,5'"),
+        ([f"{i + 1}\u202f234" for i in range(60)], repr("1\u202f234")),
+        ([f"({i}.5)" if i % 2 else f"{i}.5" for i in range(60)], "'(1.5)'"),
+        ([f"\u2212{i}.5" if i % 2 else f"{i}.5" for i in range(60)], "'\u22121.5'"),
     ],
 )
 def test_numbers_with_other_characters_are_named(cells, example):
@@ -112,6 +122,8 @@ def test_numbers_with_other_characters_are_named(cells, example):
         [f"{i} elm street" for i in range(60)],
         [f"{i}-{i + 1}" for i in range(60)],
         [f"10.1.2.{i}" for i in range(60)],
+        [f"192.168.1.{i + 100}" for i in range(60)],
+        [f"1.234'{i + 100}" for i in range(60)],
         ["low", "12%", "high"] * 20,
     ],
 )
@@ -332,6 +344,17 @@ def test_columns_that_determine_the_label_together():
         warn_leaks(frame, label, "label", "t.csv")
     assert leaking_columns(frame.drop(columns=["is 0", "is 2"]), label) == []
     assert leaking_columns(frame[:0], label[:0]) == []
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%Y-%m-%d", None])
+def test_other_dates_are_refused_with_an_example(form):
+    days = pd.Series(pd.date_range("2021-03-14", periods=N, freq="D"), name="day")
+    fitted = encoder((days if form is None else days.dt.strftime(form)).to_frame())
+    example = days[(N - 1) // 2].strftime(form or "%Y-%m-%d")
+    later = pd.DataFrame({"day": days.dt.strftime("%m/%d/%Y")})
+    message = refusal(fitted.encode, later)
+    assert "are not dates as in the training rows: '03/14/2021' in row 1" in message
+    assert message.endswith(f"expected dates such as {example!r}")
 
 
 def test_dates_may_be_more_than_292_years_apart():

@@ -283,6 +283,12 @@ def test_decimal_commas_are_read_and_said(csv):
     np.testing.assert_array_equal(found.x, np.float32([[1.5, 2.5], [3.5, -0.25], [2, 4]]))
 
 
+@pytest.mark.filterwarnings("ignore:.*(columns are separated|commas are read)")
+def test_decimal_commas_with_exponents_are_read(csv):
+    found = load_dataset(csv("a;b\n1;1,5E-07\n3;-2,5e+3\n2;0,25\n"))
+    np.testing.assert_array_equal(found.x, np.float32([[1, 1.5e-7], [3, -2500], [2, 0.25]]))
+
+
 def test_commas_between_thousands_are_read_and_said(csv):
     with pytest.warns(UserWarning, match="commas are read as marks of thousands in b"):
         found = load_dataset(csv('a,b\n1,"1,234.5"\n2,"-1,000,000"\n3,10\n'))

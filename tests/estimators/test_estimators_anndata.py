@@ -52,7 +52,12 @@ def test_it_is_fitted_on_its_normalized_counts(form, tmp_path):
         assert np.array_equal(loaded.transform(given), h)
     # Rows that were normalized by hand are taken as they are, counts in an array are not guessed at.
     assert np.array_equal(loaded.transform(log_normalize(COUNTS)), h)
+    table = pd.DataFrame(log_normalize(COUNTS), columns=NAMES).assign(donor="a")
+    with pytest.warns(UserWarning, match="donor"):
+        assert np.array_equal(loaded.transform(table), h)
     assert "raw counts" in refusal(loaded.transform, COUNTS)
+    for names in (NAMES, [*NAMES[15:], *NAMES[:15]]):
+        assert "raw counts" in refusal(loaded.transform, given.to_df()[names].assign(donor="a"))
     assert "expected raw counts" in refusal(loaded.transform, cells(log_normalize(COUNTS)))
 
 

@@ -81,7 +81,8 @@ def test_masked_values_are_missing_values():
         (X + 1j, "Complex data not supported"),
         (X.astype("M8[s]"), "datetime64"),
         (X.astype(str), "expected numbers"),
-        ({"a": [1, 2]}, "cannot convert the data"),
+        ({"a": [1, 2]}, "cannot convert the data, of type dict, to an array of numbers"),
+        (type("Dataset", (), {"x_train": X})(), "or x_train of what load_dataset returns"),
         ((row for row in X), "cannot convert the data"),
         ([[1, 2], [3]], "cannot convert the data"),
         (X.astype(np.float64) * 1e200, "60 values too large for float32"),
@@ -115,3 +116,14 @@ def test_the_roles_of_plain_columns_are_said_and_kept(capsys):
 def test_the_device_of_a_layer_without_tensors_is_that_of_the_method():
     assert device_of(nn.Identity(), nn.Linear(1, 1, device="meta")) == torch.device("meta")
     assert device_of(nn.BatchNorm1d(1, affine=False), nn.Linear(1, 1, device="meta")) == torch.device("cpu")
+
+
+@pytest.mark.parametrize("form", [str, lambda path: path, lambda path: [str(path)] * 3, lambda path: (path,)])
+def test_names_of_files_are_no_samples(tmp_path, form):
+    path = tmp_path / "MSKEL.png"
+    path.write_text("")
+    model = fit(X)
+    for function in (fit, model.transform, model.views):
+        message = refusal(function, form(path))
+        assert "the name" in message or "file names" in message
+        assert "expected samples: read the file or folder with viewsmith.data.load_dataset(path)" in message

@@ -64,6 +64,7 @@ def commands(folder):
         "value": (*PARTS, "--set", "uniformity=-1"),
         "knots": (*PARTS, "--set", "drift_knots=one"),
         "other framework": ("--set", "uniformity=2"),
+        "no preset": ("--method", "denoising", "--preset", "paper"),
         "unknown part": ("--framework", "align-unifrom", "--set", "uniformity=2"),
     }
     found |= {name: run_command("fit", "wine", *given, "--out", folder / "no") for name, given in refused.items()}
@@ -108,6 +109,15 @@ def in_python(folder):
     _two_words.__module__ = "__main__"  # as if a script had registered it
     register("view maker", "two words", help="an option of the name of a framework's", domains="vectors")(_two_words)
 
+    @register("encoder", "deep", help="an option without a default", domains="vectors", default_width=4)
+    def _deep(context, *, depth: int):
+        return torch.nn.Sequential(*[torch.nn.LazyLinear(context.n_components) for _ in range(depth)])
+
+    @register("framework", "strict", help="an option without a default")
+    class _Strict(AlignUniform):
+        def __init__(self, encoder=None, head=None, *, factor: float):
+            super().__init__(encoder, head)
+
     spaced = viewsmith.Contrastive(view_maker="two words", **TINY).fit(x)
     spaced.save(folder / "spaced")
     both = {"framework": "align-uniform", "view_maker": "two words", "uniformity": "2"}
@@ -120,6 +130,8 @@ def in_python(folder):
         "knots": named.method_.views.makers[0].drift_knots,
         "two parts": message(route_options, viewsmith.Contrastive, both),
         "without the objects": message(viewsmith.load, folder / "objects", view_maker=Drift()),
+        "no depth": message(viewsmith.Contrastive(encoder="deep", **TINY).fit, x),
+        "no factor": message(viewsmith.Contrastive(framework="strict", **TINY).fit, x),
         "no such option": message(viewsmith.Contrastive(framework_options={"uniformity": 1.0}, **TINY).fit, x),
         "images": message(Denoising(**TINY).fit, images),
     }
@@ -186,7 +198,33 @@ def domain(folder):
         model.save(Path(folder) / name)
         loaded = viewsmith.load(Path(folder) / name)
         found[name] = bool(np.array_equal(loaded.transform(x), model.transform(x)) and loaded.domain_ is spectra)
+
+    @register("noise generator", "only", help="one layer", domains="spectra")
+    def _only(context):
+        return torch.nn.Sequential(torch.nn.Linear(context.channels, context.outputs))
+
+    found["its generator"] = viewsmith.PiNDA(epochs=1, n_components=4, random_state=0).fit(x).resolved_.generator
     return found
+
+
+def baseline(folder):
+    """Baselines of a plug-in, computed on request or always, and a noise generator that is no default."""
+    from viewsmith.core.registry import register
+
+    @register("baseline", "asked", help="half of the features", on_request=True)
+    def _asked(context):
+        return tuple(rows[:, :6] for rows in context.raw_features())
+
+    @register("baseline", "always", help="the other half")
+    def _always(context):
+        return tuple(rows[:, 6:] for rows in context.raw_features())
+
+    out, found = Path(folder) / "baselines", {}
+    options = [part for name in ("epochs=1", *SETS[1::2]) for part in ("--set", name)]
+    for name, baselines in (("asked", "raw,asked"), ("all", "raw,always")):
+        shared = ("wine", "--methods", "contrastive", "--seeds", 1, "--protocols", "knn", *options)
+        found[name] = run_command("compare", *shared, "--baselines", baselines, "--out", out / name)
+    return found | {"rows": json.loads((out / "asked" / "compare.json").read_text())["rows"]}
 
 
 def without(folder):

@@ -105,6 +105,7 @@ REFUSED = {
     "knots": ("the view maker 'drift'", "drift_knots is 'one'", "integer"),
     "other framework": ("Contrastive has no option 'uniformity', but the framework 'align-uniform' has",),
     "unknown part": ("unknown framework 'align-unifrom'", "did you mean 'align-uniform'"),
+    "no preset": ("unknown preset 'paper': denoising has none, leave --preset out",),
 }
 
 
@@ -129,7 +130,17 @@ def test_python_refuses_in_a_line(in_python):
     assert "the framework 'align-uniform' and the view maker 'two words'" in in_python["two parts"]
     assert "viewsmith.load(run, framework=framework)" in in_python["without the objects"]
     assert "the framework 'simclr' has no option 'uniformity'" in in_python["no such option"]
+    for option, part, where in (("depth", "encoder 'deep'", "encoder"), ("factor", "framework 'strict'", "framework")):
+        expected = f"the {part} needs the option '{option}', which has no default: give it in {where}_options"
+        assert expected in in_python[f"no {option}"]
     assert "the method 'denoising' is for vectors, but the data are images" in in_python["images"]
+
+
+def test_baselines_of_a_plugin_are_compared(work, tmp_path):
+    found = work("baseline", tmp_path)
+    assert found["asked"]["code"] == found["all"]["code"] == 0, found
+    assert list(found["rows"]) == ["raw", "asked", "contrastive"]
+    assert "always" in found["all"]["out"] and "always" not in found["asked"]["out"]
 
 
 def test_a_run_without_its_plugin_is_an_error_that_names_it(work, commands, in_python, runs):
@@ -153,6 +164,7 @@ def test_a_custom_domain(work, tmp_path):
     assert "no transformations are registered for spectra" in found["crl-tac"]
     assert "there is no generator of views for spectra" in found["diffaug"] == found["genview"]
     assert "there is no noise generator for spectra" in found["pinda"]
+    assert found["its generator"] == "only"
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -61,19 +61,24 @@ def compare(
     if budget is not None and not 0 < budget < float("inf"):
         raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
     set_threads(threads)
-    imputed: Any = impute or "none"
+    common = {"impute": impute, "columns": roles(columns)}
+    given = {name: value for name, value in common.items() if value is not None}
+    # How the data are read is an option of all methods.
+    model = make_estimator(next(iter(names(methods or "")), None), None, None, set_ or [], given)
     dataset = load_dataset(
         data,
         label=label,
         labels=labels,
         image_size=image_size,
-        domain=domain,
-        columns=roles(columns),
-        impute=imputed,
+        domain=domain if domain is not None or model.domain == "auto" else model.domain,
+        layer=model.layer,
+        use_rep=model.use_rep,
+        normalization=model.normalization,
+        columns=model.columns,
+        strict=model.strict,
+        impute=model.impute,
     )
     works = [name for name, entry in listing()["methods"].items() if dataset.domain in entry["domains"]]
-    common = {"impute": impute, "columns": roles(columns)}
-    given = {name: value for name, value in common.items() if value is not None}
     with writing(out):
         result = compare_methods(
             dataset.in_memory(),

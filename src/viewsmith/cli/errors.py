@@ -116,4 +116,7 @@ def from_scikit_learn(error: BaseException) -> bool:
 
 
 def show_warning(message: Any, *_: Any, **__: Any) -> None:
+    """Print a warning as a line. All processes of torchrun read the same data: the first one warns for all."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
+        return
     print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)

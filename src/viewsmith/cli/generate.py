@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -80,33 +80,42 @@ def generate(
     """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
     from viewsmith.data import load_dataset
     from viewsmith.training.generation import parse_shard
-    from viewsmith.workflows.generate import generate_cache
+    from viewsmith.workflows.generate import check_options, generate_cache
+    from viewsmith.workflows.runs import OF_CELLS, load_run
 
     part = parse_shard(shard)
+    options: dict[str, Any] = {
+        "run": run,
+        "steps": steps,
+        "guidance": guidance,
+        "scheduler": scheduler,
+        "noise": noise,
+        "candidates": candidates,
+        "epochs": epochs,
+        "minutes": minutes,
+    }
+    check_options(generator, **options)  # before the data are read
     set_threads(threads)
     stored = storage(out, stream, cache)
-    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size, **stored)
+    of_cells: dict[str, Any] = {}
+    if run is not None:  # as the run has read them
+        fitted = load_run(run)
+        of_cells = {name: getattr(fitted, name) for name in (*OF_CELLS, "normalization")}
+    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size, **of_cells, **stored)
     with writing(out):
         made = generate_cache(
             dataset,
             out,
             generator=generator,
-            run=run,
             seed=seed,
             views_per_sample=views_per_sample,
-            steps=steps,
-            guidance=guidance,
-            scheduler=scheduler,
-            noise=noise,
-            candidates=candidates,
             features=features or "encoder",
             shard=part,
             batch_size=batch_size,
-            epochs=epochs,
-            minutes=minutes,
             transductive=transductive,
             device=device,
             progress=True,
+            **options,
         )
     if missing := made.missing():
         typer.echo(f"{len(missing)} of {len(made.numbers())} blocks are for other shards", err=True)

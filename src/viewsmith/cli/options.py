@@ -187,7 +187,8 @@ def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dic
 
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:
-        raise InputError(f"unknown preset {name!r}: expected {' or '.join(known)}")
+        expected = f"expected {' or '.join(known)}" if known else f"{cls.name} has none, leave --preset out"
+        raise InputError(f"unknown preset {name!r}: {expected}")
     if domain is None:
         return {}
     full_name = name + domain_of(domain).preset_suffix

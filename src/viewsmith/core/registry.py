@@ -150,8 +150,10 @@ def register(
     Raises
     ------
     ValueError
-        Another part has this name.
+        Another part has this name, or there is no such kind.
     """
+    if kind not in _entries:
+        raise ValueError(f"the kind of part is {kind!r}, expected one of {', '.join(_entries)}")
 
     def add(build: T) -> T:
         served = (domains,) if isinstance(domains, str) else tuple(domains)

@@ -125,7 +125,8 @@ Reader = Callable[[Path, Request], Found]
 
 def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
     """Labels, and whether some may be missing: because it was said, or because there are gaps, which is then said."""
-    what, expected = f"y in {name}", bool(request.or_fitted("few_labels"))
+    column = "y" if request.label is None else f"the label column {one_line(request.label, 60)!r}"
+    what, expected = f"{column} in {name}", bool(request.or_fitted("few_labels"))
     if found.y is None:
         return None, expected
     if not expected and not lacks_labels(found.y, what):

@@ -386,7 +386,7 @@ def _split(
         if fresh:
             raise InputError(f"{what}: {error}") from error
         # A fitted run may be given a few new rows: only commands that need a split may raise an error.
-        warnings.warn(f"{what}: the rows are not split, because {error}", UserWarning, stacklevel=3)
+        warnings.warn(f"{what}: the rows are not split: {error}", UserWarning, stacklevel=3)
         return rows, None, "none"
 
 

@@ -53,8 +53,10 @@ def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list
     views = arrays["views"]
     if isinstance(views, tuple):
         raise InputError(f"the views of rows on disk are not written to {path.suffix}: write them to a .npz file")
-    if views.ndim != 3 or rows.ndim != 2 or views.shape[2] != rows.shape[1]:
-        raise InputError(f"views of shape {views.shape[2:]} are not rows of a table: write them to a .npz file")
+    letters = views.dtype == np.uint8  # of sequences
+    if letters or views.ndim != 3 or rows.ndim != 2 or views.shape[2] != rows.shape[1]:
+        given = "of letters" if letters and views.ndim == 3 else f"of shape {views.shape[2:]}"
+        raise InputError(f"views {given} are not rows of a table: write them to a .npz file")
     flat = views.reshape(-1, views.shape[2])
     if isinstance(rows, TableArray) and rows.table is not None:
         frame = rows.table.decode(flat, rows.known)

@@ -267,7 +267,10 @@ def _array_rows(X: Any) -> np.ndarray:
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise _NotNumbers(f"cannot convert the data to an array of numbers: {one_line(error)}") from error
+        raise _NotNumbers(
+            f"cannot convert the data, of type {type(X).__name__}, to an array of numbers: {one_line(error, 150)}; "
+            "expected rows, such as an array (n, d), a DataFrame, or x_train of what load_dataset returns"
+        ) from error
     return rows
 
 

@@ -97,22 +97,23 @@ def check_letters(x: np.ndarray, what: str = "the data") -> None:
             "the end of a sequence; write N for an unknown letter"
         )
     raise InputError(
-        f"{what}: row {row}, position {position} (counted from 0) is {letter_fault(chr(x[row, position]))}"
+        f"{what}: row {row}, position {position} (counted from 0) is "
+        f"{letter_fault(chr(x[row, position]), x[row].tobytes().decode('latin-1'))}"
     )
 
 
-def letter_fault(letter: str) -> str:
-    """The part of a message about a letter that is not DNA: what was given, what was expected, what to do."""
+def letter_fault(letter: str, sequence: str) -> str:
+    """The part of a message about a letter of a sequence that is not DNA: what was given and expected, what to do."""
     given = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
     upper = letter.upper()
-    if upper == "U":
+    if not set(sequence.upper()).isdisjoint("EFILPQ"):
+        advice = "is it a protein? There is no domain for proteins"
+    elif upper == "U":
         advice = "this is RNA, write T for U"
     elif upper in "RYKMSWBDHV":
         advice = "write N for an ambiguous base"
     elif upper in "-.*":
         advice = "remove gaps and stops"
-    elif upper in "EFILPQ":
-        advice = "is it a protein? There is no domain for proteins"
     else:
         advice = "replace it or leave the sequence out"
     return f"{given}, expected A C G T N, upper or lower case; {advice}"
@@ -213,10 +214,9 @@ def _text_rows(texts: list[Any], what: str) -> np.ndarray:
     fault = first_other_letter(letters, starts)
     if fault is not None:
         row, position = fault
-        letter = texts[row][position]
+        sequence = texts[row] if isinstance(texts[row], str) else texts[row].decode("latin-1")
         raise InputError(
-            f"{what}: row {row}, position {position} (counted from 0) is "
-            f"{letter_fault(letter if isinstance(letter, str) else chr(letter))}"
+            f"{what}: row {row}, position {position} (counted from 0) is {letter_fault(sequence[position], sequence)}"
         )
     return pad_rows(letters, starts, lengths, what)
 

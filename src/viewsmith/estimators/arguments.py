@@ -172,6 +172,8 @@ SHARED_DOC = """\
 
 
 ATTRIBUTES_DOC = """\
+    method_ : Method
+        The trained modules; ``method_.framework.output_networks`` has encoder and head.
     table_ : TableEncoder or None
         Roles of the columns of a table, and what was learned of them; None for plain numbers.
     fitted_ : dict

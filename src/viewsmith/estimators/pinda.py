@@ -230,7 +230,8 @@ def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
     if not known:
         raise InputError(f"there is no noise generator for {domain}: use another method")
     if generator == "auto":
-        generator = next(entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
+        suited = (entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
+        generator = next(suited, known[0])
     if generator not in known:
         raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {domain}")
     entry = find("noise generator", generator, domain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -62,7 +62,7 @@ def compare(
     label_used : callable, optional
         For a model that was trained with some labels: maps rows to bool (n,), whether their labels were used.
     rows : sequence of str, optional
-        Names of the table rows to compute; default: all.
+        Names of the table rows to compute; default: all but baselines that are computed on request.
 
     Returns
     -------
@@ -93,7 +93,8 @@ def compare(
     of_groups: dict[str, dict[str, float]] = {}
     raw, maps = _select_raw_features(model, x_train[chosen.train], y_train), getattr(model, "outputs", {})
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
-    for name, embed in _embeddings(model, raw, maps, x_train, x_test, umap):
+    requested = {*(rows or ()), *(("umap",) if umap else ())}
+    for name, embed in _embeddings(model, raw, maps, x_train, x_test, requested):
         if rows is not None and name not in rows:
             continue
         started = time.perf_counter()
@@ -208,7 +209,7 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
 
 
 def _embeddings(
-    model: Model, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, umap: bool
+    model: Model, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, requested: Collection[str]
 ) -> list[tuple[str, Callable[[], Pair]]]:
     """Name of each table row and a function that computes it, so that only one embedding is in memory at a time."""
     context = BaselineContext(model, raw, x_train, x_test)
@@ -222,8 +223,8 @@ def _embeddings(
     ]
     rows.append(("representation", transformed))
     rows += [(name, partial(transformed, output=output)) for name, output in maps.items()]
-    wanted = ("umap",) if umap else ()
-    return rows + [(entry.name, partial(entry.build, context)) for entry in found if entry.name in wanted]
+    further = (entry for entry in found if entry.trait("on_request") and entry.name in requested)
+    return rows + [(entry.name, partial(entry.build, context)) for entry in further]
 
 
 def check_split(dataset: LabeledSplit) -> None:

@@ -20,7 +20,14 @@ from viewsmith.evaluation.compare import check_split, compare
 from viewsmith.evaluation.protocol import check_protocols
 from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 from viewsmith.training.run import RunFolder
-from viewsmith.workflows.runs import already_finished, data_record, given_digest, load_run, removed_on_error
+from viewsmith.workflows.runs import (
+    already_finished,
+    data_record,
+    given_digest,
+    load_run,
+    removed_on_error,
+    warnings_once,
+)
 
 Scores = dict[str, dict[str, float]]
 
@@ -83,11 +90,12 @@ def compare_methods(
         raise InputError("no method is given, expected at least one")
     pairs = [(method, seed) for seed in range(seeds) for method in dict.fromkeys(methods)]
     found: dict[str, list[dict[str, float]]] = {}
-    cells, started = [], time.monotonic()
+    cells, started, warned = [], time.monotonic(), set[str]()
     for number, (method, seed) in enumerate(pairs):
         spent = (time.monotonic() - started) / 60
         minutes = None if budget is None else max(1e-3, (budget - spent) / (len(pairs) - number))
-        model = _trained(make(method, seed), dataset, out / f"{method}-{seed}", minutes)
+        with warnings_once(warned):
+            model = _trained(make(method, seed), dataset, out / f"{method}-{seed}", minutes)
         own = ["representation", *model.outputs]
         rows = [*(name for name in baselines if number == 0 or name == "untrained"), *own]
         scores = _scores(model, dataset, out / f"{method}-{seed}", rows, selected)
@@ -133,7 +141,7 @@ def _scores(model: Any, dataset: Dataset, run: Path, rows: Sequence[str], protoc
     saved: Scores = known.get("embeddings", {})
     if all(name in saved and set(protocols) <= saved[name].keys() for name in rows):
         return saved
-    result = compare(model, dataset, protocols=protocols, rows=rows, umap="umap" in rows, label_used=labels_used(model))
+    result = compare(model, dataset, protocols=protocols, rows=rows, label_used=labels_used(model))
     write_json_atomic(RunFolder(run).evaluation, result)
     scores: Scores = result["embeddings"]
     return scores

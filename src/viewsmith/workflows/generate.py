@@ -26,7 +26,7 @@ from viewsmith.training.run import RunFolder
 from viewsmith.workflows.diffusion_generator import DiffusionGenerator
 from viewsmith.workflows.generator_training import train_generator
 from viewsmith.workflows.precomputed_views import PrecomputedViews
-from viewsmith.workflows.runs import data_record, load_run
+from viewsmith.workflows.runs import OF_CELLS, data_record, load_run
 
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
 
@@ -109,9 +109,8 @@ def generate_cache(
     rows = rows if isinstance(rows, RowSource) else np.ascontiguousarray(rows)
     name, _, where = generator.partition(":")
     separate = uses_extractor(features, dataset.domain)
-    _check_options(
-        name,
-        where,
+    check_options(
+        generator,
         run=run,
         guidance=guidance,
         scheduler=scheduler,
@@ -123,7 +122,8 @@ def generate_cache(
         minutes=minutes,
     )
     record: dict[str, Any] = {
-        "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive},
+        "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive}
+        | {name: dataset.schema[name] for name in OF_CELLS if dataset.schema.get(name)},
         "rows": len(rows),
         "seed": seed,
         "noise": "none" if name == "folder" else check_noise(noise or "adaptive"),
@@ -230,8 +230,9 @@ def _trained_in(
         return train_generator(folder, rows, dataset, **training)
 
 
-def _check_options(name: str, where: str, **given: Any) -> None:
+def check_options(generator: str, **given: Any) -> None:
     """Raise InputError for an unknown generator, or an option that it does not have, by name."""
+    name, _, where = generator.partition(":")
     if name not in BLOCKS or (name == "diffusion" and where):
         raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
     if name == "unclip" and not where:

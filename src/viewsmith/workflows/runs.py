@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,9 @@ from viewsmith.estimators.given.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
+
+#: Options that name what of an .h5ad file is read.
+OF_CELLS = ("layer", "use_rep")
 
 
 @contextlib.contextmanager
@@ -263,3 +267,15 @@ def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:
     assert index is not None
     start = index[0] if dataset.split == "given" else 0
     return take(dataset.x, index), index - start
+
+
+@contextlib.contextmanager
+def warnings_once(shown: set[str]) -> Iterator[None]:
+    """Show the warnings of one of several trainings, at its end, without those that earlier ones gave, too."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield
+    for text, category in {str(each.message): each.category for each in found}.items():
+        if text not in shown:
+            shown.add(text)
+            warnings.warn(text, category, stacklevel=3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import json
@@ -10,8 +9,7 @@ import math
 import shutil
 import textwrap
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,7 @@ from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding
 from viewsmith.evaluation.scored_rows import scored_rows
 from viewsmith.evaluation.text_table import WIDTH, aligned, beside
 from viewsmith.training.run import to_toml
-from viewsmith.workflows.runs import data_record
+from viewsmith.workflows.runs import data_record, warnings_once
 from viewsmith.workflows.search_space import Space, Values, check_optuna, next_values, read_space
 
 #: Options that a search neither draws nor gives to its trainings, with what is used instead.
@@ -178,7 +176,7 @@ def _search(
         if values is None:
             return "exhausted"
         run = out / f"trial-{number}"
-        with _warnings_once(warned):
+        with warnings_once(warned):
             trial = _trial(partial(make, values), split, run, state["metric"], left, must_work=number == 0)
         if trial is None:
             return "time limit"
@@ -188,18 +186,6 @@ def _search(
         write_json_atomic(out / FILE, state)
         _remove(run)
     return "finished"
-
-
-@contextlib.contextmanager
-def _warnings_once(shown: set[str]) -> Iterator[None]:
-    """Show the warnings of a trial, at its end, without those that earlier trials gave, too."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        yield
-    for text, category in {str(each.message): each.category for each in found}.items():
-        if text not in shown:
-            shown.add(text)
-            warnings.warn(text, category, stacklevel=3)
 
 
 def _trial(

@@ -14,7 +14,7 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.data.write import RowStream
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.rows import fingerprint
-from viewsmith.workflows.runs import split_rows
+from viewsmith.workflows.runs import OF_CELLS, split_rows
 
 DEFAULT_VIEWS = 4
 
@@ -76,7 +76,8 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
         The view cache is of other data, has fewer views, or has missing blocks.
     """
     record = cache.read_record()["data"]
-    dataset = load_dataset(data, domain=record["domain"], **options)
+    of_cells = {name: record[name] for name in OF_CELLS if name in record}
+    dataset = load_dataset(data, domain=record["domain"], **of_cells, **options)
     rows = dataset.fit_rows(record["transductive"])
     if fingerprint(rows) != record["fingerprint"]:
         raise InputError(

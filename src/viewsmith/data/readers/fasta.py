@@ -34,8 +34,14 @@ def read_fasta(path: Path, request: Request) -> Found:
     fault = first_other_letter(letters, starts)
     if fault is not None:
         record, position = fault
-        letter = letter_fault(chr(letters[starts[record] + position]))
-        raise InputError(f"{path}: {_record(headers, record)}, position {position + 1} is {letter}")
+        sequence = letters[starts[record] : starts[record] + lengths[record]].tobytes().decode("latin-1")
+        said = letter_fault(sequence[position], sequence)
+        raise InputError(f"{path}: {_record(headers, record)}, position {position + 1} is {said}")
+    if len(headers) == 1 and request.schema is None:
+        raise InputError(
+            f"{path} has one record, expected at least 2 for training; cut a long sequence into windows, a record for "
+            "each (bedtools makewindows and getfasta)"
+        )
     y = _labels(headers, path, request.labels)
     is_test = _given_split(headers, path, fresh=request.schema is None)
     names = [header.split(maxsplit=1)[0] if header.strip() else "" for header in headers]

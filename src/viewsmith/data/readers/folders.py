@@ -49,7 +49,8 @@ def read_folder(path: Path, request: Request) -> Found:
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
         warnings.warn(
-            f"{path}: {pluralize(len(names), 'entry', 'entries')} that are not images, ignored: {name_list(names)}",
+            f"{path}: {pluralize(len(names), 'entry that is not an image', 'entries that are not images')}, ignored: "
+            f"{name_list(names)}",
             UserWarning,
             stacklevel=4,
         )

@@ -66,8 +66,8 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
     kept = {name: role for name, role in roles.items() if role != "drop"}
     if is_plain(features, kept, gaps=request.impute == "median"):
         return None
-    fitted = features.iloc[_train_rows(y, request, what)]
-    table = fit_table(fitted, roles, indicators=request.impute == "none", what=what)
+    rows = _train_rows(y, request, what)
+    table = fit_table(features, roles, rows=rows, indicators=request.impute == "none", what=what)
     described: dict[str, Any] = {
         "columns": [column.name for column in table.columns],
         "one_hot": {},

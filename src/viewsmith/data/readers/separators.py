@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
 # separator; and numbers with commas between thousands.
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
 _PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _NEARLY = 0.9  # of the cells are numbers: the others are named later

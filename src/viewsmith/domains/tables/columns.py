@@ -53,7 +53,8 @@ class Number:
     filled: bool = False
 
     @classmethod
-    def fit(cls, column: pd.Series, what: str, indicator: bool = True) -> Number:
+    def fit(cls, column: pd.Series, what: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
+        """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
         name, numbers = str(column.name), _numbers(column)
         lost = column[numbers.isna() & column.notna()]
         if len(lost):
@@ -63,12 +64,13 @@ class Number:
                 UserWarning,
                 stacklevel=2,
             )
-        values = numbers.dropna().to_numpy(np.float64)
+        given = numbers.iloc[rows]
+        values = given.dropna().to_numpy(np.float64)
         if len(values) == 0:
             raise InputError(f"{what}: column {one_line(name, 60)} has no number; leave it out (--columns {name}=drop)")
         finite = values[np.isfinite(values)]
         exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
-        gaps = indicator and len(values) < len(column)
+        gaps = indicator and len(values) < len(given)
         return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)), not indicator)
 
     @property
@@ -288,7 +290,8 @@ class Date:
         if len(lost := column[parsed.isna() & column.notna()]):
             raise InputError(
                 f"{what}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
-                f"{'is' if len(lost) == 1 else 'are'} not dates as in the training rows: {list_cells(column, lost)}"
+                f"{'is' if len(lost) == 1 else 'are'} not dates as in the training rows: {list_cells(column, lost)}; "
+                f"expected dates such as {self._example()!r}"
             )
         missing = parsed.isna().to_numpy()
         if missing.any() and not self.gaps:
@@ -296,6 +299,11 @@ class Date:
         values = dates.date_parts(parsed.fillna(pd.Timestamp(self.median)), pd.Timestamp(self.origin))
         kept = values[:, [dates.PARTS.index(part) for part in self.parts]]
         return np.column_stack([kept, missing]) if self.gaps else kept
+
+    def _example(self) -> str:
+        """The median of the training rows, as they write dates."""
+        form = "%Y-%m-%d" if self.format in ("", "ISO8601") else self.format
+        return pd.Timestamp(self.median).strftime(form)
 
     def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
         elapsed = block[:, self.parts.index("elapsed")].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Text columns whose cells are numbers with other characters: 12%, 5 mg, 1,234.5."""
+"""Text columns whose cells are numbers with other characters: 12%, 5 mg, 1.234,5, (12.5)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import pandas as pd
 
 from viewsmith.core.messages import one_line
 
-_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)"
-_CELL = re.compile(rf"\s*[+-]?([€$£¥]?)\s*[+-]?({_NUMBER})\s*(%|[€$£¥]|[^\W\d_]{{1,4}}(?:/[^\W\d_]{{1,4}})?|)\s*")
+# Thousands may be separated by commas, dots, apostrophes or spaces, of any kind; decimals by a comma or a dot.
+_NUMBER = r"(?:\d{1,3}(?P<mark>[,.'’\s])\d{3}(?:(?P=mark)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)"
+_SIGN = r"[+\-−]?"
+_BEFORE, _AFTER = r"(?P<before>[€$£¥]?)", r"(?P<after>%|[€$£¥]|[^\W\d_]{1,4}(?:/[^\W\d_]{1,4})?|)"
+_CELL = re.compile(rf"\s*\(?{_SIGN}{_BEFORE}\s*{_SIGN}{_NUMBER}\s*{_AFTER}\s*\)?\s*")
+_PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d+)?|\.\d+)\s*")
 _MOST = 0.9  # of the cells have the same characters beside their number
 
 
 def warn_decorated(column: pd.Series, role: str, what: str) -> None:
-    """Warn of a text column whose cells are numbers with the same characters before or after them, or with commas.
+    """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks.
 
     Parameters
     ----------
@@ -31,9 +35,9 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> None:
     decorated: dict[str, list[str]] = {}
     for cell in cells:
         if found := _CELL.fullmatch(cell):
-            decorated.setdefault(found[1] + found[3], []).append(cell)
+            decorated.setdefault(found["before"] + found["after"], []).append(cell)
     marks, most = max(decorated.items(), key=lambda item: len(item[1]), default=("", []))
-    example = next((cell for cell in most if marks or "," in cell), None)
+    example = next((cell for cell in most if marks or not _PLAIN.fullmatch(cell)), None)
     if example is None or len(most) < _MOST * len(cells):
         return
     name, taken, given = one_line(column.name, 60), f"read as {role}", role

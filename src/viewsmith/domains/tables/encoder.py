@@ -152,13 +152,20 @@ class TableEncoder:
 
 
 def fit_table(
-    frame: pd.DataFrame, roles: Mapping[str, Role], *, indicators: bool = True, what: str = "the table"
+    frame: pd.DataFrame,
+    roles: Mapping[str, Role],
+    *,
+    rows: Any = slice(None),
+    indicators: bool = True,
+    what: str = "the table",
 ) -> TableEncoder:
     """Fit an encoder to the training rows of a table.
 
     Parameters
     ----------
     frame : DataFrame
+    rows : slice or ndarray of int
+        The training rows.
     roles : mapping
         From `choose_roles`.
     indicators : bool
@@ -179,9 +186,9 @@ def fit_table(
         if role in LEFT_OUT:
             continue
         if role == "numeric":
-            columns.append(Number.fit(frame[name], what, indicators))
+            columns.append(Number.fit(frame[name], what, indicators, rows))
         else:
-            columns.append(KINDS[role].fit(frame[name], what))
+            columns.append(KINDS[role].fit(frame[name].iloc[rows], what))
     return TableEncoder(dict(roles), tuple(columns))
 
 

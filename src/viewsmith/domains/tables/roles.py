@@ -145,7 +145,9 @@ def _role_of_numbers(values: pd.Series, column: pd.Series) -> Role:
     numbers, n, name = values.to_numpy(np.float64), len(column), str(column.name)
     if len(numbers) == 0 or (len(numbers) == n and numbers.min() == numbers.max()):
         return "constant"
-    if n < FEW_ROWS or len(numbers) < n or numbers[0] % 1 or (numbers % 1).any() or len(np.unique(numbers)) < n:
+    with np.errstate(invalid="ignore"):  # infinity is refused later
+        whole = not numbers[0] % 1 and not (numbers % 1).any()
+    if n < FEW_ROWS or len(numbers) < n or not whole or len(np.unique(numbers)) < n:
         return "numeric"
     named = name.lower() in IDENTIFIER_NAMES or name.lower().endswith(("_id", " id")) or name.endswith("Id")
     return "identifier" if named or numbers.max() - numbers.min() < 2 * n else "numeric"

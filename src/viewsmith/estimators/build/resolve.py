@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -172,11 +172,21 @@ def part_options(
     for part in parts:
         common = {name: getattr(options, name) for name in part.options if name in shared}
         found |= common | check_part_options(part, {n: v for n, v in further.items() if n in part.options})
+        _check_required(part, found, argument)
     if unknown := sorted(further.keys() - found.keys()):
         known = sorted({name for part in parts for name in part.options})
         theirs = f"expected {', '.join(known)}" if known else "expected no options"
         raise InputError(f"{argument} has the unknown option {unknown[0]!r}, {theirs}: leave it out")
     return found
+
+
+def _check_required(part: Entry, found: Mapping[str, Any], argument: str) -> None:
+    for name, option in part.options.items():
+        if option.default is option.REQUIRED and name not in found:
+            raise InputError(
+                f"the {part.kind} {part.name!r} needs the option {name!r}, which has no default: give it in {argument} "
+                f"(--set {name}=VALUE)"
+            )
 
 
 def _no_facts(options: Arguments, data: TrainingData) -> dict[str, Any]:
@@ -274,7 +284,9 @@ def resolve_framework(
     resolve = getattr(entry.build, "resolve", None)
     # Defaults are saved, too, so that a run does not depend on the defaults of a later version.
     defaults = {n: o.default for n, o in entry.options.items() if o.default not in (None, "auto", o.REQUIRED)}
-    return name, defaults | (given if resolve is None else resolve(given, facts))
+    found = defaults | (given if resolve is None else resolve(given, facts))
+    _check_required(entry, found, "framework_options")
+    return name, found
 
 
 def check_named(framework: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -39,8 +40,10 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
     Raises
     ------
     InputError
-        Options of AnnData objects for another object, a missing layer or representation, values that are not counts.
+        The name of a file, options of AnnData objects for another object, a missing layer or representation, values
+        that are not counts.
     """
+    _check_no_path(X)
     if is_anndata(X):
         return _cells_to_fit(X, options)
     if context is not None and "source" in context.get("data", {}):
@@ -75,8 +78,10 @@ def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
     Raises
     ------
     InputError
-        A missing layer, representation or feature; counts in an array for a model of log-normalized counts.
+        The name of a file; a missing layer, representation or feature; counts in an array for a model of log-normalized
+        counts.
     """
+    _check_no_path(X)
     log = resolved.normalization == "log"
     if is_anndata(X):
         matrix, _ = matrix_of(X, options.layer, options.use_rep, resolved.feature_names or None)
@@ -87,12 +92,24 @@ def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
         return _floats(log_normalize(matrix) if log else matrix)
     if is_map_style(X):
         X = collect(X)
-    if log and _is_matrix(X) and looks_like_counts(X):
+    matrix = _matrix_of_table(X, resolved.feature_names) if log and speaks_table(X) else X
+    if log and _is_matrix(matrix) and looks_like_counts(matrix):
         raise InputError(
             "the data are raw counts, and the model was fitted on counts that were log-normalized: give the AnnData, "
             "or viewsmith.domains.log_normalize(X)"
         )
     return X
+
+
+def _check_no_path(X: Any) -> None:
+    """Refuse names of files in place of samples: text would be read as DNA."""
+    first = X[0] if isinstance(X, list | tuple) and len(X) else X
+    if isinstance(first, os.PathLike) or (isinstance(first, str) and os.path.exists(first)):
+        many = "a list of file names" if first is not X else "the name of a file or folder"
+        raise InputError(
+            f"the data are {many}, such as {one_line(first, 60)!r}, expected samples: read the file or folder with "
+            "viewsmith.data.load_dataset(path), and give its x_train"
+        )
 
 
 def _cells_to_fit(cells: Any, options: Arguments) -> Given:
@@ -121,6 +138,14 @@ def _place(options: Arguments) -> str:
 def _floats(matrix: Any) -> Any:
     # Counts of 8 bits in an array would be taken for letters or pixels.
     return matrix.astype(np.float32) if matrix.dtype == np.uint8 else matrix
+
+
+def _matrix_of_table(table: Any, names: list[str]) -> np.ndarray:
+    """The columns of a table that are features of the model."""
+    from viewsmith.domains.tables.frame import as_frame
+
+    frame = as_frame(table, "the DataFrame")
+    return frame[[name for name in names if name in frame.columns]].to_numpy()
 
 
 def _is_matrix(X: Any) -> bool:
