@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from viewsmith.core import Batch
+from viewsmith.core.errors import InputError
 from viewsmith.views import GaussianNoise, Identity, Neighbors, PiNoise, ViewMaker, ViewPair, nearest_neighbors
 
 
@@ -39,6 +40,37 @@ def test_makers_are_applied_in_order_to_both_views():
 def test_makers_of_one_view_do_not_change_the_first():
     pair = ViewPair([AppendDigit(1), AppendDigit(2, views_made=1), AppendDigit(3)])(X, index=INDEX)
     assert (pair.first == 13).all() and (pair.second == 123).all()
+
+
+class Returns(ViewMaker):
+    """Returns what a function of the samples returns."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, *, index=None, generator=None):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x.numpy(), "Returns returned ndarray, expected a torch.Tensor"),
+        (lambda x: x[1:], r"shape \(3, 1\) from samples of shape \(4, 1\), expected one view of each sample"),
+        (lambda x: x.repeat(1, 2), r"shape \(4, 2\) from samples of shape \(4, 1\), .* of the same shape"),
+    ],
+)
+def test_what_is_no_view_of_each_sample_is_refused(function, expected):
+    with pytest.raises(InputError, match=expected):
+        ViewPair([Returns(function)])(X)
+
+
+def test_views_of_another_shape_are_taken_from_makers_that_change_it():
+    pair = ViewPair([Returns(lambda x: x.repeat(1, 2))], changes_shape=True)(X)
+    assert pair.first.shape == (4, 2)
+    with pytest.raises(InputError, match="expected one view of each sample"):
+        ViewPair([Returns(lambda x: x[1:])], changes_shape=True)(X)
 
 
 def test_no_makers_give_the_sample_twice():

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.networks.eval_mode import eval_mode
@@ -28,12 +29,15 @@ class ViewPair(nn.Module):
     refreshed : bool
         Whether neighbors are searched again, in the representations of the framework's encoder, after each quarter of
         the training.
+    changes_shape : bool
+        Whether views may have another shape than samples.
     """
 
     quarter: Tensor
 
-    def __init__(self, makers: Sequence[ViewMaker], *, refreshed: bool = False) -> None:
+    def __init__(self, makers: Sequence[ViewMaker], *, refreshed: bool = False, changes_shape: bool = False) -> None:
         super().__init__()
+        self.changes_shape = changes_shape
         self.makers: Sequence[ViewMaker] = nn.ModuleList(makers)  # type: ignore[assignment]
         self.refreshed = refreshed
         if refreshed:
@@ -96,6 +100,8 @@ class ViewPair(nn.Module):
 
         Raises
         ------
+        InputError
+            A view maker returns something else than a view of each sample.
         RuntimeError
             The neighbors must be refreshed, but no framework is given.
         """
@@ -108,7 +114,21 @@ class ViewPair(nn.Module):
         for maker in self.makers:
             options = {"loss": framework} if maker.needs_loss else {}
             pair = maker.pair(pair, generator=generator, **options)
+            self._check(maker, x, pair)
         return pair
+
+    def _check(self, maker: ViewMaker, x: Tensor, pair: Pair) -> None:
+        """Raise InputError unless both views, which a maker of the user may have made, fit the samples."""
+        for view in (pair.first, pair.second):
+            if not isinstance(view, Tensor):
+                raise InputError(
+                    f"the view maker {type(maker).__name__} returned {type(view).__name__}, expected a torch.Tensor"
+                )
+            if len(view) != len(x) if self.changes_shape else view.shape != x.shape:
+                raise InputError(
+                    f"the view maker {type(maker).__name__} made views of shape {tuple(view.shape)} from samples of "
+                    f"shape {tuple(x.shape)}, expected one view of each sample, of the same shape"
+                )
 
     def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> Pair:
         """Both views of a training batch, for the framework that trains on them; `second` as in the call."""

@@ -235,7 +235,8 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
     if "noise_strength" in given:
         given = given | {"noise_strength": resolved.noise_strength}
     makers: list[ViewMaker] = []
-    for name, entry in zip(resolved.view_maker.split("+"), view_entries(resolved.view_maker, domain), strict=True):
+    entries = view_entries(resolved.view_maker, domain)
+    for name, entry in zip(resolved.view_maker.split("+"), entries, strict=True):
         context = ViewContext(
             domain=domain,
             row_shape=resolved.row_shape,
@@ -251,7 +252,7 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
         )
         selected = {option: given[option] for option in entry.options if option in given}
         makers.append(entry.build(context, **selected) if _takes_context(entry) else entry.build(**selected))
-    return ViewPair(makers, refreshed=refreshed)
+    return ViewPair(makers, refreshed=refreshed, changes_shape=any(entry.trait("changes_shape") for entry in entries))
 
 
 def _takes_context(entry: Entry) -> bool:
