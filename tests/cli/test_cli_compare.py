@@ -44,7 +44,31 @@ def test_methods_are_compared_with_baselines(compared):
             assert score["deviation"] == (None if one else np.std(score["values"], ddof=1))
     lines = result.out.splitlines()
     assert lines[0].split() == ["knn", "linear"] and [line[:21].strip() for line in lines[1:7]] == list(content["rows"])
-    assert "2 seeds" in lines[-1]
+    assert any("2 seeds" in line for line in lines)
+
+
+def test_rows_that_are_level_with_the_best_are_named(compared):
+    out, result = compared
+    content = json.loads((out / "compare.json").read_text())
+    times = {name: [cell["seconds"] for cell in content["cells"] if cell["method"] == name] for name in content["rows"]}
+    methods = sorted(("contrastive", "pinda"), key=lambda name: sum(times[name]))
+    order = ["raw", "pca", *(f"{name} untrained" for name in methods), *methods]
+    for protocol, level in content["level"].items():
+        means = {row: scores[protocol]["mean"] for row, scores in content["rows"].items()}
+        near = [row for row in order if means[row] >= max(means.values()) - 0.015 - 1e-9]
+        assert level == near and any(f"{protocol:6}  {', '.join(near)}" in line for line in result.out.splitlines())
+    everywhere = [row for row in order if all(row in level for level in content["level"].values())]
+    assert content["level_everywhere"] == everywhere
+    answer, error = result.out.splitlines()[-2:]
+    assert f"level with the best everywhere: {everywhere[0]}." in answer if everywhere else "None is level" in answer
+    assert content["test_rows"] == 36 and "on 36 test rows is up to 0.083" in error
+
+
+def test_an_answer_without_a_row_that_is_level_everywhere(compared):
+    content = json.loads((compared[0] / "compare.json").read_text())
+    content |= {"level": {"knn": ["raw"], "linear": ["pinda"]}, "level_everywhere": [], "test_rows": 5000}
+    last = workflow.format_comparison(content).splitlines()[-1]
+    assert last == "None is level with the best everywhere: choose by what the representation is for."
 
 
 def test_a_warning_of_several_trainings_is_given_once(compared):

@@ -7,19 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from viewsmith.evaluation.level import ROUNDING, TIES
+
 #: Column title of each protocol and the largest difference that counts as a tie, in the order of the table.
 PROTOCOLS: dict[str, tuple[str, float]] = {
-    "linear": ("linear", 0.015),
-    "knn": ("kNN", 0.015),
-    "svm": ("SVM", 0.015),
-    "linear_1pct": ("1% labels", 0.03),
-    "linear_10pct": ("10% labels", 0.015),
-    "kmeans_accuracy": ("k-means", 0.05),
-    "nmi": ("NMI", 0.05),
-    "ari": ("ARI", 0.05),
-    "kmeans_accuracy_l2": ("k-means", 0.05),
-    "nmi_l2": ("NMI", 0.05),
-    "ari_l2": ("ARI", 0.05),
+    key: (title, TIES[key])
+    for key, title in {
+        "linear": "linear",
+        "knn": "kNN",
+        "svm": "SVM",
+        "linear_1pct": "1% labels",
+        "linear_10pct": "10% labels",
+        "kmeans_accuracy": "k-means",
+        "nmi": "NMI",
+        "ari": "ARI",
+        "kmeans_accuracy_l2": "k-means",
+        "nmi_l2": "NMI",
+        "ari_l2": "ARI",
+    }.items()
 }
 # NMI, ARI and the variants on normalized rows are in the table only, because they mostly agree with k-means.
 _VERDICT_PROTOCOLS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy")
@@ -152,7 +157,7 @@ def _compare(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outco
         return None
     difference = ours - max(theirs)
     width = max(PROTOCOLS[key][1], 1 / test_rows if test_rows else 0.0)
-    if abs(difference) <= width + 1e-9:  # 0.955 - 0.940 is a tie, although it is 0.0150...01 in binary floats
+    if abs(difference) <= width + ROUNDING:
         return "ties", difference
     return ("beats" if difference > 0 else "loses"), difference
 

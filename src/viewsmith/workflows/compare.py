@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from viewsmith.data import Dataset
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.given.labels import labels_used
 from viewsmith.evaluation.compare import check_split, compare
+from viewsmith.evaluation.level import TIES, level_rows
 from viewsmith.evaluation.protocol import check_protocols
 from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 from viewsmith.training.run import RunFolder
@@ -30,6 +33,8 @@ from viewsmith.workflows.runs import (
 )
 
 Scores = dict[str, dict[str, float]]
+#: Protocols that decide which rows are level with the best ones everywhere: few labels, many, neighbors and clusters.
+MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy")
 
 
 def compare_methods(
@@ -72,7 +77,9 @@ def compare_methods(
         Plain values: ``rows`` (by table row and protocol: ``mean``, ``deviation`` (of seeds, None with one), and
         ``values`` by seed), ``differences`` (of each method and baseline, paired by seed: ``mean``, ``deviation``, and
         ``p`` of a paired t-test, None where it is not defined), ``cells`` (method, seed, status and seconds of
-        training), ``protocols``, ``seeds``, ``data``.
+        training), ``level`` (by protocol, the rows that are level with the best one, see `viewsmith.evaluation.level`;
+        cheapest first: baselines, then methods by their time of training), ``level_everywhere`` (those that are at all
+        protocols of `MAIN`), ``protocols``, ``seeds``, ``test_rows``, ``data``.
 
     Raises
     ------
@@ -106,12 +113,17 @@ def compare_methods(
         cells.append({"method": method, "seed": seed, "status": model.status_, "seconds": seconds})
     ordered = [name for name in baselines if name in found]
     ordered += [row for method in dict.fromkeys(methods) for row in found if row.split(" ")[0] == method]
+    level = _level(found, _cheapest_first(found, baselines, cells), selected)
+    main = [name for name in selected if name in MAIN and level[name]] or selected
     result = {
         "data": dataset.source,
         "seeds": seeds,
+        "test_rows": len(dataset.x_test),
         "protocols": selected,
         "rows": {row: {p: _summary([s[p] for s in found[row]]) for p in selected} for row in ordered},
         "differences": _differences(found, methods, baselines, selected),
+        "level": level,
+        "level_everywhere": [row for row in level[main[0]] if all(row in level[name] for name in main)],
         "cells": cells,
     }
     write_json_atomic(out / "compare.json", result)
@@ -175,8 +187,57 @@ def _differences(
     return rows
 
 
+def _cheapest_first(
+    found: Mapping[str, Any], baselines: Sequence[str], cells: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Baselines, untrained encoders, then methods by their mean time of training; no further outputs of methods."""
+    times: dict[str, list[float]] = {}
+    for cell in cells:
+        times.setdefault(cell["method"], []).append(cell["seconds"])
+    methods = sorted(times, key=lambda method: float(np.mean(times[method])))
+    untrained = [f"{method} untrained" for method in methods]
+    return [row for row in (*baselines, *untrained, *methods) if row in found]
+
+
+def _level(
+    found: Mapping[str, list[dict[str, float]]], ordered: Sequence[str], protocols: Sequence[str]
+) -> dict[str, list[str]]:
+    """By protocol, the rows that are level with the best one."""
+    return {
+        name: level_rows({row: [scores[name] for scores in found[row]] for row in ordered}, TIES[name])
+        for name in protocols
+    }
+
+
+def _answer(result: Mapping[str, Any], width: int) -> str:
+    """Which rows are level with the best one, and the cheapest that is everywhere."""
+    level = {name: rows for name, rows in result["level"].items() if name in MAIN} or result["level"]
+    longest = max(map(len, level))
+    ties = ", ".join(f"{name} {TIES[name]}" for name in level)
+    lines = [textwrap.fill(f"Level with the best, cheapest first (a tie is {ties}):", width)]
+    for name, rows in level.items():
+        indent = " " * (longest + 4)
+        lines.append(
+            textwrap.fill(
+                ", ".join(rows) or "-", width, initial_indent=f"  {name:{longest}}  ", subsequent_indent=indent
+            )
+        )
+    everywhere = result["level_everywhere"]
+    if everywhere:
+        lines.append(f"The cheapest that is level with the best everywhere: {everywhere[0]}.")
+    else:
+        lines.append("None is level with the best everywhere: choose by what the representation is for.")
+    error = 0.5 / math.sqrt(result["test_rows"])
+    if error > TIES["linear"]:
+        lines.append(f"The standard error of an accuracy on {result['test_rows']:,} test rows is up to {error:.2g}.")
+    return "\n".join(lines)
+
+
 def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
-    """The rows of `compare_methods` as plain text: mean and standard deviation over the seeds, the best mean marked."""
+    """The rows of `compare_methods` as plain text: mean and standard deviation over the seeds, the best mean marked.
+
+    Below the table, the rows that are level with the best one.
+    """
     columns = []
     for protocol in result["protocols"]:
         scores = [row[protocol] for row in result["rows"].values()]
@@ -189,4 +250,4 @@ def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
     note = f"{seeds}; * best of the column; differences paired by seed, with p values, are in compare.json"
     if early:
         note += f"; {early} of {len(result['cells'])} trainings ended at the limit of their time"
-    return "\n\n".join([*tables, note])
+    return "\n\n".join([*tables, note, _answer(result, width)])

@@ -1,0 +1,47 @@
+"""Rows that are level with the best one of a comparison."""
+
+import math
+
+import numpy as np
+import pytest
+
+from viewsmith.evaluation.level import TIES, level_rows
+from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS
+
+
+def test_every_protocol_has_a_tie():
+    assert TIES.keys() == PROTOCOLS.keys() | OPTIONAL.keys()
+
+
+@pytest.mark.parametrize(("score", "level"), [(0.94, True), (0.9399, False), (0.97, True)])
+def test_a_difference_of_a_tie_is_level(score, level):
+    assert ("other" in level_rows({"other": [score], "best": [0.955]}, 0.015)) is level
+
+
+def test_order_is_kept_and_the_best_is_included():
+    values = {"raw": [0.9], "worse": [0.5, 0.6], "best": [0.91, 0.9], "near": [0.9, 0.89]}
+    assert level_rows(values, 0.015) == ["raw", "best", "near"]
+
+
+def test_from_three_seeds_on_an_interval_with_zero_is_level():
+    best, other = [0.9, 0.9, 0.9], [0.9, 0.9, 0.81]  # .03 behind on average; the interval is .03 +- .13
+    assert level_rows({"best": best, "other": other}, 0.015) == ["best", "other"]
+    assert level_rows({"best": best[:2], "other": [0.9, 0.81]}, 0.015) == ["best"]
+    assert level_rows({"best": best, "other": [0.87, 0.871, 0.869]}, 0.015) == ["best"]
+
+
+def test_the_interval_against_a_loop():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        best, other = rng.normal(0.9, 0.02, 4), rng.normal(0.87, 0.02, 4)
+        gaps = [a - b for a, b in zip(best, other, strict=True)]
+        mean = sum(gaps) / 4
+        deviation = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / 3)
+        behind = mean > 0.015 and mean - 3.1824463 * deviation / 2 > 0  # t of 3 degrees of freedom
+        if mean >= 0:
+            assert level_rows({"best": best, "other": other}, 0.015) == (["best"] if behind else ["best", "other"])
+
+
+def test_rows_that_are_not_finite_are_left_out():
+    assert level_rows({"a": [math.nan], "b": [0.5], "c": [0.5, math.inf]}, 0.015) == ["b"]
+    assert level_rows({"a": [math.nan]}, 0.015) == []
