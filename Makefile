@@ -88,8 +88,9 @@ clean:             ## remove the environment, the runs and built files
 	rm -rf $(VENV) runs build docs/_build
 
 # Speed scripts without required options, on one thread.
-SPEED := engine_overhead pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step pinda_image_step \
-	soft_contrastive diffusion_sampling meta_features neighbor_graph small_fit
+SPEED := engine_overhead methods.pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step \
+	methods.pinda_image_step soft_contrastive methods.diffusion_sampling methods.meta_features data.neighbor_graph \
+	data.small_fit
 speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
 tables = $(PY) -m benchmarks.tables.$(1)
@@ -101,7 +102,7 @@ bench: $(TEST)     ## speed scripts on the CPU, in minutes (with other libraries
 	OMP_NUM_THREADS=$(THREADS) $(PY) -m benchmarks.speed.evaluate_speed --threads $(THREADS)
 
 bench-quick: $(TEST) ## one small round of every speed script that needs no data, as a test; writes no results
-	for script in $(SPEED) import_time evaluate_speed crop_embeddings; do $(call speed,$$script) --quick || exit 1; done
+	for script in $(SPEED) import_time evaluate_speed methods.crop_embeddings; do $(call speed,$$script) --quick || exit 1; done
 
 # On a GPU: the PyTorch of $(PYTHON); other missing packages come from a folder of wheels (WHEELS=folder).
 GPU := CUDA_VISIBLE_DEVICES=$${CUDA_VISIBLE_DEVICES:-0} PYTHONPATH=build/gpu:src:. $(PYTHON)
@@ -116,35 +117,35 @@ bench-gpu:     ## speed scripts with --device cuda; results go to results/NAME_c
 	for script in image_views dna_views nt_xent; do $(GPU) -m benchmarks.speed.$$script --device cuda || exit 1; done
 	$(GPU) -m benchmarks.speed.image_views --device cuda --side 96 --batch 64
 	$(GPU) -m benchmarks.speed.resnet_step --device cuda --batch 256 --rounds 30
-	$(GPU) -m benchmarks.speed.pinda_image_step --device cuda --batch 256 --rounds 30
+	$(GPU) -m benchmarks.speed.methods.pinda_image_step --device cuda --batch 256 --rounds 30
 	$(GPU) -m benchmarks.speed.recipe_training --device cuda --batch 256
 	$(GPU) -m benchmarks.speed.soft_contrastive --device cuda
-	$(GPU) -m benchmarks.speed.neighbor_graph --device cuda
+	$(GPU) -m benchmarks.speed.data.neighbor_graph --device cuda
 
 gpu-published: ## published sizes on a GPU, 8 minutes in each call until all is done (VIEWSMITH_DATA=folder; WHEELS=folder)
 	$(gpu_packages)
 	$(GPU) -m benchmarks.quality.gpu_published $(ARGS)
 
 study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
-	$(call quality,study)
+	$(call quality,vectors.study)
 	$(call quality,study_domains)
 	$(call tables,vectors)
 	$(call tables,domains)
 
 crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its studies (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
-	$(call speed,crop_embeddings)
-	$(call quality,crl_tac_mnist)
-	$(call quality,study_crl_tac)
-	$(call quality,what_and_where)
+	$(call speed,methods.crop_embeddings)
+	$(call quality,crl_tac.crl_tac_mnist)
+	$(call quality,crl_tac.study_crl_tac)
+	$(call quality,crl_tac.what_and_where)
 	$(call tables,crl_tac)
 	$(call tables,what_and_where)
 
 study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(PIP) -e ".[$(TEST_EXTRAS),bench]"
-	$(call quality,study_diffaug)
-	$(call speed,diffaug_cost)
-	$(call quality,diffaug_sampler)
-	$(call quality,diffaug_strength)
+	$(call quality,generated.study_diffaug)
+	$(call speed,methods.diffaug_cost)
+	$(call quality,generated.diffaug_sampler)
+	$(call quality,generated.diffaug_strength)
 	$(call tables,diffaug)
 
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
@@ -152,15 +153,15 @@ study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; 
 	$(call tables,metaug)
 
 study-tables: $(TEST) ## study of mixed tables and its tables (VIEWSMITH_TABLES=folder of csv files; resumes; MINUTES=60 limits it)
-	$(call quality,study_tables)
+	$(call quality,vectors.study_tables)
 	$(call tables,tables)
 
 study-cells: $(TEST) ## study of views of cells and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,study_cells)
+	$(call quality,vectors.study_cells)
 	$(call tables,cells)
 
 study-harm: $(TEST) ## the default against raw features and PCA on all sets, and its table (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,do_no_harm)
+	$(call quality,vectors.do_no_harm)
 	$(call tables,harm)
 
 study-decisive: $(TEST) ## experiments of benchmarks/quality/PLAN.md, their answers and the map of regimes (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
@@ -172,10 +173,10 @@ study-decisive: $(TEST) ## experiments of benchmarks/quality/PLAN.md, their answ
 	$(call tables,regimes)
 
 study-labels: $(TEST) ## study of few labels and groups and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,study_labels)
+	$(call quality,vectors.study_labels)
 	$(call tables,labels_and_groups)
 
 study-genview: $(TEST) ## study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,study_genview)
-	$(call speed,genview_cost)
+	$(call quality,generated.study_genview)
+	$(call speed,methods.genview_cost)
 	$(call tables,genview)

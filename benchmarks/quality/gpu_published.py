@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.common.data import DataSet, load
 from benchmarks.common.runner import RESULTS, append, done, when
-from benchmarks.quality.crl_tac_mnist import SETS
+from benchmarks.quality.crl_tac.crl_tac_mnist import SETS
 from benchmarks.quality.suite import score
 from viewsmith.estimators import estimators
 from viewsmith.training.run import environment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.quality.study_cells import ROWS, STUDY
+from benchmarks.quality.vectors.study_cells import ROWS, STUDY
 from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
 
 METRICS = titles("linear_1pct", "linear_10pct", "linear", "knn", "kmeans_accuracy", "nmi")

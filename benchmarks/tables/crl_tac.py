@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.common.runner import progress
-from benchmarks.quality import crl_tac_mnist
-from benchmarks.quality.study_crl_tac import ROWS, STUDY
+from benchmarks.quality.crl_tac import crl_tac_mnist
+from benchmarks.quality.crl_tac.study_crl_tac import ROWS, STUDY
 from benchmarks.tables.formatting import Table, by_row, collect, entry, head, measured, titles, values, write
 
 # Tables 1 and 2 of the paper: encoder f and head h, averaged over P(T|x), its 8 most probable crops, all crops, or the
@@ -94,7 +94,7 @@ def study() -> list[str]:
 
 
 def main() -> None:
-    found = collect(crl_tac_mnist.PATH)
+    found, done = collect(crl_tac_mnist.PATH), progress(crl_tac_mnist.cells(), crl_tac_mnist.PATH)
     lines = [
         "# Measured: CRL-TAC",
         "",
@@ -102,7 +102,7 @@ def main() -> None:
         "",
         "## MNIST (tables 1 and 2 of the paper)",
         "",
-        f"Protocol: `benchmarks/quality/crl_tac_mnist.py`. {progress(crl_tac_mnist.cells(), crl_tac_mnist.PATH)}.",
+        f"Protocol: `benchmarks/quality/crl_tac/crl_tac_mnist.py`, {done}.",
         "Accuracy of logistic regression on 10,000 test images, on standardized features and, in brackets, on raw",
         "features (C = 1 is a strong penalty for the encoder's small values). learned: expectation over P(T|x); top:",
         "its 8 most probable crops; uniform: all crops; oracle: the nine crops inside the digit's cell. The paper's",
@@ -111,7 +111,7 @@ def main() -> None:
         "",
         "## A learned channel against a uniform one",
         "",
-        f"Protocol: `benchmarks/quality/study_crl_tac.py`. {progress(STUDY.cells(), STUDY.path)}.",
+        f"Protocol: `benchmarks/quality/crl_tac/study_crl_tac.py`. {progress(STUDY.cells(), STUDY.path)}.",
         "Mean ± standard deviation over seeds; accuracy on test rows.",
         *study(),
     ]

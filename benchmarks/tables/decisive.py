@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common.runner import Cell, done
-from benchmarks.quality import study_genview, study_metaug
+from benchmarks.quality import study_metaug
 from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, learned_noise
+from benchmarks.quality.generated import study_genview
 from benchmarks.tables.formatting import (
     TIES,
     Lines,

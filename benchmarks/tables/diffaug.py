@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.quality.study_diffaug import ABLATIONS, ARMS, ON_ONE_SET, STUDY
+from benchmarks.quality.generated.study_diffaug import ABLATIONS, ARMS, ON_ONE_SET, STUDY
 from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
 
 METRICS = titles("svm", "knn", "kmeans_accuracy", "linear_1pct") | {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.quality.study_genview import ARMS, STUDY
+from benchmarks.quality.generated.study_genview import ARMS, STUDY
 from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
 
 METRICS = titles("linear", "knn", "kmeans_accuracy", "linear_1pct")

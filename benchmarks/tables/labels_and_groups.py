@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.common.runner import progress
-from benchmarks.quality.study_labels import PATH, PERCENT, SETS, cells
+from benchmarks.quality.vectors.study_labels import PATH, PERCENT, SETS, cells
 from benchmarks.tables.formatting import (
     Lines,
     Table,
@@ -85,7 +85,7 @@ def main() -> None:
         "# Measured: few labels and groups",
         "",
         "Written by `benchmarks/tables/labels_and_groups.py` from `benchmarks/results/labels_and_groups.jsonl`; the",
-        f"protocol is in `benchmarks/quality/study_labels.py`. {progress(cells(), PATH)}.",
+        f"protocol is in `benchmarks/quality/vectors/study_labels.py`. {progress(cells(), PATH)}.",
         f"{measured_with(PATH)}.",
         "",
         "Mean ± standard deviation over seeds; accuracy on test rows. The number behind a row's name is the largest",

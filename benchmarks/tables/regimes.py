@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.common.runner import RESULTS, done
-from benchmarks.quality import study_diffaug, study_genview, study_metaug
+from benchmarks.quality import study_metaug
+from benchmarks.quality.crl_tac.what_and_where import TREND
 from benchmarks.quality.decisive import cell_views, few_label_views, few_rows
+from benchmarks.quality.generated import study_diffaug, study_genview
 from benchmarks.quality.suite import Study
-from benchmarks.quality.what_and_where import TREND
 from benchmarks.tables import decisive
 from benchmarks.tables.formatting import TIES, Lines, Table, collect, differences, gain_of, head, write
 

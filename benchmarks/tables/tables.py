@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.common.runner import progress
-from benchmarks.quality.study_tables import DRAWN, FIXED, PATH, SETS, cells
+from benchmarks.quality.vectors.study_tables import DRAWN, FIXED, PATH, SETS, cells
 from benchmarks.tables.formatting import (
     by_set,
     collect,
@@ -28,7 +28,7 @@ def main() -> None:
         "# Measured: mixed tables",
         "",
         f"Written by `benchmarks/tables/tables.py` from `benchmarks/results/{PATH.name}`; rows and protocol are in",
-        f"`benchmarks/quality/study_tables.py` ({progress(cells(False), PATH)}).",
+        f"`benchmarks/quality/vectors/study_tables.py` ({progress(cells(False), PATH)}).",
         f"{measured_with(PATH)}.",
         "",
         "`mixture` is generated, with six known clusters; the label of the others is the suggested one of the file.",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.common.runner import progress
-from benchmarks.quality import short_training
-from benchmarks.quality.study import SETS, STUDY, VIEWS_ON, WIDE
+from benchmarks.quality.vectors import short_training
+from benchmarks.quality.vectors.study import SETS, STUDY, VIEWS_ON, WIDE
 from benchmarks.tables.formatting import TIES, Lines, Table, collect, comparison, gains, section, titles, write
 
 BASELINES = ("pca", "umap", "untrained")
@@ -17,7 +17,7 @@ ORDER = (
 INTRODUCTION = """# Measured results: vectors
 
 Made by `benchmarks/tables/vectors.py` from `benchmarks/results/study.jsonl`; the protocol is that of
-[evaluation.md](evaluation.md) and of the docstring of `benchmarks/quality/study.py`. Every trained row has the
+[evaluation.md](evaluation.md) and of the docstring of `benchmarks/quality/vectors/study.py`. Every trained row has the
 same encoder, batch size and number of steps; rows with noise have the same search over its strength. Mean ±
 standard deviation over seeds 0, 1, 2 (raw and PCA are deterministic). In the study nothing was chosen with test
 labels; [contrastive.md](contrastive.md#limits) names the sets on which defaults of the neighbor recipe were

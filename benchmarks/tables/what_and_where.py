@@ -9,9 +9,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.quality import crop_sizes
-from benchmarks.quality.suite import SEEDS
-from benchmarks.quality.what_and_where import (
+from benchmarks.quality.crl_tac import crop_sizes
+from benchmarks.quality.crl_tac.what_and_where import (
     CHEAP,
     FIRST,
     GENVIEW,
@@ -29,6 +28,7 @@ from benchmarks.quality.what_and_where import (
     TRAIN,
     TREND,
 )
+from benchmarks.quality.suite import SEEDS
 from benchmarks.tables.formatting import Lines, Table, collect, entry, head, measured_with, section, titles, write
 
 METRICS = titles("linear", "knn", "linear_1pct")
@@ -174,9 +174,9 @@ def sizes() -> Lines:
             cells.append(f"{statistics.fmean(lost):.3f}, {max(lost):.3f}")
         regrets.append(f"| {name} | {' | '.join(cells)} |")
     text = (
-        "Three sizes, as scales of the images (`benchmarks/quality/crop_sizes.py`): mean over seeds of scores and\n"
-        "of criteria without labels, and what is lost against the best of the three by taking the size with the\n"
-        "largest criterion."
+        "Three sizes, as scales of the images (`benchmarks/quality/crl_tac/crop_sizes.py`): mean over seeds of\n"
+        "scores and of criteria without labels, and what is lost against the best of the three by taking the size\n"
+        "with the largest criterion."
     )
     return section("Size of crops", scores, regrets, text=text) if runs else []
 
@@ -192,9 +192,9 @@ def main() -> None:
         "# Measured: what matters, and where",
         "",
         "Written by `benchmarks/tables/what_and_where.py` from `benchmarks/results/what_and_where.jsonl`; samples,",
-        f"rows and protocol are in `benchmarks/quality/what_and_where.py`. {TRAIN:,} training and {TEST} test samples",
-        f"with one object at an unknown place, made anew for each seed; images also 6,000 and {TEST}. Mean ± standard",
-        "deviation over seeds; their number is behind each regime, or behind a value with fewer seeds.",
+        f"rows and protocol are in `benchmarks/quality/crl_tac/what_and_where.py`. {TRAIN:,} training and {TEST} test",
+        f"samples with one object at an unknown place, made anew for each seed; images also 6,000 and {TEST}. Mean ±",
+        "standard deviation over seeds; their number is behind each regime, or behind a value with fewer seeds.",
         f"{measured_with(PATH)}.",
     ]
     text = "From means over seeds, of linear accuracy and CorLoc."

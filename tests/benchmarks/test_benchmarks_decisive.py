@@ -8,8 +8,8 @@ import torch
 
 from benchmarks.common import data
 from benchmarks.common.runner import done, rows
-from benchmarks.quality import study_labels
 from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, learned_noise
+from benchmarks.quality.vectors import study_labels
 from benchmarks.tables import decisive, regimes
 from viewsmith.views.pair import ViewPair
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.quality import genview_cifar10
+from benchmarks.quality.generated import genview_cifar10
 from viewsmith.data.view_cache import ViewCacheFolder
 
 

@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed import processes, timing
+from benchmarks.speed import timing
+from benchmarks.speed.data import processes
 from cases import slow
 
-SCRIPTS = sorted(path.stem for path in Path(timing.__file__).parent.glob("*.py") if path.stem != "timing")
+FOLDER = Path(timing.__file__).parent
+SCRIPTS = {
+    path.stem: ".".join(path.relative_to(FOLDER.parents[1]).with_suffix("").parts)
+    for path in sorted(FOLDER.rglob("*.py"))
+    if path.stem != "timing"
+}
 # The others take longer or want data sets.
 QUICK = (
     "crl_tac_memory",
@@ -34,7 +40,7 @@ def results(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_has_help(name, capsys):
     with pytest.raises(SystemExit) as stopped:
-        importlib.import_module(f"benchmarks.speed.{name}").main(["--help"])
+        importlib.import_module(SCRIPTS[name]).main(["--help"])
     assert stopped.value.code == 0
     assert "--quick" in capsys.readouterr().out
 
@@ -43,7 +49,7 @@ def test_every_script_has_help(name, capsys):
     "name", [slow(name) if name in ("nt_xent_memory", "pinda_step", "recipe_training") else name for name in QUICK]
 )
 def test_quick_runs_and_writes_nothing(name, results, capsys):
-    importlib.import_module(f"benchmarks.speed.{name}").main(["--quick"])
+    importlib.import_module(SCRIPTS[name]).main(["--quick"])
     assert '"threads": 1' in capsys.readouterr().out
     assert list(results.iterdir()) == []
 
@@ -53,7 +59,7 @@ def test_quick_runs_and_writes_nothing(name, results, capsys):
     ("name", "parts"), [("genview_cost", ["quality", "foreground", "letter"]), ("diffaug_cost", [])]
 )
 def test_quick_runs_on_real_data(name, parts, results, data_dir):
-    importlib.import_module(f"benchmarks.speed.{name}").main([*parts, "--quick"])
+    importlib.import_module(SCRIPTS[name]).main([*parts, "--quick"])
     assert list(results.iterdir()) == []
 
 

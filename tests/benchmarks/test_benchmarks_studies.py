@@ -7,27 +7,10 @@ import pytest
 
 from benchmarks.common import data
 from benchmarks.common.runner import Cell, done, rows
-from benchmarks.quality import (
-    crl_tac_mnist,
-    crl_tac_start,
-    crop_sizes,
-    diffaug_preset,
-    diffaug_sampler,
-    diffaug_strength,
-    do_no_harm,
-    metaug_objective,
-    short_training,
-    study,
-    study_cells,
-    study_crl_tac,
-    study_diffaug,
-    study_domains,
-    study_genview,
-    study_metaug,
-    suite,
-    tuning,
-    what_and_where,
-)
+from benchmarks.quality import metaug_objective, study_domains, study_metaug, suite
+from benchmarks.quality.crl_tac import crl_tac_mnist, crl_tac_start, crop_sizes, study_crl_tac, what_and_where
+from benchmarks.quality.generated import diffaug_preset, diffaug_sampler, diffaug_strength, study_diffaug, study_genview
+from benchmarks.quality.vectors import do_no_harm, short_training, study, study_cells, tuning
 from viewsmith.estimators import CRLTAC
 
 STUDIES = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.quality import clutter, salience, what_and_where
+from benchmarks.quality.crl_tac import clutter, salience, what_and_where
 from benchmarks.tables import what_and_where as tables
 from viewsmith.estimators import CRLTAC
 

@@ -33,8 +33,8 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.common.data import load, sets
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.decisive.few_rows import chosen
-from benchmarks.quality.study_labels import epochs
 from benchmarks.quality.suite import LEARNED, SEEDS, command, rounded
+from benchmarks.quality.vectors.study_labels import epochs
 from viewsmith import Contrastive, DiffAug, PiNDA
 from viewsmith.evaluation.protocol import few_label_rows
 

@@ -26,8 +26,8 @@ import torch
 
 from benchmarks.common.data import Data, draw_rows, load, sets
 from benchmarks.common.runner import RESULTS, Cell
-from benchmarks.quality.study import COSINE
 from benchmarks.quality.suite import LEARNED, SEEDS, command, rounded
+from benchmarks.quality.vectors.study import COSINE
 from viewsmith import Contrastive, DiffAug
 from viewsmith.evaluation.protocol import evaluate_embedding
 

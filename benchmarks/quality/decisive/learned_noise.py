@@ -36,8 +36,8 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from benchmarks.common.runner import RESULTS, Cell
-from benchmarks.quality.study_labels import Grouped, epochs, grouped
 from benchmarks.quality.suite import command, rounded
+from benchmarks.quality.vectors.study_labels import Grouped, epochs, grouped
 from viewsmith import Contrastive, PiNDA
 from viewsmith.data.dataset import split_groups
 from viewsmith.evaluation.protocol import evaluate_embedding

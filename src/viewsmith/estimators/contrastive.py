@@ -26,7 +26,7 @@ from viewsmith.networks.inputs.skip import variance_kept
 BATCH_SIZE = 256
 # The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
 # others), and the head's rate as a multiple of that. A head that learns slowly leaves it to the representation to form
-# clusters (benchmarks/quality/short_training.py).
+# clusters (benchmarks/quality/vectors/short_training.py).
 SHORT_ROWS, FEW_ROWS = 10_000, 1000
 SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
 HEAD_RATE = 0.3
@@ -164,8 +164,8 @@ def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingDa
     """Number of columns that are not learned, beside those of the default width, if the options do not say.
 
     Crops of images and edits of DNA change places and composition, and of wide vectors the encoder reads only some
-    principal axes, so that training loses what else there is (benchmarks/quality/do_no_harm.py); it was measured with
-    the default views. Further axes of rows on disk would take long.
+    principal axes, so that training loses what else there is (benchmarks/quality/vectors/do_no_harm.py); it was
+    measured with the default views. Further axes of rows on disk would take long.
     """
     chosen = options.n_components != "auto" or "skip_components" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)

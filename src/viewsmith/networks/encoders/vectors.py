@@ -12,7 +12,7 @@ from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.networks.inputs.skip import SkipAxes, SkipCoordinates, WithSkip, learned_columns
 from viewsmith.networks.mlp import MLP
 
-# Principal axes of wide vectors, of which the encoder reads 50 (benchmarks/quality/do_no_harm.py).
+# Principal axes of wide vectors, of which the encoder reads 50 (benchmarks/quality/vectors/do_no_harm.py).
 DEFAULT_SKIP = 256
 
 

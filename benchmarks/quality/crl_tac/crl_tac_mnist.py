@@ -1,0 +1,180 @@
+"""CRL-TAC's tables 1 and 2: MNIST digits at one of nine places of an 84 x 84 image, and plain MNIST (28 x 28).
+
+All 60,000 training images and 10,000 test images. The place of each digit is drawn once, from a fixed seed. One thread.
+Rows:
+
+crl-tac         the defaults of the library (`EPOCHS` epochs), the objective as published (`recurrence_weight=0`, as in
+                all rows); on plain MNIST the channel's beta is 1, as in the paper
+two threads     on an otherwise idle machine: accuracy after 10 and 20 minutes on two cores (84 x 84)
+uniform         a uniform channel, that is SimCLR with uniform crops
+untrained       the encoder before training
+published head  a head with two layers of widths 200 and 50, instead of the default with one layer of width 128
+30 epochs       a longer training
+
+The encoder output f and the projection h of each row are scored, averaged over P(T|x) ("learned"; for other channels
+the average is uniform), over its 8 most probable crops ("top"), over all crops ("uniform"), and, on the large images,
+over the 9 crops inside the digit's cell ("oracle"). Probe: logistic regression, C = 1, on standardized ("std") and on
+raw features. Further results: the probability of crops that touch the digit ("mass"), the effective number of crops and
+the largest probability, means over the test images; and the uniformity of h: the mean Gaussian potential exp(-2 d^2)
+over all pairs of 5,000 test images.
+
+    export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
+    python -m benchmarks.quality.crl_tac.crl_tac_mnist [minutes] [row ...] [--quick]
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from benchmarks.common.data import Data, DataSet, load
+from benchmarks.common.runner import RESULTS, Cell
+from benchmarks.quality.suite import command, score
+from viewsmith.estimators import CRLTAC
+from viewsmith.evaluation.linear import fit_linear
+from viewsmith.methods.crl_tac import CRLTACMethod
+
+EPOCHS = 12
+PUBLISHED = {"recurrence_weight": 0}
+HEAD = {"projector_dims": (200, 50)}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "crl-tac": {},
+    "uniform": {"channel": "uniform"},
+    "untrained": {"channel": "uniform", "epochs": 1},
+    "crl-tac, two threads": {},
+    "crl-tac, two threads, 22 epochs": {"epochs": 22},
+    "crl-tac, published head": HEAD,
+    "uniform, published head": HEAD | {"channel": "uniform"},
+    "crl-tac, published head, 30 epochs": HEAD | {"epochs": 30},
+}
+# Plain MNIST: beta 1, as in the paper.
+PLAIN = {"channel_beta": 1.0}
+CELL, SIDE = 28, 84
+PATH = RESULTS / "crl_tac_mnist.jsonl"
+
+
+def places(n: int, seed: int) -> np.ndarray:
+    """A random cell of the 3 x 3 grid, 0 to 8, for each of n images."""
+    return np.random.default_rng(seed).integers(0, 9, n)
+
+
+def put_on_grid(x: np.ndarray, seed: int) -> np.ndarray:
+    """Put images (n, 28, 28) at their `places` in black images (n, 84, 84)."""
+    image = np.zeros((len(x), SIDE, SIDE), x.dtype)
+    cells = places(len(x), seed)
+    for cell in range(9):
+        row, column = (CELL * part for part in divmod(cell, 3))
+        image[cells == cell, row : row + CELL, column : column + CELL] = x[cells == cell]
+    return image
+
+
+def on_grid(data: Data) -> Data:
+    """Put training images at places drawn from seed 0, and test images at places from seed 1."""
+    return replace(data, x=put_on_grid(data.x, 0), x_test=put_on_grid(data.x_test, 1))
+
+
+SETS = {
+    "84 x 84": DataSet("mnist", "images", test_rows=None, prepare=on_grid),
+    "plain": DataSet("mnist", "images", test_rows=None),
+}
+
+
+def oracle(cells: np.ndarray) -> torch.Tensor:
+    """Probabilities of the 289 crops, float32 (n, 289): 1/9 for each crop inside the digit's cell, otherwise 0."""
+    offsets = torch.arange(3)
+    corner = torch.from_numpy(np.stack(np.divmod(cells, 3), 1)) * (CELL // 4)
+    rows, columns = corner[:, :1] + offsets, corner[:, 1:] + offsets
+    crops = (17 * rows[:, :, None] + columns[:, None, :]).flatten(1)
+    return torch.zeros(len(cells), 289).scatter(1, crops, 1 / 9)
+
+
+def embeddings(model: CRLTAC, x: np.ndarray, cells: np.ndarray | None, averages: list[str]) -> dict[str, np.ndarray]:
+    """f and h of images for each average (with the oracle, if the cells are known), and statistics of the channel."""
+    method = model.method_
+    assert isinstance(method, CRLTACMethod)
+    family = method.channel.family
+    oracle_weights = None if cells is None else oracle(cells)
+    parts: dict[str, list[torch.Tensor]] = {}
+    for start in range(0, len(x), 128):
+        block = torch.from_numpy(model.scaled(x[start : start + 128]))
+        with torch.no_grad():
+            f = family.embed(method.encoder, block)
+            z = method.every_projection(block, f)
+            weights = {name: method.channel.inference_weights(block, *AVERAGES[name]) for name in averages}
+            if oracle_weights is not None:
+                weights["oracle"] = oracle_weights[start : start + 128]
+            made = {f"f {name}": (w[:, None] @ f)[:, 0] for name, w in weights.items()}
+            made |= {f"h {name}": F.normalize((w[:, None] @ z)[:, 0], dim=1) for name, w in weights.items()}
+            p = method.channel.log_p(block).exp()
+            touched = F.max_pool2d(block, family.crop, family.stride).flatten(1) > 0
+            made |= {"mass": (p * touched).sum(1), "effective": method.channel.effective(block), "largest p": p.amax(1)}
+        for name, value in made.items():
+            parts.setdefault(name, []).append(value)
+    return {name: torch.cat(part).numpy() for name, part in parts.items()}
+
+
+AVERAGES: dict[str, tuple[Any, ...]] = {"learned": ("expectation",), "top": ("top", 8), "uniform": ("uniform",)}
+
+
+def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str, Any]:
+    """Train a row and score it."""
+    dataset, options = SETS[name], OPTIONS[row]
+    if name == "plain":
+        options = options | PLAIN
+    if quick:
+        dataset, options = replace(dataset, train_rows=600, test_rows=300), options | {"epochs": 1}
+    data = load(dataset)
+    torch.set_num_threads(2 if "two threads" in row else 1)
+    started = time.perf_counter()
+    model = CRLTAC(**{"epochs": EPOCHS, "random_state": seed} | PUBLISHED | options)
+    if row == "untrained":
+        model = model.fit(data.x[:512]).untrained(data.x[:512])
+    else:
+        model.fit(data.x)
+    seconds = time.perf_counter() - started
+    averages = ["learned", "top", "uniform"] if row.startswith("crl-tac") else ["uniform"]
+    cells, cells_test = (
+        None if name == "plain" else places(len(y), seed) for seed, y in enumerate((data.y, data.y_test))
+    )
+    train, test = embeddings(model, data.x, cells, averages), embeddings(model, data.x_test, cells_test, averages)
+    found: dict[str, Any] = {"seconds_fit": round(seconds, 1), "epochs": model.epochs}
+    for key in train:
+        if key[:2] in ("f ", "h "):
+            found[f"{key} std"] = score(train[key], test[key], data, ["linear"])["linear"]
+            if key[2:] in ("learned", "uniform"):
+                found[f"{key} raw"] = round(probe(train[key], test[key], data), 4)
+        else:
+            found[key] = round(float(test[key].mean()), 4)
+    h = torch.from_numpy(test[f"h {averages[0]}"][:5000])
+    found["uniformity"] = round(float(torch.exp(-2 * torch.cdist(h, h).square()).mean()), 4)
+    return found
+
+
+def probe(h: np.ndarray, h_test: np.ndarray, data: Data) -> float:
+    """Accuracy of logistic regression on unscaled features."""
+    classes, codes = np.unique(data.y, return_inverse=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fit_linear(h, codes, len(classes), loss="logistic")
+    return float((classes[model.predict(h_test)] == data.y_test).mean())
+
+
+def cells(quick: bool = False) -> list[Cell]:
+    """All rows with seed 0, and the defaults on plain MNIST with seed 1, too: a cell takes 20 minutes and more."""
+    on_grid_alone = ("crl-tac, two threads", "crl-tac, two threads, 22 epochs", "uniform, published head")
+    keys = [(name, row, 0) for row in OPTIONS for name in SETS if name != "plain" or row not in on_grid_alone]
+    keys.append(("plain", "crl-tac", 1))
+    return [
+        Cell(f"mnist {name}", row, seed, partial(measure, name, row, seed, quick=quick)) for name, row, seed in keys
+    ]
+
+
+if __name__ == "__main__":
+    command(__doc__, PATH, cells)

@@ -1,0 +1,134 @@
+"""Two gloo processes of `fit` against one, on one CPU: wall and CPU seconds of training, and memory of all processes.
+
+`mlp`: the default of vectors, --rows x 200 rows on disk (--stream), of which all processes map the coordinates.
+`whole-rows`: the same encoder with views `noise` and batches of 2,048, which reads the rows themselves from the file
+that all processes map. `resnet18`: images of 32 x 32 pixels, batch 64. The same steps with one process, one process
+with two threads, and two processes with one thread each, in turn. CPU seconds are of the whole command, without those
+of a command that trains for fewer epochs; memory is the largest sum over the processes of their proportional set size,
+in which shared pages count once, and how much of it torchrun's own process has. Target: memory of two processes at most
+1.2 times that of one.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.speed.data.processes [mlp whole-rows resnet18] [--rounds 2] [--quick]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.speed.data.large_data import write_dense
+from benchmarks.speed.timing import parser, process, read, record
+from viewsmith.training.run import RunFolder
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
+WAYS: dict[str, tuple[tuple[object, ...], int]] = {
+    "one process": ((), 1),
+    "one process, two threads": ((), 2),
+    "two processes": (TORCHRUN, 1),
+}
+# Options of each kind, and the epochs of its two commands.
+KINDS: dict[str, tuple[tuple[object, ...], tuple[int, int]]] = {
+    "mlp": (("--stream",), (1, 5)),
+    "whole-rows": (("--stream", "--views", "noise", "--batch-size", 2048), (1, 2)),
+    "resnet18": (("--encoder", "resnet18", "--batch-size", 64), (1, 4)),
+}
+
+
+def write_images(path: Path, n: int) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(path, X=rng.integers(0, 256, (n, 32, 32, 3), np.uint8))
+
+
+def memory_of(parent: int) -> tuple[float, float]:
+    """GB of all processes below a process, and of its children alone: sums of their proportional set sizes."""
+    below = {parent}
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    total, of_children, more = 0, 0, True
+    while more:
+        found = {number for number, above in parents.items() if above in below} - below
+        below, more = below | found, bool(found)
+    for number in below - {parent}:
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{number}/smaps_rollup").read_text()
+            size = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+            total, of_children = total + size, of_children + size * (parents[number] == parent)
+    return total * 1024 / 1e9, of_children * 1024 / 1e9
+
+
+@contextlib.contextmanager
+def watched(found: dict[str, Any]) -> Iterator[None]:
+    """Put the largest memory of the processes that this one starts into `found`, looked at four times a second.
+
+    ``started_gb`` is that of the process it started itself, which with several processes is torchrun's own.
+    """
+    ended, peaks = threading.Event(), [(0.0, 0.0)]
+
+    def watch() -> None:
+        while not ended.wait(0.25):
+            peaks[0] = max(peaks[0], memory_of(os.getpid()))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        found["peak_gb"], found["started_gb"] = (round(each, 3) for each in peaks[0])
+
+
+def measure(data: Path, options: Sequence[object], epochs: tuple[int, int], way: str) -> dict[str, Any]:
+    """CPU seconds of the epochs after the first, wall seconds of all training, steps and memory."""
+    prefix, threads = WAYS[way]
+    row: dict[str, Any] = {}
+    cpu = []
+    for number in epochs:
+        with tempfile.TemporaryDirectory(dir=data.parent) as folder, watched(row):
+            run = Path(folder) / "run"
+            command = ("fit", data, "--out", run, "--epochs", number, "--threads", threads, *options)
+            cpu.append(process(sys.executable, *prefix, "-m", "viewsmith", *command)["cpu"])
+            told, metrics = RunFolder(run).read_summary(), RunFolder(run).read_metrics()
+    return row | {
+        "cpu": round(cpu[1] - cpu[0], 2),
+        "wall": round(metrics[-1]["seconds"] - metrics[0]["seconds"], 2),
+        "steps": round(told["steps"] * (epochs[1] - epochs[0]) / epochs[1]),
+        "whole_cpu": cpu[1],
+        "processes": told["processes"],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser(__doc__, rounds=2, rows=200_000, images=512)
+    options.add_argument("kinds", nargs="*", default=list(KINDS), help=", ".join(KINDS))
+    options.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS)
+    options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    given = read(options, arguments)
+    if given.quick:
+        given.kinds, given.rows = ["mlp"], 1000
+    ways = given.ways[: 1 if given.quick else None]
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        for kind in given.kinds:
+            data = Path(folder) / ("images.npz" if kind == "resnet18" else "rows.npy")
+            if kind == "resnet18":
+                write_images(data, given.images)
+            elif not data.exists():
+                write_dense(data, given.rows)
+            more, epochs = KINDS[kind]
+            for number in range(given.rounds):
+                row = {way: measure(data, more, epochs, way) for way in ways}
+                record("processes", {"kind": kind, "round": number, "measured": row}, given)
+
+
+if __name__ == "__main__":
+    main()
