@@ -178,10 +178,12 @@ def conclusions(
     return lines
 
 
-def measured_with(path: Path) -> str:
-    """Hardware and software of the last result of a file."""
-    last = rows(path)[-1]
-    return f"{last['processor']}, {last['threads']} thread, torch {last['torch']}, {last['date'][:10]}"
+def measured_with(*paths: Path) -> str:
+    """All processors of results files; threads, software and date of the last result."""
+    found = [row for path in paths for row in rows(path)]
+    last = max(found, key=lambda row: str(row["date"]))
+    names = {row["processor"].replace("(R)", "").removesuffix(" Processor") for row in found}
+    return f"{' or '.join(sorted(names))}, {last['threads']} thread, torch {last['torch']}, {last['date'][:10]}"
 
 
 def verdicts(table: Table, method: str, baselines: Mapping[str, Sequence[str]]) -> Lines:
