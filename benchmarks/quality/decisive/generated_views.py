@@ -79,9 +79,9 @@ def measure(name: str, seed: int, *, quick: bool = False) -> dict[str, Any]:
     for arm, (noise, quality) in ARMS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            generated: dict[str, Any] = {"view_cache": str(views_of(name, noise, data, quick))} if noise else {"alpha": 0}
-            shared = {"batch_size": BATCH, "epochs": epochs, "random_state": seed}
-            model = GenView(**generated, **shared, framework=name.split(", ")[-1], quality=quality).fit(data.x)
+            shared: dict[str, Any] = {"batch_size": BATCH, "epochs": epochs, "random_state": seed}
+            views = {"view_cache": str(views_of(name, noise, data, quick))} if noise else {"alpha": 0.0}
+            model = GenView(**shared, **views, framework=name.split(", ")[-1], quality=quality).fit(data.x)
         scores = score(model.transform(data.x), model.transform(data.x_test), data, PROTOCOLS)
         found |= {f"{metric} {arm}": value for metric, value in (scores | last(model.metrics_)).items()}
     return found
