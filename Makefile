@@ -169,6 +169,7 @@ study-decisive: $(TEST) ## experiments of benchmarks/quality/PLAN.md, their answ
 	$(call quality,decisive.few_rows)
 	$(call quality,decisive.few_label_views)
 	$(call quality,decisive.cell_views)
+	$(call quality,decisive.generated_views)
 	$(call tables,decisive)
 	$(call tables,regimes)
 

@@ -1,7 +1,7 @@
 """The study of MetAug: do augmented features, one loss for all pairs, and meta-learning improve contrastive learning?
 
 All trained rows have the same encoder, head, views, memory, optimizer, learning-rate schedule, batch size (256) and
-encoder steps: 900. Rows:
+encoder steps: 900, on images 300. Rows:
 
 contrast     MetAug without generators, with a separate loss for each pair of views (InfoNCE against the queue)
 oucl         one loss for all pairs: "MetAug (only OUCL)" of the paper
@@ -24,7 +24,8 @@ from benchmarks.common.data import sets
 from benchmarks.quality.suite import RAW, SEEDS, UNTRAINED, Budget, Stage, Study, Trained, main
 from viewsmith.estimators import MetAug
 
-SETS = sets("letter", "wisdm_har")
+SETS = sets("letter", "wisdm_har", "cifar10_small")
+VECTORS, IMAGES = ("letter", "wisdm_har"), ("cifar10_small",)
 PROTOCOLS = ("linear", "svm", "knn", "kmeans_accuracy", "nmi", "linear_1pct")
 ARMS: dict[str, dict[str, Any]] = {
     "contrast": {"united": False, "meta": "none"},
@@ -42,8 +43,11 @@ STUDY = Study(
         "raw": RAW,
         "untrained": UNTRAINED,
     },
-    stages=[Stage((*ARMS, "raw", "untrained"), seeds=(seed,)) for seed in SEEDS],
-    budget=Budget(vectors=900),
+    stages=[
+        *(Stage((*ARMS, "raw", "untrained"), VECTORS, seeds=(seed,)) for seed in SEEDS),
+        *(Stage(("contrast", "oucl", "mag", "metaug", "frozen"), IMAGES, seeds=(seed,)) for seed in SEEDS),
+    ],
+    budget=Budget(vectors=900, domains=300),
     protocols=PROTOCOLS,
     reference=Trained(MetAug, {"meta": "none"}),
 )

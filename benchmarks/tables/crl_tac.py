@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from benchmarks.common.runner import progress
 from benchmarks.quality.crl_tac import crl_tac_mnist
 from benchmarks.quality.crl_tac.study_crl_tac import ROWS, STUDY
@@ -66,10 +68,14 @@ def mnist(table: Table, name: str) -> list[str]:
 
 
 def number(seeds: dict[int, dict[str, float]], key: str, digits: int) -> str:
-    """Mean over seeds: of standardized features and, in brackets, of raw features."""
+    """Mean over seeds, ± standard deviation of three: of standardized features and, in brackets, of raw features."""
     kinds = [f"{key} std", f"{key} raw"] if key[:2] in ("f ", "h ") else [key]
     means = [[row[kind] for row in seeds.values() if kind in row] for kind in kinds]
-    texts = [f"{sum(part) / len(part):.{digits}f}" for part in means if part]
+    texts = [
+        f"{statistics.fmean(part):.{digits}f}" + (f" ± {statistics.stdev(part):.{digits}f}" if len(part) > 2 else "")
+        for part in means
+        if part
+    ]
     return "" if not texts else texts[0] if len(texts) == 1 else f"{texts[0]} ({texts[1]})"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.common.runner import Cell, done
 from benchmarks.quality import study_metaug
-from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, learned_noise
+from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, generated_views, learned_noise
 from benchmarks.quality.generated import study_genview
 from benchmarks.tables.formatting import (
     TIES,
@@ -22,6 +22,7 @@ from benchmarks.tables.formatting import (
     differences,
     gain_of,
     gains,
+    measured_with,
     section,
     titles,
     write,
@@ -34,7 +35,10 @@ SUBJECTS = ("wisdm_har", "wisdm_har, fifths")
 NOISE = "Learned noise on held-out subjects and batches"
 LABELS = "Views as training data for few labels"
 GENES = "Generated views of cells as training data"
+LADDER = "GenView's ladder on images and DNA"
 OF_CELLS = """Protocol: `benchmarks/quality/decisive/cell_views.py`. Differences and accuracies as above."""
+OF_LADDER = """Protocol: `benchmarks/quality/decisive/generated_views.py`. Each row minus the one before it, and all
+three minus the framework; differences and accuracies as above."""
 OF_ROWS = """Protocol: `benchmarks/quality/decisive/few_rows.py`. Differences: paired by set and seed, mean, half of the
 95 % interval, number of pairs; then the accuracies, mean ± standard deviation over seeds 0, 1, 2."""
 OF_NOISE = """Protocol: `benchmarks/quality/decisive/learned_noise.py`, which also names the rows. Differences as above;
@@ -78,6 +82,11 @@ def labels_table() -> Table:
 def cells_table() -> Table:
     """Accuracies as metrics "raw", "pca" and "h", of sets such as "sc_10x_pbmc, 1 %"."""
     return unfolded(cell_views.PATH, ends=" %") if complete(cell_views.cells(), cell_views.PATH) else {}
+
+
+def ladder_table() -> Table:
+    measured = complete(generated_views.cells(), generated_views.PATH)
+    return unfolded(generated_views.PATH) if measured else {}
 
 
 def noise_table() -> Table:
@@ -127,14 +136,22 @@ def metaug() -> str:
 
 
 def genview() -> str:
-    table, sets = collect(study_genview.STUDY.path), list(study_genview.SETTINGS)
+    return of_ladder(collect(study_genview.STUDY.path), list(study_genview.SETTINGS))
+
+
+def genview_on_images() -> str:
+    return of_ladder(ladder_table(), list(generated_views.SETS))
+
+
+def of_ladder(table: Table, sets: Sequence[str]) -> str:
+    """The steps of GenView's ladder that add something, and what all of them add."""
     gained = [
         f"{arm} at {title}"
         for before, arm in itertools.pairwise(study_genview.ARMS)
         for metric, title in SCORES.items()
         if positive(differences(table, arm, before, sets, metric))
     ]
-    each = [f"{name.rpartition(', ')[0]}: {intervals(table, '+ quality', 'framework', [name])}" for name in sets]
+    each = [f"{name}: {intervals(table, '+ quality', 'framework', [name])}" for name in sets]
     return (
         f"{'Yes, ' + ', '.join(gained) if gained else 'No step of the ladder does'}: all three minus the framework "
         f"{intervals(table, '+ quality', 'framework', sets)} ({'; '.join(each)})."
@@ -218,6 +235,10 @@ QUESTIONS = (
         *(study_genview.STUDY.cells(), study_genview.STUDY.path, genview, "results_genview.md"),
     ),
     Question(
+        "Do they on images and DNA, with a generator that was trained as `generate` does by default?",
+        *(generated_views.cells(), generated_views.PATH, genview_on_images),
+    ),
+    Question(
         "Do DiffAug's generated positives help where train rows are few?",
         *(few_rows.cells(), few_rows.PATH, diffaug),
     ),
@@ -258,6 +279,17 @@ def of_rows() -> Lines:
         lines += ["", f"### {title}", "", *by_set(table, metric, names, tuple(few_rows.ARMS))]
     gained = gains(table, compared, titles("linear", "knn", "kmeans_accuracy"), "difference")
     return section("DiffAug where train rows are few", gained, text=OF_ROWS) + lines
+
+
+def of_genview() -> Lines:
+    """GenView's ladder with a default generator."""
+    table, sets = ladder_table(), list(generated_views.SETS)
+    pairs = [*itertools.pairwise(generated_views.ARMS), ("framework", "+ quality")]
+    compared = {f"{one} - {other}": (one, other, sets) for other, one in pairs}
+    lines = gains(table, compared, titles("linear", "knn", "kmeans_accuracy", "linear_1pct"), "difference")
+    for metric, title in SCORES.items():
+        lines += ["", f"### {title}", "", *by_set(table, metric, sets, tuple(generated_views.ARMS))]
+    return ["", f"## {LADDER}", "", OF_LADDER, "", *lines]
 
 
 def of_noise() -> Lines:
@@ -310,13 +342,21 @@ def of_cells() -> Lines:
 
 
 def main() -> None:
-    pages = {few_rows: of_rows, learned_noise: of_noise, few_label_views: of_labels, cell_views: of_cells}
-    measured = [page() for script, page in pages.items() if complete(script.cells(), script.PATH)]
+    pages = {
+        few_rows: of_rows,
+        learned_noise: of_noise,
+        few_label_views: of_labels,
+        cell_views: of_cells,
+        generated_views: of_genview,
+    }
+    scripts = [script for script in pages if complete(script.cells(), script.PATH)]
+    measured = [pages[script]() for script in scripts]
+    hardware = measured_with(*(script.PATH for script in scripts))
     lines = [
         "# Measured: the decisive experiments",
         "",
         "Written by `benchmarks/tables/decisive.py`; questions and what counts as a yes: `benchmarks/quality/PLAN.md`.",
-        "The answers are in [when_views_help.md](when_views_help.md#answers). AMD EPYC, 1 thread, torch 2.13.0.",
+        f"The answers are in [when_views_help.md](when_views_help.md#answers). {hardware}.",
     ]
     write("results_decisive.md", [*lines, *itertools.chain(*measured)])
 

@@ -9,7 +9,7 @@ from functools import partial
 from benchmarks.common.runner import RESULTS, done
 from benchmarks.quality import study_metaug
 from benchmarks.quality.crl_tac.what_and_where import TREND
-from benchmarks.quality.decisive import cell_views, few_label_views, few_rows
+from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, generated_views
 from benchmarks.quality.generated import study_diffaug, study_genview
 from benchmarks.quality.suite import Study
 from benchmarks.tables import decisive
@@ -95,9 +95,8 @@ def of_diffaug(data: str, sets: Sequence[str]) -> Regime:
 
 
 def of_genview(data: str, *sets: str) -> Regime:
-    return Regime(
-        data, "GenView", "its framework alone", partial(of_study, study_genview.STUDY), "+ quality", "framework", sets
-    )
+    table = decisive.ladder_table if set(sets) <= set(generated_views.SETS) else partial(of_study, study_genview.STUDY)
+    return Regime(data, "GenView", "its framework alone", table, "+ quality", "framework", sets)
 
 
 def of_metaug(data: str, *sets: str) -> Regime:
@@ -160,8 +159,11 @@ REGIMES = (
     of_genview(CELLS, "sc_citeseq_cbmc, simclr"),
     on_fixed_views(IMAGES, "crops and colors alone", ("cifar10_small", "fashion_mnist")),
     of_diffaug(IMAGES, ("cifar10_small", "fashion_mnist")),
+    of_genview(IMAGES, *(name for name in generated_views.SETS if not name.startswith("dna"))),
+    of_metaug(IMAGES, "cifar10_small"),
     on_fixed_views(SEQUENCES, "random edits alone", DNA),
     of_diffaug(SEQUENCES, DNA),
+    of_genview(SEQUENCES, "dna_human_core_promoter, simclr"),
 )
 INTRODUCTION = """# When do learned views help?
 
@@ -186,7 +188,8 @@ Sets and rows by name, with all metrics: [vectors](results.md), [images and DNA]
 [few rows, other persons and batches, few labels](results_decisive.md)."""
 ANSWERS = """The questions, and what would count as a yes, were written down before the experiments were run
 (`benchmarks/quality/PLAN.md`); the one about genes was added after the one about few labels was answered. Mean
-difference ± half of the 95 % interval, paired by set and seed; AMD EPYC, one thread, torch 2.13.0."""
+difference ± half of the 95 % interval, paired by set and seed; one thread of an AMD EPYC or Intel Xeon, torch
+2.13.0."""
 RULE = """## Rule of thumb
 
 - **What matters is at an unknown place in an image**: train `crl-tac`. A learned view is clearly better there, because

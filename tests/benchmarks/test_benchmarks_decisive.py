@@ -8,12 +8,12 @@ import torch
 
 from benchmarks.common import data
 from benchmarks.common.runner import done, rows
-from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, learned_noise
+from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, generated_views, learned_noise
 from benchmarks.quality.vectors import study_labels
 from benchmarks.tables import decisive, regimes
 from viewsmith.views.pair import ViewPair
 
-SIZES = {few_rows: 18, few_label_views: 15, learned_noise: 13, cell_views: 9}
+SIZES = {few_rows: 18, few_label_views: 18, learned_noise: 13, cell_views: 9, generated_views: 12}
 
 
 @pytest.mark.parametrize("script", SIZES, ids=lambda script: script.PATH.stem)
@@ -157,3 +157,18 @@ def test_mixtures_are_weighted_by_their_share():
     for row, of, weight in zip(mixed, classes, weights, strict=True):
         # Rows are unit vectors, so the share of a class is the coordinate; two rows of one class share it.
         assert row[of] == pytest.approx(weight) or row[of] == pytest.approx(1)
+
+
+def test_a_small_cell_of_the_ladder_has_all_rows(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.choice(np.frombuffer(b"ACGT", np.uint8), (90, 30))
+    y = np.arange(90) % 2
+    np.savez(tmp_path / "dna_human_core_promoter", X_train=x[:60], y_train=y[:60], X_test=x[60:], y_test=y[60:])
+    monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
+    monkeypatch.setattr(generated_views, "CACHES", tmp_path / "caches")
+    monkeypatch.setattr(generated_views, "BATCH", 16)
+    data.load.cache_clear()
+    found = generated_views.measure("dna_human_core_promoter, simclr", 0, quick=True)
+    data.load.cache_clear()
+    assert {f"{metric} {arm}" for metric in ("linear", "knn", "loss") for arm in generated_views.ARMS} <= set(found)
+    assert len({found[f"loss {arm}"] for arm in generated_views.ARMS}) == 4

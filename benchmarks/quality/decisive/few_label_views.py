@@ -38,7 +38,8 @@ from benchmarks.quality.vectors.study_labels import epochs
 from viewsmith import Contrastive, DiffAug, PiNDA
 from viewsmith.evaluation.protocol import few_label_rows
 
-SETS = sets("letter", "satimage", "wisdm_har", "sc_10x_pbmc", "optdigits", train_rows=2000, test_rows=1000)
+NAMES = ("letter", "satimage", "wisdm_har", "sc_10x_pbmc", "optdigits", "sc_citeseq_cbmc")
+SETS = sets(*NAMES, train_rows=2000, test_rows=1000)
 PERCENT = (1, 5)
 VIEWS = 10
 STEPS = 300
