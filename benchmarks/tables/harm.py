@@ -181,11 +181,11 @@ INTRODUCTION = """# Measured: does the default harm?
 
 Written by `benchmarks/tables/harm.py`. Protocol: `benchmarks/quality/vectors/do_no_harm.py`. The default of
 `contrastive` minus the better of raw features (scaled) and PCA (64 axes) at the same probe: mean ± standard deviation
-over seeds 0, 1, 2 (where there is no ±: 0), test rows; in brackets the better of both. Bold: harm, more than .02 lost
-at linear or nearest neighbors (kNN, cosine). Images and DNA are trained for 300 steps, a fifth of the default. "5
-copies": every fifth row, five times with noise; copies are together in train or in test. "neighbors kept": fraction of
-the 10 nearest rows of the input that are nearest in the representation. cifar10 has the images of cifar10_small and is
-left out. AMD EPYC, 1 thread, torch 2.13.0."""
+over seeds 0, 1, 2, test rows; in brackets the better of both. Bold: harm, more than .02 lost at linear or nearest
+neighbors (kNN, cosine). Images and DNA are trained for 300 steps, a fifth of the default. "5 copies": every fifth row,
+five times with noise; copies are together in train or in test. "neighbors kept": fraction of the 10 nearest rows of the
+input that are nearest in the representation. cifar10 has the images of cifar10_small and is left out. AMD EPYC or Intel
+Xeon, 1 thread, torch 2.13.0."""
 FEW_ROWS = """sc_pbmc68k_reduced has 140 test rows; one of them is .007. Here each of its 560 train rows is scored
 once, in the fifth that is left out: means over the five folds, of seeds 0, 1, 2."""
 COLUMNS = """The last columns of the default representation of wide vectors are coordinates on up to 256 principal axes,
