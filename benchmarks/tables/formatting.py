@@ -251,11 +251,12 @@ def method_page(
     """Write docs/results_METHOD.md for tables/METHOD.py: a table for each metric, and what `more` returns."""
     table = collect(study.path)
     sets = measured(table, list(study.sets))
+    (script,) = (ROOT / "benchmarks" / "quality").rglob(f"{study.name}.py")
     lines = [
         f"# Measured: {title}",
         "",
         f"Written by `benchmarks/tables/{method}.py` from `benchmarks/results/{study.path.name}`; the protocol is in",
-        f"`benchmarks/quality/{study.name}.py` ({progress(study.cells(), study.path)}).",
+        f"`{script.relative_to(ROOT)}` ({progress(study.cells(), study.path)}).",
         "",
         "Mean ± standard deviation over seeds; accuracy on test rows. The number behind a row's name is the largest",
         "number of its seeds; entries without ± have one seed.",

@@ -203,8 +203,8 @@ RULE = """## Rule of thumb
   all cells without labels, and fit the classifier on them, too ([diffaug.md](diffaug.md#views-as-training-data)). A
   classifier on the representation is as good or better, without views.
 - **Everything else**: take the default of `contrastive`. Learned noise and generated samples tie with fixed views on
-  vectors, images and DNA, or lose (MetAug on images, GenView on DNA), and cost more time. They say something about the data all the same: which features matter least, and
-  what a sample's neighbors could have been."""
+  vectors, images and DNA, or lose (MetAug on images, GenView on DNA), and cost more time. They say something about the
+  data all the same: which features matter least, and what a sample's neighbors could have been."""
 
 
 def word(found: Sequence[float], metric: str) -> str:
