@@ -47,7 +47,7 @@ SIZES = {
     "diffaug_strength": 27,
     "metaug_objective": 30,
     "short_training": 126,
-    "do_no_harm": 262,
+    "do_no_harm": 208,
     "crl_tac_mnist": 21,
     "crl_tac_start": 156,
     "crop_sizes": 27,

@@ -4,10 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from viewsmith.core.errors import InputError
 from viewsmith.networks import MLP
-from viewsmith.networks.base import EncoderContext
-from viewsmith.networks.encoders.vectors import vector_encoder
 
 
 def layout(network):
@@ -63,18 +60,3 @@ def test_activations():
 
 def test_output_widths():
     assert MLP(5, [4, 3]).n_components == 3 and MLP(5, []).n_components == 5
-
-
-def test_negative_values_of_the_last_layer_are_multiplied_by_the_slope():
-    context, x = EncoderContext((5,), 5, 7, 0), torch.randn(50, 5)
-    torch.manual_seed(0)
-    plain = vector_encoder(context).eval()
-    leaky = vector_encoder(context, negative_slope=0.25).eval()
-    leaky.load_state_dict(plain.state_dict())
-    layers = list(plain[-1])
-    before = nn.Sequential(*layers[:-1])(x)  # the last activation left out
-    torch.testing.assert_close(leaky(x), torch.where(before > 0, before, 0.25 * before))
-    torch.testing.assert_close(plain(x), before.clamp_min(0))
-    assert [type(layer) for layer in leaky[-1]][:-1] == [type(layer) for layer in layers[:-1]]  # others keep their ReLU
-    with pytest.raises(InputError, match=r"negative_slope is 0\.25, but with norm='none'"):
-        vector_encoder(context, norm="none", negative_slope=0.25)

@@ -4,7 +4,7 @@
 default, and vectors without columns that are not learned (`skip_components`). "further axes" has them: the default on
 wide vectors whose 50 leading axes hold less than half of the variance. In "skip" there are up to 50 columns of the
 encoder's input. `learned` has the scores of the learned columns; `knn_euclidean` is the nearest-neighbor accuracy by
-Euclidean distance. "slope" is the default with a leaky ReLU after the last layer of the encoder (`negative_slope` .25).
+Euclidean distance.
 
 Numbers that need no labels, for a warning: `kept` is the fraction of the 10 nearest rows (cosine) of the scaled input
 that are among the nearest in the representation, too, for 1,000 train rows. `r2` is R^2 of the input's 20 leading
@@ -89,7 +89,7 @@ def euclidean(h: np.ndarray, h_test: np.ndarray, data: Data) -> Scores:
 
 def more(row: str, model: Any, data: Data) -> Scores:
     """Numbers that need no labels; scores of the learned columns, if there are others."""
-    if row in ("further axes", "slope"):  # what is learned is that of "contrastive", or not asked
+    if row == "further axes":  # what is learned is that of "contrastive"
         return {}
     x, h, h_test = (part.reshape(len(part), -1) for part in (model.scaled(data.x), *embedded(model, data)))
     x_test = model.scaled(data.x_test).reshape(len(h_test), -1)
@@ -177,7 +177,6 @@ ROWS: dict[str, Row] = {
     ),
     "skip": Trained(Contrastive, skipped(), {name: skipped(columns) for name, columns in NARROW.items()}),
     "further axes": Trained(Contrastive, SHORT | {"encoder_options": {}}),
-    "slope": Trained(Contrastive, SHORT | {"encoder_options": {"negative_slope": 0.25}}),
     "raw": RAW,
     "pca": PCA,
 }
@@ -202,7 +201,6 @@ STUDY = Study(
         Stage(("raw", "pca", "further axes"), tuple(FOLDS)),
         Stage(("contrastive", "raw"), tuple(VALIDATED), (0,)),
         Stage(("pca",), tuple(VALIDATED)[:-2], (0,)),
-        *(Stage(("slope",), (*VECTORS, *COPIES_5), (seed,)) for seed in SEEDS),
         Stage(("skip",), ("optdigits", "texture", "letter", "sc_10x_pbmc", "mnist, flat", "wisdm_har"), (0,)),
     ),
     budget=Budget(vectors=2000, domains=STEPS),

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from torch import nn
 
-from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.inputs.scaling import PrincipalAxes
@@ -27,7 +26,6 @@ def vector_encoder(
     norm: Literal["batch", "none"] = "batch",
     skip_components: Annotated[int, Bounds(ge=0)] = 0,
     skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
-    negative_slope: Annotated[float, Bounds(ge=0, le=1)] = 0.0,
 ) -> nn.Module:
     """Build the default encoder of vectors, (B, d) to (B, n_components).
 
@@ -44,14 +42,11 @@ def vector_encoder(
         Projection heads do not get them.
     skip_length : float
         Their root mean square length. The learned columns of a row, 256 of them, differ from their mean by 13 to 20.
-    negative_slope : float
-        Slope of the last activation for negative values, so that they are not all zero in the representation (leaky
-        ReLU). 0: ReLU; 1: no activation.
 
     Raises
     ------
     InputError
-        No column would be learned; `negative_slope` without a last activation.
+        No column would be learned.
     """
     d, k = context.row_shape[0], context.input_components
     further = 0 < k < skip_components
@@ -59,14 +54,7 @@ def vector_encoder(
     learned = learned_columns(context.n_components, skipped, skip_components)
     layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
-    layered = MLP(k or d, [*hidden, learned], norm=norm, last=last)
-    if negative_slope:
-        if last == "linear":
-            raise InputError(
-                f"negative_slope is {negative_slope}, but with norm='none' the last layer has no activation: omit it"
-            )
-        layered[-1] = nn.LeakyReLU(negative_slope)
-    network: nn.Module = layered
+    network: nn.Module = MLP(k or d, [*hidden, learned], norm=norm, last=last)
     if further:
         return WithSkip(nn.Sequential(*layers, network), SkipAxes(d, skipped, length=skip_length))
     if skipped:
