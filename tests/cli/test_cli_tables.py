@@ -10,7 +10,7 @@ from cli_tools import call, good
 from people import ROWS
 from people import people as people_table
 from refusals import refusal
-from viewsmith.data.dataset import split_indices
+from viewsmith.data import split_indices
 from viewsmith.data.write_views import write_views_table
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
-from viewsmith.data.dataset import split_groups
+from viewsmith.data.split import split_groups
 from viewsmith.domains.few_labels import check_no_leak, few_label_codes, missing_labels, partial_labels
 from viewsmith.domains.groups import group_codes
 

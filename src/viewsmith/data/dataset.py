@@ -5,18 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import pluralize
 from viewsmith.core.row_source import AnyRows, RowSource
+from viewsmith.data.split import Split
 from viewsmith.domains.few_labels import missing_labels
 
-Split = Literal["given", "stratified", "groups", "none"]
-
-TEST_FRACTION = 0.2
 # Values of the sample of a data set on disk, 512 MB as float32.
 SAMPLE_VALUES = 2**27
 
@@ -171,73 +168,6 @@ class Dataset:
         if self.neighbors is None or transductive or self.test_index is None:
             return self.neighbors
         return self.neighbors.tocsr()[self.train_index][:, self.train_index]
-
-
-def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Stratified 80/20 split of labeled rows, determined by labels and seed.
-
-    A class with a single row is in the train split only.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        Class labels.
-    seed : int
-        Seed of the draw.
-
-    Returns
-    -------
-    train_index, test_index : ndarray of int64, increasing
-        Together 0 .. n-1.
-
-    Raises
-    ------
-    InputError
-        The test split would be too small for all classes: there are few rows, or the target is continuous.
-    """
-    from sklearn.model_selection import train_test_split
-
-    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    divisible = np.flatnonzero(counts[codes] > 1)
-    n_divisible_classes = int((counts > 1).sum())
-    n_test = math.ceil(TEST_FRACTION * len(divisible))
-    if n_test < max(n_divisible_classes, 1):
-        raise InputError(
-            f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
-            f"class: the test split would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
-            "train and test), or leave the labels out (a continuous target is not a label)"
-        )
-    train, test = train_test_split(divisible, test_size=TEST_FRACTION, random_state=seed, stratify=codes[divisible])
-    single = np.flatnonzero(counts[codes] == 1)
-    return np.sort(np.concatenate([train, single])), np.sort(test)
-
-
-def split_groups(groups: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Split rows so that whole groups are test: random groups until they have 20 % of the rows; one stays for training.
-
-    Parameters
-    ----------
-    groups : ndarray, shape (n,)
-    seed : int
-        Seed of the order of the groups.
-
-    Returns
-    -------
-    train_index, test_index : ndarray of int64, increasing
-        Together 0 .. n-1.
-
-    Raises
-    ------
-    InputError
-        Fewer than two groups.
-    """
-    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    if len(names) < 2:
-        raise InputError(f"cannot split by groups: all rows have the group {names[0]}; give at least two groups")
-    order = np.random.default_rng(seed).permutation(len(names))
-    enough = int(np.searchsorted(counts[order].cumsum(), TEST_FRACTION * len(codes))) + 1
-    test = np.isin(codes, order[: min(enough, len(names) - 1)])
-    return np.flatnonzero(~test), np.flatnonzero(test)
 
 
 def take(rows: Any, index: np.ndarray) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
 from viewsmith.core.row_source import AnyRows, RowSource, is_large
-from viewsmith.data.dataset import Dataset, Split, split_groups, split_indices
+from viewsmith.data.dataset import Dataset
 from viewsmith.data.read_once import read_once
 from viewsmith.data.readers.arrays import read_npy, read_npz
 from viewsmith.data.readers.builtin import BUILTIN, read_builtin
@@ -23,6 +23,7 @@ from viewsmith.data.readers.h5ad import read_h5ad
 from viewsmith.data.readers.other_formats import advice
 from viewsmith.data.readers.tables import read_csv, read_parquet, read_tsv
 from viewsmith.data.reading import Found, Reader, Request, find_labels
+from viewsmith.data.split import split_by_groups, split_by_label
 from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute
 from viewsmith.domains.counts import NORMALIZED, Normalization, check_counts, log_normalized, looks_like_counts
@@ -215,10 +216,10 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
         raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
     groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
     if by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
-        train, test, split = _split_by_groups(groups, found.n_train, name, fresh=schema is None)
+        train, test, split = split_by_groups(groups, found.n_train, name, fresh=schema is None)
     else:
         labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~missing_labels(y))
-        train, test, split = _split(len(x), y, labeled, found.n_train, name, fresh=schema is None)
+        train, test, split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=schema is None)
     dataset = Dataset(
         x=x,
         y=y,
@@ -244,19 +245,6 @@ def _about_rows(request: Request, by_groups: bool) -> dict[str, Any]:
     """What later files of a run are read with: groups, how they split rows, and whether labels may be missing."""
     given = {"groups": request.groups, "split_by_groups": by_groups or None, "few_labels": request.few_labels}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _split_by_groups(
-    groups: np.ndarray | None, n_train: int | None, what: str, fresh: bool
-) -> tuple[np.ndarray, np.ndarray | None, Split]:
-    assert groups is not None
-    if n_train is not None:
-        raise InputError(
-            f"{what} has its own split into train and test: leave the split by groups out (--split-groups)"
-        )
-    if not fresh and len(np.unique(groups)) < 2:
-        return np.arange(len(groups)), None, "none"
-    return *split_groups(groups), "groups"
 
 
 def _request(
@@ -369,25 +357,6 @@ def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], w
             f"{what}: feature {i} (counted from 0) is {one_line(names[i], 60)}, but the run was fitted on "
             f"{one_line(fitted[i], 60)} there; give the same features in the same order"
         )
-
-
-def _split(
-    n: int, y: np.ndarray | None, labeled: np.ndarray, n_train: int | None, what: str, fresh: bool
-) -> tuple[np.ndarray, np.ndarray | None, Split]:
-    rows = np.arange(n)
-    if n_train is not None:
-        return rows[:n_train], rows[n_train:], "given"
-    if y is None or (fresh and n == 1):
-        return rows, None, "none"
-    try:
-        _, test = split_indices(y[labeled])
-        return np.setdiff1d(rows, labeled[test]), labeled[test], "stratified"  # rows without a label are for training
-    except InputError as error:
-        if fresh:
-            raise InputError(f"{what}: {error}") from error
-        # A fitted run may be given a few new rows: only commands that need a split may raise an error.
-        warnings.warn(f"{what}: the rows are not split: {error}", UserWarning, stacklevel=3)
-        return rows, None, "none"
 
 
 def _check_train_rows(dataset: Dataset) -> None:

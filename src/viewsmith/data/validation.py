@@ -8,7 +8,8 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize
-from viewsmith.data.dataset import TEST_FRACTION, Dataset, split_groups
+from viewsmith.data.dataset import Dataset
+from viewsmith.data.split import TEST_FRACTION, split_groups
 from viewsmith.domains.few_labels import missing_labels
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
-from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.readers.separators import open_table
 from viewsmith.data.reading import Found, Request, reading
+from viewsmith.data.split import split_groups, split_indices
 from viewsmith.domains.checks import check_labels
 from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
 from viewsmith.domains.groups import group_names
