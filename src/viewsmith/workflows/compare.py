@@ -21,6 +21,7 @@ from viewsmith.estimators.given.labels import labels_used
 from viewsmith.evaluation.compare import check_split, compare
 from viewsmith.evaluation.level import TIES, level_rows
 from viewsmith.evaluation.protocol import check_protocols
+from viewsmith.evaluation.scored_rows import scored_rows
 from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import (
@@ -118,7 +119,7 @@ def compare_methods(
     result = {
         "data": dataset.source,
         "seeds": seeds,
-        "test_rows": len(dataset.x_test),
+        "test_rows": int(scored_rows(dataset, None).test.sum()),
         "protocols": selected,
         "rows": {row: {p: _summary([s[p] for s in found[row]]) for p in selected} for row in ordered},
         "differences": _differences(found, methods, baselines, selected),
