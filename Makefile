@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all test-interop check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
+.PHONY: help install demo example test test-all test-interop test-lowest check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -56,6 +56,12 @@ test-interop:  ## tests with scanpy, polars and datasets of Hugging Face, which 
 	test -x build/interop/bin/python || $(PYTHON) -m venv build/interop
 	build/interop/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(TEST_EXTRAS),test-interop]"
 	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging" tests/data tests/estimators $(ARGS)
+
+test-lowest:   ## `make test` with the lowest versions that pyproject.toml allows
+	mkdir -p build && $(PYTHON) tests/lowest_versions.py $(TEST_EXTRAS) > build/lowest.txt
+	test -x build/lowest/bin/python || $(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt -e ".[$(TEST_EXTRAS)]"
+	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not gpu" $(ARGS)
 
 lint: $(CHECK)     ## ruff, mypy and the check of the layers
 	$(VENV)/bin/ruff check .

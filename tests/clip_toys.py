@@ -29,9 +29,9 @@ def save_clip(folder: Path, kind: str = "CLIPVisionModel", *, seed: int = 0, set
 
 def processor() -> Any:
     """Scale images for the models one by one, as a reference."""
-    from transformers import CLIPImageProcessorPil
+    import transformers
 
+    # Since 5.4 the other name is a processor on torchvision.
+    make = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
     statistics = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4]}
-    return CLIPImageProcessorPil(
-        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, resample=3, **statistics
-    )
+    return make(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, resample=3, **statistics)

@@ -236,7 +236,8 @@ def _values(file: Any, layer: str | None, use_rep: str | None, what: str) -> tup
             raise InputError(f"{what} has no obsm {one_line(use_rep, 60)!r}, given as use_rep; {known}")
         values, where = file["obsm"][use_rep], f"obsm {one_line(use_rep, 60)}"
     elif layer is None:
-        if "X" not in file:
+        # anndata 0.12.0 writes an X of None as an empty one.
+        if "X" not in file or file["X"].attrs.get("encoding-type") == "null":
             hint = f"; give one of its layers with layer (--layer): {name_list(layers)}" if layers else " and no layers"
             raise InputError(f"{what} has no X{hint}")
         values, where = file["X"], "X"
