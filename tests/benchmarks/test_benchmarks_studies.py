@@ -38,7 +38,7 @@ SIZES = {
     "study": 200,
     "study_cells": 36,
     "study_domains": 77,
-    "study_diffaug": 200,
+    "study_diffaug": 201,
     "study_metaug": 59,
     "study_genview": 45,
     "study_crl_tac": 12,

@@ -244,6 +244,82 @@ def test_cauchy_kernel_is_finite_for_distant_projections():
     assert torch.autograd.grad(losses.sum(), z0)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("temperature", [0.5, 0.07, 0.02, 1e-4])
+@pytest.mark.parametrize("negatives", NEGATIVES)
+def test_cauchy_kernel_at_low_temperatures(negatives, temperature):
+    # The kernel itself is far below the range of float32: (1 + 2000) ** (-1 / 0.02).
+    z0, z1 = projections(torch.float32)
+    losses = nt_xent(20 * z0, 20 * z1, kernel="cauchy", temperature=temperature, negatives=negatives)
+    exact = [z.detach().double().requires_grad_() for z in (z0, z1)]
+    squared = {}
+    for name, (a, b) in {"00": (0, 0), "01": (0, 1), "10": (1, 0), "11": (1, 1)}.items():
+        squared[name] = (20 * (exact[a][:, None] - exact[b])).square().sum(2)
+    logits = {name: -torch.log1p(d) / temperature for name, d in squared.items()}
+    expected = torch.logsumexp(logits["01"], 1) - logits["01"].diagonal()
+    if negatives == "all":
+        itself = torch.eye(5, dtype=torch.bool)
+        same = [logits[name].masked_fill(itself, -math.inf) for name in ("00", "11")]
+        other = torch.cat([same[1], logits["10"]], 1).logsumexp(1) - logits["10"].diagonal()
+        expected = (torch.cat([same[0], logits["01"]], 1).logsumexp(1) - logits["01"].diagonal() + other) / 2
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-4, atol=1e-5)
+    for one, other in zip(gradients(losses, z0, z1), gradients(expected, *exact), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=2e-3, atol=2e-3 * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_row_that_is_not_finite_is_not_left_out(kernel, negatives, value):
+    z0, z1 = (z.detach() for z in projections(torch.float32))
+    z1[3, 1] = value
+    losses = nt_xent(z0, z1, kernel=kernel, negatives=negatives, temperature=0.5)
+    assert not losses[3].isfinite()
+    if kernel == "cosine" or math.isnan(value):  # the Cauchy kernel of an infinite distance is 0
+        assert losses.isnan().all()
+    queue = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
+    queue[2, 0] = value
+    assert moco_info_nce(z0, z0, queue).isnan().all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("negatives", NEGATIVES)
+def test_autocast_does_not_change_losses(kernel, negatives):
+    z0, z1 = projections(torch.float32, rows=9, width=8)
+    for temperature in (1.0, 0.1):
+        options = {"kernel": kernel, "negatives": negatives, "temperature": temperature}
+        expected = nt_xent(z0, z1, **options)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(nt_xent(z0, z1, **options), expected)
+        half = nt_xent(z0.bfloat16(), z1.bfloat16(), **options)
+        assert half.dtype == torch.bfloat16
+        assert torch.equal(half, nt_xent(z0.bfloat16().float(), z1.bfloat16().float(), **options).bfloat16())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kernel": "Cosine"}, "kernel is 'Cosine', expected cosine or cauchy"),
+        ({"negatives": "Cross"}, "negatives is 'Cross', expected all or cross"),
+        ({"form": "tiled"}, "form is 'tiled', expected auto, plain or chunked"),
+        ({"temperature": 0.0}, "temperature is 0.0, expected a number above 0"),
+        ({"temperature": -1}, "temperature is -1, expected a number above 0"),
+        ({"z1": torch.randn(4, 3)}, r"z0 and z1 are torch.float32 \(5, 3\) and torch.float32 \(4, 3\), expected two"),
+        ({"z0": torch.randn(5), "z1": torch.randn(5)}, r"are torch.float32 \(5,\) and .* expected two floating-point"),
+        ({"z0": torch.ones(5, 3).long(), "z1": torch.ones(5, 3).long()}, r"are torch.int64 \(5, 3\) and"),
+    ],
+)
+def test_invalid_arguments(given, message):
+    with pytest.raises(InputError, match=message):
+        nt_xent(**({"z0": torch.randn(5, 3), "z1": torch.randn(5, 3)} | given))
+    z = torch.randn(5, 3)
+    if given.keys() <= {"kernel", "temperature"}:
+        with pytest.raises(InputError, match=message):
+            info_nce(z, z, torch.arange(5), **given)
+    if "temperature" in given:
+        with pytest.raises(InputError, match=message):
+            moco_info_nce(z, z, z, **given)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_unit(dtype):
     z = torch.tensor([[3.0, 4.0], [0.0, 0.0], [-5e-20, 0.0]], dtype=dtype, requires_grad=True)

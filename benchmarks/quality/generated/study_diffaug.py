@@ -141,10 +141,7 @@ STUDY = Study(
     },
     stages=(
         Stage(("phase A", "diffaug"), VECTORS, (0, 1, 2, 3, 4)),
-        Stage(("phase A", "diffaug"), ("fashion_mnist", *DNA)),
-        Stage(("phase A",), ("cifar10_small",)),
-        # A cell takes up to 16 minutes.
-        Stage(("diffaug",), ("cifar10_small",), (0, 1)),
+        Stage(("phase A", "diffaug"), ("fashion_mnist", "cifar10_small", *DNA)),
         Stage(("phase A",), ("dna_ienhancer2l",), (3, 4)),
         Stage(("contrastive", "untrained", "raw", "pca", *MAPS), (*VECTORS, "dna_ienhancer2l"), (0,)),
         Stage(("random condition", "lambda 1"), ABLATED),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import entries
 from viewsmith.frameworks.base import DataFacts
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
@@ -28,27 +28,6 @@ def check_no_local_views(pair: Pair, framework: str) -> None:
     if pair.local is not None:
         takes = ", ".join(entry.name for entry in entries("framework") if entry.trait("local_views"))
         raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
-
-
-def check(holds: bool, setting: str, given: object, expected: str) -> None:
-    """Raise InputError with what was given and what was expected, unless `holds`."""
-    if not holds:
-        raise InputError(f"{setting} is {given}, expected {expected}")
-
-
-def check_temperature(setting: str, given: float) -> None:
-    """Raise InputError unless a temperature is above 0 and finite."""
-    check(0 < given < float("inf"), setting, given, "a number above 0")
-
-
-def check_momentum(setting: str, given: float) -> None:
-    """Raise InputError unless a momentum is from 0 to 1."""
-    check(0 <= given <= 1, setting, given, "a number from 0 to 1")
-
-
-def check_weight(setting: str, given: float) -> None:
-    """Raise InputError unless the weight of a term is at least 0 and finite."""
-    check(0 <= given < float("inf"), setting, given, "a number of at least 0")
 
 
 def check_predictor(p: Tensor, z: Tensor) -> None:

@@ -9,18 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
+from viewsmith.core.errors import check, check_momentum, check_temperature
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import (
-    check,
-    check_momentum,
-    check_temperature,
-    head_width,
-    prototype_scores,
-    represent_views,
-    update_copies,
-)
+from viewsmith.frameworks.common import head_width, prototype_scores, represent_views, update_copies
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.momentum import cosine_momentum, momentum_copy

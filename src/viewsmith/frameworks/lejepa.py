@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import broadcast_tensors, total
+from viewsmith.core.errors import check
 from viewsmith.core.random import stream
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check, full_precision, represent_views, updates_state
+from viewsmith.frameworks.common import full_precision, represent_views, updates_state
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.errors import InputError
-from viewsmith.frameworks.common import check, check_momentum, random_keys, replace_oldest
+from viewsmith.core.errors import InputError, check, check_momentum
+from viewsmith.frameworks.common import random_keys, replace_oldest
 from viewsmith.losses.nt_xent import unit
 
 

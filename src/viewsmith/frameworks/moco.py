@@ -8,13 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
+from viewsmith.core.errors import check, check_momentum, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
-    check,
-    check_momentum,
     check_no_local_views,
-    check_temperature,
     full_precision,
     head_width,
     random_keys,

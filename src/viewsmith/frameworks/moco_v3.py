@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.errors import check_momentum, check_temperature
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_momentum, check_temperature, predictions_and_targets, two_way_info_nce
+from viewsmith.frameworks.common import predictions_and_targets, two_way_info_nce
 from viewsmith.networks.mlp import MLP
 from viewsmith.networks.momentum import momentum_copy
 from viewsmith.views.pair import Pair

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, local_rows
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework
-from viewsmith.frameworks.common import check_no_local_views, check_temperature, full_precision
+from viewsmith.frameworks.common import check_no_local_views, full_precision
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.pair import Pair
 

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, rank, world_size
+from viewsmith.core.errors import check, check_temperature
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
-    check,
-    check_temperature,
     full_precision,
     head_width,
     prototype_scores,

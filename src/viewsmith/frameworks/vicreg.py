@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import total
+from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_no_local_views, check_weight, full_precision
+from viewsmith.frameworks.common import check_no_local_views, full_precision
 from viewsmith.losses.vicreg import vicreg
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair

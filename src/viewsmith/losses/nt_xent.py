@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.device import on_host
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check_choice, check_temperature
+from viewsmith.losses.numerics import chunked
 from viewsmith.losses.numerics.cauchy import cauchy_cross
-from viewsmith.losses.numerics.chunked import EXPONENTIAL, Excluded, Similarity, cauchy, similarity_sums
+from viewsmith.losses.numerics.chunked import CAUCHY, EXPONENTIAL, Excluded, Similarity, by_rows, similarity_sums
 
 Kernel = Literal["cosine", "cauchy"]
+Negatives = Literal["all", "cross"]
+Form = Literal["auto", "plain", "chunked"]
 
 # Largest 1 / tau: exp(1 / tau) and its inverse, times any number of candidates, must stay in the range of the dtype.
 MAX_INVERSE_TEMPERATURE_FLOAT32, MAX_INVERSE_TEMPERATURE_FLOAT64 = 75, 650
@@ -67,22 +70,26 @@ def info_nce(
     -------
     Tensor, shape (B,)
         At least 0.
+
+    Raises
+    ------
+    InputError
+        There is no such kernel, or the temperature is not above 0.
     """
+    check_choice("kernel", kernel, Kernel)
+    check_temperature("temperature", temperature)
     if kernel == "cosine":
         logits = unit(anchors) @ (unit(candidates) / temperature).T
         if excluded is not None:
             logits = logits.masked_fill(excluded, float("-inf"))
         return torch.nn.functional.cross_entropy(logits, positive, reduction="none")
-    # The kernel is in (0, 1], so it can be summed without logsumexp: no overflow.
-    similarity = 1 / (1 + squared_distances(anchors, candidates))
-    if temperature != 1:
-        similarity = similarity ** (1 / temperature)
+    # Logarithms, because the kernel of distant rows underflows at low temperatures.
+    logits = -torch.log1p(squared_distances(anchors, candidates)) / temperature
     if excluded is not None:
-        similarity = similarity.masked_fill(excluded, 0)
+        logits = logits.masked_fill(excluded, float("-inf"))
     # Distances of positives by subtraction, in the sum too: the product form loses digits when views are close.
     attraction = torch.log1p((anchors - candidates[positive]).square().sum(1)) / temperature
-    similarity = similarity.scatter(1, positive[:, None], torch.exp(-attraction)[:, None])
-    return attraction + similarity.sum(1).log()
+    return attraction + logits.scatter(1, positive[:, None], -attraction[:, None]).logsumexp(1)
 
 
 def moco_info_nce(
@@ -121,6 +128,7 @@ def moco_info_nce(
     InputError
         The temperature is below 0.0016.
     """
+    check_temperature("temperature", temperature)
     given = queries.dtype
     queries, keys, queue = (z.to(_precision(given, "cosine", temperature)) for z in (queries, keys, queue))
     with torch.autocast(queries.device.type, enabled=False):
@@ -137,12 +145,12 @@ def nt_xent(
     *,
     temperature: float = 0.5,
     kernel: Kernel = "cosine",
-    negatives: Literal["all", "cross"] = "all",
+    negatives: Negatives = "all",
     ids: tuple[Tensor, Tensor] | None = None,
     gathered: tuple[Tensor, Tensor] | None = None,
     gathered_ids: tuple[Tensor, Tensor] | None = None,
     offset: int = 0,
-    form: Literal["auto", "plain", "chunked"] = "auto",
+    form: Form = "auto",
 ) -> Tensor:
     """Normalized temperature-scaled cross entropy of B pairs of views (SimCLR: Chen et al. 2020, equation 1).
 
@@ -179,60 +187,85 @@ def nt_xent(
     Raises
     ------
     InputError
-        The temperature is below 0.0016 (cosine kernel, chunked form).
+        The projections are not two (B, d) tensors of floating-point numbers; `kernel`, `negatives` or `form` is none of
+        the above; or the temperature is not above 0 or, with the cosine kernel in the chunked form, below 0.0016.
     """
+    check_choice("kernel", kernel, Kernel)
+    check_choice("negatives", negatives, Negatives)
+    check_choice("form", form, Form)
+    check_temperature("temperature", temperature)
+    _check_projections(z0, z1)
     others = gathered if gathered is not None else (z0, z1)
     other_ids = gathered_ids if gathered_ids is not None else ids
     symmetric = gathered is None and negatives == "all" and (ids is None or ids[0] is ids[1])
     pairs = len(z0) * len(others[0]) * (1 if negatives == "cross" else 4)
     small = form == "auto" and pairs < CHUNKED_FROM
+    in_logarithms = kernel == "cauchy" and temperature != 1  # sums of this kernel underflow
+    plain = form == "plain" or small
     # On a GPU the search for excluded pairs would wait for the device.
-    recipe = kernel == "cauchy" and temperature == 1 and negatives == "cross" and gathered is None
-    if small and recipe and on_host(z0):
-        return cauchy_cross(z0, z1, ids)
-    if form == "plain" or small:
-        return _plain(z0, z1, others, temperature, kernel, negatives, ids, other_ids, offset)
-    given, precision = z0.dtype, _precision(z0.dtype, kernel, temperature)
+    recipe = small and kernel == "cauchy" and not in_logarithms and negatives == "cross" and gathered is None
+    dense = plain or in_logarithms
+    given = z0.dtype
+    precision = torch.promote_types(given, torch.float32) if dense else _precision(given, kernel, temperature)
     with torch.autocast(z0.device.type, enabled=False):
         views = [z.to(precision) for z in (z0, z1, *others)]
-        if symmetric:
+        if recipe and on_host(z0):
+            losses = cauchy_cross(views[0], views[1], ids)
+        elif dense:
+            rows = None if plain else chunked.TILE_CPU
+            losses = _dense(views, temperature, kernel, negatives, ids, other_ids, offset, rows)
+        elif symmetric:
             losses = _symmetric(views[0], views[1], temperature, kernel, ids)
         else:
             losses = _chunked(views, temperature, kernel, negatives, ids, other_ids, offset)
     return losses.to(given)
 
 
-def _plain(
-    z0: Tensor,
-    z1: Tensor,
-    others: tuple[Tensor, Tensor],
+def _check_projections(z0: Tensor, z1: Tensor) -> None:
+    if z0.shape != z1.shape or z0.ndim != 2 or not z0.is_floating_point():
+        given = " and ".join(f"{z.dtype} {tuple(z.shape)}" for z in (z0, z1))
+        raise InputError(f"z0 and z1 are {given}, expected two floating-point tensors of one shape (B, d)")
+
+
+def _dense(
+    views: list[Tensor],
     temperature: float,
     kernel: Kernel,
-    negatives: Literal["all", "cross"],
+    negatives: Negatives,
     ids: tuple[Tensor, Tensor] | None,
     other_ids: tuple[Tensor, Tensor] | None,
     offset: int,
+    rows: int | None,
 ) -> Tensor:
-    """`nt_xent` by `info_nce` on the full similarity matrix."""
-    c0, c1 = others
+    """`nt_xent` by `info_nce`, on the full similarity matrix or on so many of its `rows` at a time."""
+    z0, z1, c0, c1 = views
     columns = torch.arange(len(z0), device=z0.device) + offset
     if negatives == "cross":
         anchors, candidates, positive, itself = z0, c1, columns, None
     else:
         anchors, candidates = torch.cat([z0, z1]), torch.cat([c0, c1])
         itself, positive = torch.cat([columns, columns + len(c0)]), torch.cat([columns + len(c0), columns])
-    excluded = None
+    shown = None
     if ids is not None and other_ids is not None:
-        anchor_ids, positive_ids = (ids[0], ids[1]) if negatives == "cross" else (torch.cat(ids), torch.cat(ids[::-1]))
-        candidate_ids = other_ids[1] if negatives == "cross" else torch.cat(other_ids)
-        excluded = (anchor_ids[:, None] == candidate_ids) | (positive_ids[:, None] == candidate_ids)
-        excluded.scatter_(1, positive[:, None], False)
-    if itself is not None:
-        if excluded is None:
-            excluded = torch.zeros(len(anchors), len(candidates), dtype=torch.bool, device=z0.device)
-        excluded.scatter_(1, itself[:, None], True)
-    losses = info_nce(anchors, candidates, positive, temperature=temperature, kernel=kernel, excluded=excluded)
-    return losses if negatives == "cross" else losses.view(2, -1).mean(0)
+        cross = negatives == "cross"
+        shown = (
+            (ids[0], ids[1], other_ids[1]) if cross else (torch.cat(ids), torch.cat(ids[::-1]), torch.cat(other_ids))
+        )
+
+    def losses(start: int, part: Tensor, candidates: Tensor) -> Tensor:
+        at = slice(start, start + len(part))
+        excluded = torch.zeros(len(part), len(candidates), dtype=torch.bool, device=part.device)
+        if shown is not None:
+            anchor_ids, positive_ids, candidate_ids = shown
+            excluded = (anchor_ids[at, None] == candidate_ids) | (positive_ids[at, None] == candidate_ids)
+            excluded.scatter_(1, positive[at, None], False)
+        if itself is not None:
+            excluded.scatter_(1, itself[at, None], True)
+        known = None if shown is None and itself is None else excluded
+        return info_nce(part, candidates, positive[at], temperature=temperature, kernel=kernel, excluded=known)
+
+    found = losses(0, anchors, candidates) if rows is None else by_rows(losses, [anchors], [candidates], chunk=rows)
+    return found if negatives == "cross" else found.view(2, -1).mean(0)
 
 
 def _symmetric(z0: Tensor, z1: Tensor, temperature: float, kernel: Kernel, ids: tuple[Tensor, Tensor] | None) -> Tensor:
@@ -249,7 +282,7 @@ def _chunked(
     views: list[Tensor],
     temperature: float,
     kernel: Kernel,
-    negatives: Literal["all", "cross"],
+    negatives: Negatives,
     ids: tuple[Tensor, Tensor] | None,
     other_ids: tuple[Tensor, Tensor] | None,
     offset: int,
@@ -286,12 +319,15 @@ def _points(z: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _factors(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> tuple[Similarity, Tensor, Tensor]:
-    """The kernel as a function of products, and rows whose products are the cosines over tau or squared distances."""
+    """The kernel as a function of products, and rows whose products are the cosines over tau or squared distances.
+
+    The Cauchy kernel is that of temperature 1.
+    """
     if kernel == "cosine":
         return EXPONENTIAL, a, c / temperature
     a_norm, c_norm = (z.square().sum(1, keepdim=True) for z in (a, c))
     left = torch.cat([a, a_norm, torch.ones_like(a_norm)], 1)
-    return cauchy(1 / temperature), left, torch.cat([-2 * c, torch.ones_like(c_norm), c_norm], 1)
+    return CAUCHY, left, torch.cat([-2 * c, torch.ones_like(c_norm), c_norm], 1)
 
 
 def _attraction(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> Tensor:
@@ -303,6 +339,6 @@ def _attraction(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> Ten
 
 def _from_sums(sums: Tensor, attraction: Tensor) -> Tensor:
     """InfoNCE from the sum over the negatives, (..., B), and log k of the positives, (B,): log(1 + sum / k)."""
-    positive = sums > 0
-    repulsion = torch.where(positive, torch.where(positive, sums, 1).log(), float("-inf"))
+    empty = sums == 0  # no negatives; a sum that is NaN stays NaN
+    repulsion = torch.where(empty, float("-inf"), torch.where(empty, 1, sums).log())
     return torch.logaddexp(repulsion - attraction, torch.zeros_like(attraction))

@@ -44,17 +44,16 @@ def _same(value: Tensor) -> Tensor:
 EXPONENTIAL = Similarity(torch.Tensor.exp_, _same)
 
 
-def cauchy(exponent: float) -> Similarity:
-    """The Cauchy kernel (1 + x)^(-exponent) of a squared distance x."""
+def _cauchy(x: Tensor) -> Tensor:
+    """1 / (1 + x) of a squared distance x; overwrites its argument."""
+    return x.clamp_min_(0).add_(1).reciprocal_()
 
-    def value(x: Tensor) -> Tensor:
-        x = x.clamp_min_(0).add_(1).reciprocal_()
-        return x if exponent == 1 else x.pow_(exponent)
 
-    def slope(value: Tensor) -> Tensor:
-        return value.square().neg_() if exponent == 1 else value.pow(1 + 1 / exponent).mul_(-exponent)
+def _cauchy_slope(value: Tensor) -> Tensor:
+    return value.square().neg_()
 
-    return Similarity(value, slope)
+
+CAUCHY = Similarity(_cauchy, _cauchy_slope)
 
 
 class Excluded(NamedTuple):
