@@ -11,6 +11,7 @@ from torch import nn
 from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
+from viewsmith.data import load_dataset
 from viewsmith.estimators.rows import device_of
 
 TINY = {"epochs": 1, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 8, "random_state": 0}
@@ -36,6 +37,50 @@ def test_constant_columns_and_a_single_feature_are_named():
     assert said(fit, named) == ["the data: 1 constant column: d, ignored"]
     assert said(fit, X[:, :1]) == ["the data: only one feature (n_features=1)"]
     assert said(fit, X) == []
+
+
+def far_from_zero():
+    """Columns of numbers: positions, times, and one that is small."""
+    rng = np.random.default_rng(0)
+    start, t = 150_000_000 + rng.integers(0, 20, 40), 1.7e9 + rng.integers(0, 60, 40)
+    return pd.DataFrame({"start": start, "t": t, "small": rng.normal(size=40)})
+
+
+@pytest.mark.parametrize("form", ["frame", "float64", "int64", "mixed table", "csv", "mixed csv", "npy"])
+def test_columns_that_float32_cannot_tell_apart_are_named(form, tmp_path):
+    rows = far_from_zero()
+    named = "2 columns: start, t apart"
+    if form == "float64":
+        rows, named = rows.to_numpy(), r"2 columns \(counted from 0\): 0, 1 apart"
+    elif form == "int64":
+        rows, named = rows[["start", "t"]].to_numpy().astype(np.int64), r"2 columns \(counted from 0\): 0, 1 apart"
+    elif "mixed" in form:
+        rows["town"], named = list("abcd") * 10, "1 column: start apart"
+    if form in ("csv", "mixed csv"):
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        with pytest.warns(UserWarning, match=f"rows.csv: float32.*{named} .150000000 to 1500000.., in steps of 16"):
+            load_dataset(tmp_path / "rows.csv")
+        return
+    if form == "npy":
+        np.save(tmp_path / "rows.npy", rows.to_numpy())
+        with pytest.warns(UserWarning, match=r"rows.npy: float32.* 0, 1 apart .* for instance 1500000"):
+            load_dataset(tmp_path / "rows.npy")
+        return
+    with pytest.warns(UserWarning, match=f"float32, in which rows are kept.*{named} .150000000 to 1500000.., in steps"):
+        Contrastive(epochs=1, batch_size=32, random_state=0).fit(rows)
+
+
+def test_no_warning_if_float32_tells_values_apart(recwarn):
+    rows = far_from_zero() - [150_000_000, 1.7e9, 0]
+    rows["day"] = 1.7e9 + 86_400 * np.arange(40)
+    Contrastive(epochs=1, batch_size=32, random_state=0).fit(rows)
+    assert not [warning for warning in recwarn if "float32" in str(warning.message)]
+
+
+def test_recordings_far_from_zero_are_named():
+    rows = 1e9 + np.random.default_rng(0).normal(size=(20, 2, 32))
+    with pytest.warns(UserWarning, match="hardly tells the values of 2 columns: channel 0, channel 1 apart"):
+        Contrastive(domain="series", epochs=1, batch_size=20, random_state=0).fit(rows)
 
 
 def test_a_constant_column_has_no_effect_on_new_rows():

@@ -12,6 +12,9 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import duplicates, name_list, one_line, pluralize
 from viewsmith.core.row_source import RowSource, row_blocks
 
+# Values that float32 must tell apart in a column; with fewer a warning is given.
+LEVELS = 64
+
 Impute = Literal["none", "median"]
 
 
@@ -118,6 +121,7 @@ def as_vectors(
     """
     flat = x.reshape(len(x), -1)
     check_finite(flat, names, impute, what)
+    warn_lost_digits(flat, names, what)
     return np.ascontiguousarray(flat, dtype=np.float32)
 
 
@@ -226,6 +230,30 @@ def warn_columns(
     if constant.any():
         found = _columns(constant, names, "constant column")
         warnings.warn(f"{what}: {found}, ignored", UserWarning, stacklevel=stacklevel)
+
+
+def warn_lost_digits(
+    x: np.ndarray, names: list[str] | None = None, what: str = "the data", stacklevel: int = 3
+) -> None:
+    """Warn of columns, of shape (n, d), whose values are so far from 0 that float32 hardly tells them apart.
+
+    That is: if two numbers of float32 near the largest value are more than 1 / `LEVELS` of the column's range apart.
+    """
+    if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
+        return
+    low, high = (values.astype(np.float64) for values in column_ranges(x))
+    largest = np.fmax(np.abs(low), np.abs(high))
+    steps = np.ldexp(1.0, np.frexp(np.where(np.isfinite(largest), largest, 1))[1] - 24)  # between numbers of float32
+    lost = (high > low) & (steps * LEVELS > high - low)
+    if lost.any():
+        first = int(np.argmax(lost))
+        warnings.warn(
+            f"{what}: float32, in which rows are kept, hardly tells the values of {_columns(lost, names)} apart "
+            f"({low[first]:.10g} to {high[first]:.10g}, in steps of {steps[first]:g}); subtract an offset, for "
+            f"instance {low[first]:.10g}",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def column_ranges(x: np.ndarray | RowSource) -> tuple[np.ndarray, np.ndarray]:

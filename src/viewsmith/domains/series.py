@@ -19,7 +19,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import shared_tensor
 from viewsmith.domains.base import Domain
-from viewsmith.domains.checks import check_finite, check_numbers
+from viewsmith.domains.checks import check_finite, check_numbers, warn_lost_digits
 from viewsmith.networks.inputs.recordings import ChannelScaler
 
 SHORTEST = 8  # points in time
@@ -66,7 +66,9 @@ def recording_rows(X: Any, impute: Any = "none", what: str = "the data") -> np.n
         ) from error
     check_recordings(rows, what)
     names = [f"channel {number}" for number in range(rows.shape[1])]
-    check_finite(rows.transpose(0, 2, 1).reshape(-1, rows.shape[1]), names, impute, what)
+    points = rows.transpose(0, 2, 1).reshape(-1, rows.shape[1])
+    check_finite(points, names, impute, what)
+    warn_lost_digits(points, names, what)
     return np.ascontiguousarray(rows, dtype=np.float32)
 
 

@@ -23,6 +23,7 @@ from viewsmith.domains.checks import (
     column_ranges,
     to_rows,
     warn_columns,
+    warn_lost_digits,
 )
 from viewsmith.domains.tables.array import table_of
 from viewsmith.domains.tables.protocols import speaks_table
@@ -103,7 +104,10 @@ class Vectors(Domain):
         names = getattr(estimator, "feature_names_in_", None)
         # Values of float64 can be too large for float32.
         values = X if isinstance(X, np.ndarray) else rows
-        check_finite(values, None if names is None else [str(n) for n in names], impute)
+        columns = None if names is None else [str(n) for n in names]
+        check_finite(values, columns, impute)
+        if row_shape is None and not hasattr(X, "tocsr"):
+            warn_lost_digits(np.asarray(X).reshape(len(X), -1), columns)
         return rows
 
     def _read_source(

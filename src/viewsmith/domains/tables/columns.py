@@ -18,6 +18,7 @@ import torch
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize
 from viewsmith.domains import frames
+from viewsmith.domains.checks import warn_lost_digits
 from viewsmith.domains.tables import dates, texts
 from viewsmith.domains.tables.roles import Rare, list_cells
 from viewsmith.networks.inputs.scaling import PrincipalAxes
@@ -68,6 +69,7 @@ class Number:
         values = given.dropna().to_numpy(np.float64)
         if len(values) == 0:
             raise InputError(f"{what}: column {one_line(name, 60)} has no number; leave it out (--columns {name}=drop)")
+        warn_lost_digits(values[:, None], [name], what)
         finite = values[np.isfinite(values)]
         exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
         gaps = indicator and len(values) < len(given)
