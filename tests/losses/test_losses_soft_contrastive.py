@@ -209,3 +209,12 @@ def test_default_weight_of_negatives():
 def test_settings_out_of_range_are_rejected(wrong):
     with pytest.raises(InputError, match="expected"):
         soft_contrastive(*inputs(), **wrong)
+
+
+@pytest.mark.parametrize("given", [{"kernel": "foo"}, {"form": "x"}])
+def test_unknown_choices_are_refused(given):
+    z = torch.randn(4, 2)
+    with pytest.raises(
+        InputError, match=r"is .(foo|x)., expected .* or plain"
+    ):
+        soft_contrastive(z, z, z, **given)

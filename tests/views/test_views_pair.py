@@ -2,10 +2,26 @@
 
 import pytest
 import torch
+from torch import nn
 
 from viewsmith.core import Batch
 from viewsmith.core.errors import InputError
-from viewsmith.views import GaussianNoise, Identity, Neighbors, PiNoise, ViewMaker, ViewPair, nearest_neighbors
+from viewsmith.frameworks import BYOL, MoCo, SimCLR, VICReg
+from viewsmith.networks.mlp import MLP
+from viewsmith.views import (
+    Corruption,
+    GaussianNoise,
+    Identity,
+    Mixup,
+    NeighborMix,
+    Neighbors,
+    Pair,
+    PiNoise,
+    ViewMaker,
+    ViewPair,
+    nearest_neighbors,
+)
+from viewsmith.views.fixed.masking import Masking
 
 
 class AppendDigit(ViewMaker):
@@ -64,6 +80,48 @@ class Returns(ViewMaker):
 def test_what_is_no_view_of_each_sample_is_refused(function, expected):
     with pytest.raises(InputError, match=expected):
         ViewPair([Returns(function)])(X)
+
+
+def test_views_of_another_dtype_are_refused():
+    class Double(ViewMaker):
+        def forward(self, x, *, index=None, generator=None):
+            return x.double()
+
+    with pytest.raises(InputError, match=r"Double made views of torch.float64 from samples of torch.float32"):
+        ViewPair([Double()])(X)
+
+
+@pytest.mark.parametrize("framework", [SimCLR, BYOL, MoCo, VICReg])
+def test_parts_of_a_pair_have_one_row_for_each_sample(framework):
+    with pytest.raises(InputError, match="second of a pair has 3 rows, first 4; expected one of each sample"):
+        Pair(X, X[:3])
+    with pytest.raises(InputError, match=r"ids\[1\] of a pair has 3 rows, first 4"):
+        Pair(X, X, (INDEX, INDEX[:3]))
+    with pytest.raises(InputError, match=r"ids\[0\] of a pair has 3 rows, first 4"):
+        ViewPair([Identity()])(X, index=INDEX[:3])
+    model = framework(nn.Identity(), MLP(1, (4,)), **({"predictor": MLP(4, (4,))} if framework is BYOL else {}))
+    with pytest.raises(InputError, match=r"called with a Tensor, expected Pair\(first, second\)"):
+        model(X)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GaussianNoise(1.0, distribution="foo"), "distribution is 'foo', expected gaussian or uniform"),
+        (lambda: GaussianNoise(-1.0), "strength is -1.0, expected a number of at least 0"),
+        (lambda: Corruption(2.0), "rate is 2.0, expected a number from 0 to 1"),
+        (lambda: Mixup(3.0), "minimum is 3.0, expected a number from 0 to 1"),
+        (lambda: Neighbors(k=0), "k is 0, expected at least 1 neighbor"),
+        (lambda: NeighborMix(minimum=-0.1), "minimum is -0.1, expected a number from 0 to 1"),
+        (lambda: Masking(1.5), "rate is 1.5, expected a number from 0 to 1"),
+        (lambda: SimCLR(None, None, kernel="gauss"), "kernel is 'gauss', expected cosine or cauchy"),
+        (lambda: SimCLR(None, None, negatives="Cross"), "negatives is 'Cross', expected all or cross"),
+        (lambda: SimCLR(None, None, temperature=0), "temperature is 0, expected a number above 0"),
+    ],
+)
+def test_invalid_settings_are_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
 
 
 def test_views_of_another_shape_are_taken_from_makers_that_change_it():

@@ -49,8 +49,8 @@ def check_temperature(setting: str, given: Any) -> None:
     check(0 < given < float("inf"), setting, given, "a number above 0")
 
 
-def check_momentum(setting: str, given: float) -> None:
-    """Raise InputError unless a momentum is from 0 to 1."""
+def check_fraction(setting: str, given: float) -> None:
+    """Raise InputError unless a number is from 0 to 1."""
     check(0 <= given <= 1, setting, given, "a number from 0 to 1")
 
 

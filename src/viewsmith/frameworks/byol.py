@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import check_momentum
+from viewsmith.core.errors import check_fraction
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
@@ -77,7 +77,7 @@ class BYOL(Framework):
         separate_batch_norm: bool = False,
     ) -> None:
         super().__init__()
-        check_momentum("momentum", momentum)
+        check_fraction("momentum", momentum)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.momentum, self.separate_batch_norm = momentum, separate_batch_norm

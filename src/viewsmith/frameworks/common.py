@@ -23,8 +23,10 @@ def check_no_local_views(pair: Pair, framework: str) -> None:
     Raises
     ------
     InputError
-        `pair` has local views.
+        `pair` is no pair of views, or has local views.
     """
+    if not isinstance(pair, Pair):
+        raise InputError(f"a framework is called with a {type(pair).__name__}, expected Pair(first, second)")
     if pair.local is not None:
         takes = ", ".join(entry.name for entry in entries("framework") if entry.trait("local_views"))
         raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.errors import check, check_momentum, check_temperature
+from viewsmith.core.errors import check, check_fraction, check_temperature
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
@@ -103,8 +103,8 @@ class DINO(Framework):
         check_temperature("teacher_temperature", teacher_temperature)
         check_temperature("first_teacher_temperature", first_teacher_temperature)
         check(0 <= warmup <= 1, "warmup", warmup, "a fraction from 0 to 1")
-        check_momentum("momentum", momentum)
-        check_momentum("center_momentum", center_momentum)
+        check_fraction("momentum", momentum)
+        check_fraction("center_momentum", center_momentum)
         self.encoder, self.head = encoder, head
         self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)

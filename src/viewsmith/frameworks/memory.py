@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.errors import InputError, check, check_momentum
+from viewsmith.core.errors import InputError, check, check_fraction
 from viewsmith.frameworks.common import random_keys, replace_oldest
 from viewsmith.losses.nt_xent import unit
 
@@ -97,7 +97,7 @@ class FeatureMemory(nn.Module):
             negatives,
             f"at most the {size} features of the memory: use fewer negatives, or a larger memory",
         )
-        check_momentum("momentum", momentum)
+        check_fraction("momentum", momentum)
         self.negatives, self.kind, self.per_sample, self.momentum = negatives, kind, per_sample, momentum
         self.register_buffer("keys", random_keys((views, size, width), generator))
         ids = torch.arange(size) if kind == "bank" else torch.full((size,), -1)

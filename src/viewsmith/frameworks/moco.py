@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.errors import check, check_momentum, check_temperature
+from viewsmith.core.errors import check, check_fraction, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import (
@@ -95,7 +95,7 @@ class MoCo(Framework):
         super().__init__()
         check(queue >= 1, "queue", queue, "at least 1")
         check_temperature("temperature", temperature)
-        check_momentum("momentum", momentum)
+        check_fraction("momentum", momentum)
         self.encoder, self.head = encoder, head
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import check_momentum, check_temperature
+from viewsmith.core.errors import check_fraction, check_temperature
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext
@@ -80,7 +80,7 @@ class MoCoV3(Framework):
     ) -> None:
         super().__init__()
         check_temperature("temperature", temperature)
-        check_momentum("momentum", momentum)
+        check_fraction("momentum", momentum)
         self.encoder, self.head, self.predictor = encoder, head, predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.temperature, self.momentum = temperature, momentum

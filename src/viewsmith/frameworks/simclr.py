@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check_choice, check_temperature
 from viewsmith.core.method import Role
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
 from viewsmith.frameworks.common import check_no_local_views, full_precision, nt_xent_of_all
-from viewsmith.losses.nt_xent import Kernel
+from viewsmith.losses.nt_xent import Kernel, Negatives
 from viewsmith.networks.mlp import MLP
 from viewsmith.views.pair import Pair
 
@@ -35,6 +35,11 @@ class SimCLR(Framework):
         Representations to projections z (B, d).
     temperature, kernel, negatives
         As in `viewsmith.losses.nt_xent`.
+
+    Raises
+    ------
+    InputError
+        There is no such kernel or choice of negatives, or the temperature is not above 0.
     """
 
     training_roles: ClassVar[Mapping[Role, str]] = {"head": "head"}
@@ -46,13 +51,16 @@ class SimCLR(Framework):
         *,
         temperature: float = 0.5,
         kernel: Kernel = "cosine",
-        negatives: Literal["all", "cross"] = "all",
+        negatives: Negatives = "all",
     ) -> None:
         super().__init__()
+        check_choice("kernel", kernel, Kernel)
+        check_choice("negatives", negatives, Negatives)
+        check_temperature("temperature", temperature)
         self.encoder, self.head = encoder, head
         self.temperature = temperature
         self.kernel: Kernel = kernel
-        self.negatives: Literal["all", "cross"] = negatives
+        self.negatives: Negatives = negatives
 
     @classmethod
     def build(

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check_choice
 from viewsmith.losses.numerics.chunked import Excluded, check_differentiated_once, chunk_slices
 
 KernelForm = Literal["paper", "published", "plain"]
@@ -185,8 +185,10 @@ def soft_contrastive(
     Raises
     ------
     InputError
-        `nu` or `nu_target` is not above 0, or `floor` is below 0.
+        `nu` or `nu_target` is not above 0, `floor` is below 0, or there is no such kernel or form.
     """
+    check_choice("kernel", kernel, KernelForm)
+    check_choice("form", form, Literal["chunked", "plain"])
     if not (nu > 0 and nu_target > 0 and floor >= 0):
         given = f"nu {nu}, nu_target {nu_target}, floor {floor}"
         raise InputError(f"{given} given, expected both nu above 0 and the floor at least 0; defaults: 0.1, 100, 1e-5")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.domains.base import Domain
 from viewsmith.views.neighbor_graph import PrecomputedGraph
@@ -46,6 +47,11 @@ class Pair:
         V additional, smaller views of each sample (multi-crop).
     crops : pair of CropBoxes, or None
         The regions of the samples that the views show, if only crops have moved their pixels.
+
+    Raises
+    ------
+    InputError
+        `first`, `second` and `ids` have different numbers of rows.
     """
 
     first: Tensor
@@ -53,6 +59,16 @@ class Pair:
     ids: tuple[Tensor, Tensor] | None = None
     local: Tensor | None = None
     crops: tuple[CropBoxes, CropBoxes] | None = None
+
+    def __post_init__(self) -> None:
+        # Frameworks concatenate both views: with different numbers of them, views of different samples would be pairs.
+        parts = {"second": self.second}
+        parts |= {} if self.ids is None else {"ids[0]": self.ids[0], "ids[1]": self.ids[1]}
+        for name, part in parts.items():
+            if isinstance(self.first, Tensor) and isinstance(part, Tensor) and len(part) != len(self.first):
+                raise InputError(
+                    f"{name} of a pair has {len(part)} rows, first {len(self.first)}; expected one of each sample"
+                )
 
 
 class ViewMaker(nn.Module):

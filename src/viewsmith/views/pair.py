@@ -129,6 +129,11 @@ class ViewPair(nn.Module):
                     f"the view maker {type(maker).__name__} made views of shape {tuple(view.shape)} from samples of "
                     f"shape {tuple(x.shape)}, expected one view of each sample, of the same shape"
                 )
+            if view.dtype != x.dtype:
+                raise InputError(
+                    f"the view maker {type(maker).__name__} made views of {view.dtype} from samples of {x.dtype}, "
+                    "expected the same dtype"
+                )
 
     def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> Pair:
         """Both views of a training batch, for the framework that trains on them; `second` as in the call."""

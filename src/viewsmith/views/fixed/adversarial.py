@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.errors import check_choice, check_weight
 from viewsmith.core.registry import register
 from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, randn
@@ -41,6 +42,8 @@ class AdversarialViews(ViewMaker):
 
     def __init__(self, strength: float = 0.1, step: Literal["sign", "length"] = "sign", *, both: bool = False) -> None:
         super().__init__()
+        check_weight("strength", strength)
+        check_choice("step", step, Literal["sign", "length"])
         self.strength, self.views_made = strength, 2 if both else 1
         self.step: Literal["sign", "length"] = step
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import check_fraction
 from viewsmith.core.registry import Bounds, register
 from viewsmith.views.base import ViewContext, ViewMaker, rand
 
@@ -29,6 +30,7 @@ class Masking(ViewMaker):
 
     def __init__(self, rate: float = 0.5, zero: Tensor | float = 0.0) -> None:
         super().__init__()
+        check_fraction("rate", rate)
         self.rate = rate
         self.register_buffer("zero", torch.as_tensor(zero))
 

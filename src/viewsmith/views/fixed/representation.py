@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import rank
+from viewsmith.core.errors import check_weight
 from viewsmith.core.random import stream
 from viewsmith.views.base import rand
 
@@ -53,6 +54,7 @@ class RepresentationNoise(nn.Module):
 
     def __init__(self, strength: float = 0.1, *, seed: int | None = None) -> None:
         super().__init__()
+        check_weight("strength", strength)
         self.strength = strength
         first = int(torch.randint(2**62, ())) if seed is None else seed
         self.register_buffer("stream", torch.tensor([first, 0]))

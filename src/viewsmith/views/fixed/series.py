@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import check_fraction, check_weight
 from viewsmith.core.registry import register
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
@@ -20,6 +21,7 @@ class TimeWindow(ViewMaker):
 
     def __init__(self, minimum: float = 0.5) -> None:
         super().__init__()
+        check_fraction("minimum", minimum)
         self.minimum = minimum
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -45,6 +47,7 @@ class Jitter(ViewMaker):
 
     def __init__(self, strength: float = 0.1) -> None:
         super().__init__()
+        check_weight("strength", strength)
         self.strength = strength
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -62,6 +65,7 @@ class Amplitude(ViewMaker):
 
     def __init__(self, strength: float = 0.1) -> None:
         super().__init__()
+        check_weight("strength", strength)
         self.strength = strength
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -79,6 +83,7 @@ class ChannelMask(ViewMaker):
 
     def __init__(self, rate: float = 0.2) -> None:
         super().__init__()
+        check_fraction("rate", rate)
         self.rate = rate
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check_choice, check_fraction
 from viewsmith.core.registry import Bounds, register
 from viewsmith.views.base import ViewContext, ViewMaker
 
@@ -54,6 +54,8 @@ class Thinning(ViewMaker):
 
     def __init__(self, units: nn.Module | None = None, keep: float = 0.5, counted: Counted = "counts") -> None:
         super().__init__()
+        check_fraction("keep", keep)
+        check_choice("counted", counted, Counted)
         self.units, self.keep, self.counted = copy.deepcopy(units), keep, counted
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:

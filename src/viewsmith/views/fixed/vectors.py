@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import check, check_choice, check_fraction, check_weight
 from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows, apply_in_blocks, some_rows
 from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
@@ -50,6 +51,8 @@ class GaussianNoise(ViewMaker):
 
     def __init__(self, strength: float = 1.0, distribution: Noise = "gaussian") -> None:
         super().__init__()
+        check_weight("strength", strength)
+        check_choice("distribution", distribution, Noise)
         self.strength, self.distribution = strength, distribution
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -75,6 +78,7 @@ class Corruption(ViewMaker):
 
     def __init__(self, rate: float = 0.6, columns: TableColumns | None = None) -> None:
         super().__init__()
+        check_fraction("rate", rate)
         self.rate, self.columns = rate, columns
 
     def prepare(self, pool: Rows) -> None:
@@ -104,6 +108,7 @@ class Mixup(ViewMaker):
 
     def __init__(self, minimum: float = 0.9) -> None:
         super().__init__()
+        check_fraction("minimum", minimum)
         self.minimum = minimum
 
     def prepare(self, pool: Rows) -> None:
@@ -128,6 +133,7 @@ class NeighborGraph(ViewMaker):
 
     def __init__(self, k: int, space: Space | None, refreshed: bool, graph: PrecomputedGraph | None) -> None:
         super().__init__()
+        check(k >= 1, "k", k, "at least 1 neighbor")
         self.k, self.space, self.graph = k, space, graph
         # Refreshed edges depend on the weights of an earlier step, so they are saved in checkpoints.
         self.register_buffer("edges", None, persistent=refreshed)
@@ -251,6 +257,7 @@ class NeighborMix(NeighborGraph):
         graph: PrecomputedGraph | None = None,
     ) -> None:
         super().__init__(k, space, refreshed, graph)
+        check_fraction("minimum", minimum)
         self.minimum = minimum
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
