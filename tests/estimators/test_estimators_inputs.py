@@ -172,3 +172,11 @@ def test_names_of_files_are_no_samples(tmp_path, form):
         message = refusal(function, form(path))
         assert "the name" in message or "file names" in message
         assert "expected samples: read the file or folder with viewsmith.data.load_dataset(path)" in message
+
+
+def test_samples_of_different_shapes_are_told():
+    images = np.empty(5, dtype=object)
+    images[:] = [np.zeros((8 + number, 8), np.uint8) for number in range(5)]
+    assert refusal(fit, images) == (
+        "the samples have different shapes, such as (8, 8) and (9, 8), expected equal ones: resize or crop them first"
+    )

@@ -65,6 +65,8 @@ def commands(folder):
         "knots": (*PARTS, "--set", "drift_knots=one"),
         "other framework": ("--set", "uniformity=2"),
         "no preset": ("--method", "denoising", "--preset", "paper"),
+        "too few": ("--method", "denoising", "--set", "levels=0.1"),
+        "too many": ("--method", "denoising", "--set", "levels=0.1,0.2,0.3"),
         "unknown part": ("--framework", "align-unifrom", "--set", "uniformity=2"),
     }
     found |= {name: run_command("fit", "wine", *given, "--out", folder / "no") for name, given in refused.items()}

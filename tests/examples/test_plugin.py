@@ -103,6 +103,8 @@ REFUSED = {
     "close": ("no option 'uniformty'", "did you mean uniformity"),
     "value": ("the framework 'align-uniform'", "uniformity is '-1'", "greater than or equal to 0"),
     "knots": ("the view maker 'drift'", "drift_knots is 'one'", "integer"),
+    "too few": ("Denoising: levels is ['0.1'], expected at least 2 values",),
+    "too many": ("Denoising: levels is ['0.1', '0.2', '0.3'], expected at most 2 values",),
     "other framework": ("Contrastive has no option 'uniformity', but the framework 'align-uniform' has",),
     "unknown part": ("unknown framework 'align-unifrom'", "did you mean 'align-uniform'"),
     "no preset": ("unknown preset 'paper': denoising has none, leave --preset out",),

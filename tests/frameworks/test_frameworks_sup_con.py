@@ -43,6 +43,8 @@ def test_labels_are_required_and_not_saved():
     assert refusal(fresh, Pair(x, x, (rows, rows))) == "supcon has no labels: give y to fit, or labels to the framework"
     fresh.read_labels(torch.tensor([0, 0]))
     assert fresh(Pair(torch.eye(3)[:2], torch.eye(3)[:2], (rows, rows))).shape == (2,)
+    said = refusal(fresh, Pair(x, x, (rows, rows + 1)))
+    assert said == "the largest of ids is 2, expected a row of the 2 labels"
 
 
 def test_settings_out_of_range_are_rejected():

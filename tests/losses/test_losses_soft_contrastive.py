@@ -214,7 +214,5 @@ def test_settings_out_of_range_are_rejected(wrong):
 @pytest.mark.parametrize("given", [{"kernel": "foo"}, {"form": "x"}])
 def test_unknown_choices_are_refused(given):
     z = torch.randn(4, 2)
-    with pytest.raises(
-        InputError, match=r"is .(foo|x)., expected .* or plain"
-    ):
+    with pytest.raises(InputError, match=r"is .(foo|x)., expected .* or plain"):
         soft_contrastive(z, z, z, **given)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from viewsmith.core.errors import InputError
 from viewsmith.losses import nt_xent, sup_con
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-12}, torch.float32: {"rtol": 2e-5, "atol": 1e-5}}
@@ -79,3 +80,9 @@ def test_a_part_of_a_larger_batch():
         z0[part], z1[part], (labels[part], labels[part]), gathered=(z0, z1), gathered_labels=(labels, labels), offset=2
     )
     torch.testing.assert_close(found, whole[part])
+
+
+def test_labels_are_a_pair():
+    z = torch.randn(3, 2)
+    with pytest.raises(InputError, match="labels is one tensor, expected a pair"):
+        sup_con(z, z, torch.arange(3))

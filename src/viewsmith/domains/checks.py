@@ -295,6 +295,12 @@ def _array_rows(X: Any) -> np.ndarray:
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
+        shapes = list(dict.fromkeys(np.shape(sample) for sample in X.flat)) if isinstance(X, np.ndarray) else []
+        if len(shapes) > 1:
+            raise _NotNumbers(
+                f"the samples have different shapes, such as {shapes[0]} and {shapes[1]}, expected equal ones: resize "
+                "or crop them first"
+            ) from error
         raise _NotNumbers(
             f"cannot convert the data, of type {type(X).__name__}, to an array of numbers: {one_line(error, 150)}; "
             "expected rows, such as an array (n, d), a DataFrame, or x_train of what load_dataset returns"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.device import on_host
 from viewsmith.core.distributed import gather, local_rows
-from viewsmith.core.errors import InputError, check_temperature
+from viewsmith.core.errors import InputError, check, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework
 from viewsmith.frameworks.common import check_no_local_views, full_precision
@@ -69,13 +70,16 @@ class SupCon(Framework):
         Raises
         ------
         InputError
-            There are no labels, the pair has no `ids`, or it has local views.
+            There are no labels, the pair has no `ids` or ids without a label, or it has local views.
         """
         check_no_local_views(pair, "supcon")
         if not len(self.labels):
             raise InputError("supcon has no labels: give y to fit, or labels to the framework")
         if pair.ids is None:
             raise InputError("supcon needs the rows that the views show, and the pair has no ids: give index")
+        if on_host(self.labels):  # on a GPU this would wait for the device
+            largest = int(torch.cat(pair.ids).max())
+            check(largest < len(self.labels), "the largest of ids", largest, f"a row of the {len(self.labels)} labels")
         labels = self.labels[pair.ids[0]], self.labels[pair.ids[1]]
         # One pass for both views, so that they share BatchNorm statistics.
         z0, z1 = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second])))).chunk(2)

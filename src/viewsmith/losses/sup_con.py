@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from viewsmith.core.errors import InputError
 from viewsmith.losses.nt_xent import unit
 
 
@@ -43,7 +44,14 @@ def sup_con(
     -------
     Tensor, shape (B,)
         At least 0.
+
+    Raises
+    ------
+    InputError
+        `labels` is no pair.
     """
+    if isinstance(labels, Tensor):
+        raise InputError("labels is one tensor, expected a pair: those of the first and of the second views")
     others, other_labels = gathered or (z0, z1), gathered_labels or labels
     anchors, candidates = unit(torch.cat([z0, z1])), unit(torch.cat(others))
     columns = torch.arange(len(z0), device=z0.device) + offset

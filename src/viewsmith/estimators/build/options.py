@@ -100,6 +100,10 @@ def _explain(owner: str, error: pydantic.ValidationError) -> str:
     expected = []
     for detail in same:
         text = re.split(", (?:unable|got) ", detail["msg"].removeprefix("Input should be "))[0].removeprefix("a valid ")
+        if detail["type"] == "missing":  # of a tuple: the number of the value
+            text = f"at least {int(detail['loc'][-1]) + 1} values"
+        elif detail["type"] == "too_long":
+            text = f"at most {detail['ctx']['max_length']} values"
         if text not in expected:
             expected.append(text)
     given = same[0]["input"]
