@@ -380,7 +380,7 @@ def test_debug_shows_the_traceback_of_bad_input(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_ends_with_exit_code_1(tmp_path, data):
-    result = call("fit", data / "x.npy", "--out", tmp_path / "run", "--epochs", 1, "--set", "temperature=1e-30")
+    result = call("fit", data / "x.npy", "--out", tmp_path / "run", "--batch-size", 20, "--set", "learning_rate=1e30")
     (message,) = [line for line in result.err.splitlines() if not line.startswith("warning: ")]
     assert result.code == 1 and message.startswith("error: the loss of")
     assert "learning rate" in result.err and list(tmp_path.iterdir()) == []

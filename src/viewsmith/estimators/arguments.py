@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
 from collections.abc import Mapping
@@ -191,12 +192,13 @@ ATTRIBUTES_DOC = """\
 def with_shared(doc: str) -> str:
     """Replace the lines "[shared]" and "[attributes]" of a class's documentation by the shared entries.
 
-    A shared entry is left out if the class documents the same name.
+    A shared entry is left out if the class documents the same name. The result is not indented.
     """
+    doc = f"{inspect.cleandoc(doc)}\n"  # Python 3.13 has removed the indentation already
     for marker, shared in (("[shared]", _filled(SHARED_DOC)), ("[attributes]", ATTRIBUTES_DOC)):
-        entries = re.split(r"^(?=    \S)", shared, flags=re.MULTILINE)
-        fresh = [entry for entry in entries if entry and f"\n{entry.split(' :')[0]} :" not in doc]
-        doc = doc.replace(f"    {marker}\n", "".join(fresh))
+        entries = re.split(r"^(?=\S)", textwrap.dedent(shared), flags=re.MULTILINE)
+        fresh = [entry for entry in entries if entry.strip() and f"\n{entry.split(' :')[0]} :" not in doc]
+        doc = doc.replace(f"{marker}\n", "".join(fresh))
     return doc
 
 
