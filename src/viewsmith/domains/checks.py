@@ -295,7 +295,8 @@ def _array_rows(X: Any) -> np.ndarray:
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        shapes = list(dict.fromkeys(getattr(sample, "shape", None) for sample in X.flat)) if isinstance(X, np.ndarray) else []
+        samples = X.flat if isinstance(X, np.ndarray) else []
+        shapes = list(dict.fromkeys(getattr(sample, "shape", None) for sample in samples))
         if len(shapes) > 1:
             raise _NotNumbers(
                 f"the samples have different shapes, such as {shapes[0]} and {shapes[1]}, expected equal ones: resize "
