@@ -49,6 +49,14 @@ def date_format(values: pd.Series) -> str | None:
     return fitting[0] if fitting else None
 
 
+def are_dates(text: pd.Series) -> pd.Series:
+    """Which cells, text without gaps, are dates of the format that most of them have: bool (n,)."""
+    dates = text.str.fullmatch(_LOOKS_LIKE_DATE)
+    found = [parse(text[dates], each).notna() for each in FORMATS] if dates.any() else []
+    most = max(found, key=lambda of: of.sum(), default=dates)
+    return most.reindex(text.index, fill_value=False)
+
+
 def parse(column: pd.Series, form: str) -> pd.Series:
     """Dates of a column of dates, or of text in a format, in UTC without time zone; NaT where there is none."""
     if is_date_dtype(column):
