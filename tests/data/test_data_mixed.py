@@ -118,3 +118,33 @@ def test_equal_names(csv):
 def test_roles_are_for_tables(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((3, 2)))
     assert "not a table" in refusal(load_dataset, tmp_path / "a.npy", columns={"a": "drop"})
+
+
+# ---- quotes that are not closed -------------------------------------------------------------------------------------
+
+
+def with_quotes(*rows: int) -> str:
+    lines = [f'{i}.5,"abc' if i in rows else f"{i * 7 % 13}.5,k{i % 3}" for i in range(1, 101)]
+    return "a,c\n" + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("rows", [(20, 60), (20, 30), (1, 11)])
+def test_a_quote_that_is_not_closed_is_said(csv, rows):
+    match = f"column c has a cell of {rows[1] - rows[0] + 1} lines, in row {rows[0]} .*a quote may not be closed"
+    with pytest.warns(UserWarning, match=match):
+        data = load_dataset(csv(with_quotes(*rows)))
+    assert len(data.x) == 100 - rows[1] + rows[0]
+    with pytest.warns(UserWarning, match=match):
+        load_dataset(csv(with_quotes(*rows)), schema=data.schema, table=table_of(data.x))
+
+
+@pytest.mark.filterwarnings("error:.*quote")
+def test_cells_of_some_lines_are_not_suspect(csv):
+    assert len(load_dataset(csv(with_quotes(20, 29))).x) == 91
+    assert len(load_dataset(csv(with_quotes())).x) == 100
+
+
+def test_a_quote_that_is_not_closed_in_the_header_is_said(csv):
+    text = with_quotes(60).replace("a,c", 'a,"c')
+    with pytest.warns(UserWarning, match="a column name of 61 lines; a quote may not be closed"):
+        load_dataset(csv(text))

@@ -22,6 +22,7 @@ from viewsmith.data.readers.mixed import (
     text_columns,
 )
 from viewsmith.data.readers.parquet_rows import ParquetRows, read_columns
+from viewsmith.data.readers.quotes import warn_open_quotes
 from viewsmith.data.readers.separators import find_separator, read_commas
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import as_vectors, check_missing
@@ -112,6 +113,7 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
         raise InputError(f"{path}: rows have more fields than the header line has names; name every column")
+    warn_open_quotes(frame, str(path))
     return read_commas(frame, separator, {*as_text, str(request.label), str(request.groups)}, str(path))
 
 
