@@ -148,3 +148,26 @@ def test_a_quote_that_is_not_closed_in_the_header_is_said(csv):
     text = with_quotes(60).replace("a,c", 'a,"c')
     with pytest.warns(UserWarning, match="a column name of 61 lines; a quote may not be closed"):
         load_dataset(csv(text))
+
+
+# ---- the separator line of Excel ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", "\ufeffsep=;\r\n", '"sep=;"\n', "SEP=;\n"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_the_separator_line_of_excel(csv, first, name):
+    rows = "".join(f"{i}_{i % 3};0{i % 3};{i / 4};{i % 2}\n" for i in range(N))
+    expected = load_dataset(csv("name;code;x;kind\n" + rows, "plain.csv"), label="kind")
+    with pytest.warns(UserWarning, match="columns are separated by ';'"):
+        found = load_dataset(csv(first + "name;code;x;kind\n" + rows, name), label="kind")
+    np.testing.assert_array_equal(found.x, expected.x)
+    assert found.feature_names == expected.feature_names and "code=00" in found.feature_names
+    later = load_dataset(csv(first + "name;code;x;kind\n" + rows, name), schema=found.schema, table=table_of(found.x))
+    np.testing.assert_array_equal(later.x, expected.x)
+
+
+@pytest.mark.filterwarnings("error:.*separated")
+def test_a_separator_line_that_says_what_is_usual(csv):
+    data = load_dataset(csv("sep=,\na,b\n" + "".join(f"{i / 4},{i % 7 / 2}\n" for i in range(N))))
+    assert data.feature_names == ["a", "b"] and len(data.x) == N
+    assert "is empty" in refusal(load_dataset, csv("sep=,\n"))
