@@ -356,6 +356,15 @@ def test_a_column_that_determines_the_label():
     assert leaking_columns(frame[["member"]], np.array(["u"] * N)) == []
 
 
+@pytest.mark.parametrize("equal", [1, 3])
+def test_a_column_of_different_values_determines_no_label(equal):
+    values = np.random.default_rng(0).normal(size=N)
+    values[:equal] = values[0]
+    label = np.r_[[0] * equal, 1 : N - equal + 1]  # nearly as many labels as rows
+    frame = pd.DataFrame({"a": values, "b": values * 2})
+    assert leaking_columns(frame, label) == [] and leaking_columns(frame[["a"]], ROWS % 2) == []
+
+
 def test_columns_that_determine_the_label_together():
     frame, kind = people()[["town", "height"]], ROWS % 3
     for i in range(3):
