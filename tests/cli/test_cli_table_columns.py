@@ -76,6 +76,18 @@ def test_later_labels_that_cannot_be_used_are_left_out(runs, tmp_path, name, lab
     assert call(*given).refused("label column 'kind'")
 
 
+def test_gaps_in_later_arrays_have_advice_that_works(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    gaps = np.where(np.arange(40)[:, None] % 9, x, np.nan)
+    for name, rows in (("a", x), ("gaps", gaps)):
+        np.savez(tmp_path / f"{name}.npz", X=rows)
+    good("fit", tmp_path / "a.npz", "--epochs", 1, "--out", tmp_path / "run")
+    given = (tmp_path / "gaps.npz", "--out", tmp_path / "h.npz")
+    assert call("embed", tmp_path / "run", *given).refused("fill them, or fit the model with", "(fit --impute median)")
+    good("fit", tmp_path / "a.npz", "--impute", "median", "--epochs", 1, "--out", tmp_path / "filled")
+    good("embed", tmp_path / "filled", *given)
+
+
 def test_locate_needs_no_labels(runs, tmp_path):
     pd.read_csv(runs / "mixed.csv").assign(kind=None).to_csv(tmp_path / "new.csv", index=False)
     good("locate", runs / "located", tmp_path / "new.csv", "--out", tmp_path / "l.csv")
