@@ -85,6 +85,9 @@ def test_a_later_file(save, recwarn):
     with pytest.warns(UserWarning, match="town has 1 value that the model does not know, taken as other: Lund"):
         new = later[:3].assign(town=["Lund", "Oslo", "Rome"])
         load_dataset(save(new, "new"), schema=data.schema | {"label": None}, table=table)
+    with pytest.warns(UserWarning, match=r"town has none of the values that are known .*, but 'Lund', 'Pisa': all are"):
+        new = later[:2].assign(town=["Lund", "Pisa"])
+        assert len(load_dataset(save(new, "new"), schema=data.schema | {"label": None}, table=table).x) == 2
     assert "give it, too" in refusal(load_dataset, save(later), schema=data.schema)
     assert "lacks 1 column" in refusal(load_dataset, save(later.drop(columns="age")), schema=data.schema, table=table)
     assert "no column 'sort'" in refusal(load_dataset, save(later), schema=data.schema, table=table, label="sort")
