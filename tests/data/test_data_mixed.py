@@ -85,6 +85,9 @@ def test_a_later_file(save, recwarn):
     with pytest.warns(UserWarning, match="town has 1 value that the model does not know, taken as other: Lund"):
         new = later[:3].assign(town=["Lund", "Oslo", "Rome"])
         load_dataset(save(new, "new"), schema=data.schema | {"label": None}, table=table)
+    with pytest.warns(UserWarning, match=r"town has none of the values that are known .*, but 'Lund', 'Pisa': all are"):
+        new = later[:2].assign(town=["Lund", "Pisa"])
+        assert len(load_dataset(save(new, "new"), schema=data.schema | {"label": None}, table=table).x) == 2
     assert "give it, too" in refusal(load_dataset, save(later), schema=data.schema)
     assert "lacks 1 column" in refusal(load_dataset, save(later.drop(columns="age")), schema=data.schema, table=table)
     assert "no column 'sort'" in refusal(load_dataset, save(later), schema=data.schema, table=table, label="sort")
@@ -118,3 +121,56 @@ def test_equal_names(csv):
 def test_roles_are_for_tables(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((3, 2)))
     assert "not a table" in refusal(load_dataset, tmp_path / "a.npy", columns={"a": "drop"})
+
+
+# ---- quotes that are not closed -------------------------------------------------------------------------------------
+
+
+def with_quotes(*rows: int) -> str:
+    lines = [f'{i}.5,"abc' if i in rows else f"{i * 7 % 13}.5,k{i % 3}" for i in range(1, 101)]
+    return "a,c\n" + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("rows", [(20, 60), (20, 30), (1, 11)])
+def test_a_quote_that_is_not_closed_is_said(csv, rows):
+    match = f"column c has a cell of {rows[1] - rows[0] + 1} lines, in row {rows[0]} .*a quote may not be closed"
+    with pytest.warns(UserWarning, match=match):
+        data = load_dataset(csv(with_quotes(*rows)))
+    assert len(data.x) == 100 - rows[1] + rows[0]
+    with pytest.warns(UserWarning, match=match):
+        load_dataset(csv(with_quotes(*rows)), schema=data.schema, table=table_of(data.x))
+
+
+@pytest.mark.filterwarnings("error:.*quote")
+def test_cells_of_some_lines_are_not_suspect(csv):
+    assert len(load_dataset(csv(with_quotes(20, 29))).x) == 91
+    assert len(load_dataset(csv(with_quotes())).x) == 100
+
+
+def test_a_quote_that_is_not_closed_in_the_header_is_said(csv):
+    text = with_quotes(60).replace("a,c", 'a,"c')
+    with pytest.warns(UserWarning, match="a column name of 61 lines; a quote may not be closed"):
+        load_dataset(csv(text))
+
+
+# ---- the separator line of Excel ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", "\ufeffsep=;\r\n", '"sep=;"\n', "SEP=;\n"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_the_separator_line_of_excel(csv, first, name):
+    rows = "".join(f"{i}_{i % 3};0{i % 3};{i / 4};{i % 2}\n" for i in range(N))
+    expected = load_dataset(csv("name;code;x;kind\n" + rows, "plain.csv"), label="kind")
+    with pytest.warns(UserWarning, match="columns are separated by ';'"):
+        found = load_dataset(csv(first + "name;code;x;kind\n" + rows, name), label="kind")
+    np.testing.assert_array_equal(found.x, expected.x)
+    assert found.feature_names == expected.feature_names and "code=00" in found.feature_names
+    later = load_dataset(csv(first + "name;code;x;kind\n" + rows, name), schema=found.schema, table=table_of(found.x))
+    np.testing.assert_array_equal(later.x, expected.x)
+
+
+@pytest.mark.filterwarnings("error:.*separated")
+def test_a_separator_line_that_says_what_is_usual(csv):
+    data = load_dataset(csv("sep=,\na,b\n" + "".join(f"{i / 4},{i % 7 / 2}\n" for i in range(N))))
+    assert data.feature_names == ["a", "b"] and len(data.x) == N
+    assert "is empty" in refusal(load_dataset, csv("sep=,\n"))

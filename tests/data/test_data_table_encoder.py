@@ -212,6 +212,27 @@ def test_rare_values_and_unseen_ones_are_other():
         fitted.warn_unseen(later, "t")
 
 
+@pytest.mark.parametrize("rows", [slice(0, 4), slice(0, 1), slice(1, 3)])
+def test_unseen_values_are_other_whatever_the_rows_beside_them(rows):
+    fitted = encoder(people())
+    later = people().assign(town=np.array(["Pisa", "1.5", "Lund", "Oslo"])[ROWS % 4])[rows]
+    x = np.asarray(fitted.encode(later))
+    towns = [name for name in fitted.features if name.startswith("town")]
+    start = fitted.features.index(towns[0])
+    others = np.flatnonzero((later["town"] != "Oslo").to_numpy())
+    np.testing.assert_array_equal(x[others, start + towns.index("town=other")], 1)
+    assert all(x[others, start : start + len(towns)].sum(axis=1) == 1)
+    match = "taken as other: " if len(later) == 4 else r"column town has none .* known \('Bari', 'Oslo', 'Rome'\), but"
+    with pytest.warns(UserWarning, match=match):
+        fitted.warn_unseen(later, "t")
+
+
+def test_numbers_for_a_category_of_numbers():
+    fitted = encoder(pd.DataFrame({"zip": ["10", "20", "30"] * 20, "x": ROWS / 7}), zip="category")
+    x = fitted.encode(pd.DataFrame({"zip": [20, 40], "x": [1.0, 2.0]}))
+    np.testing.assert_array_equal(np.asarray(x)[:, :4], [[0, 1, 0, 0], [0, 0, 0, 1]])
+
+
 def test_text_of_like_spelling_is_near():
     words = ["strawberry", "raspberry", "blueberry", "hammer", "screwdriver"]
     column = [f"{words[i % 5]} {i % 41}" for i in range(410)]
@@ -243,7 +264,7 @@ def test_columns_come_by_name_in_any_order():
         (lambda t: t.assign(age=t["joined"]), "column age has 60 cells that are not numbers"),
         (
             lambda t: t.assign(town=ROWS * 1.5),
-            "column town has none of the values that the model was fitted on ('Bari'",
+            "column town has numbers (float64), and the model was fitted on text such as 'Bari'",
         ),
         (lambda t: t.assign(address=ROWS), "column address has numbers (int64), and the model was fitted on text"),
         (lambda t: t.assign(joined=ROWS), "column joined has numbers (int64), and the model was fitted on dates"),
@@ -333,6 +354,15 @@ def test_a_column_that_determines_the_label():
         warn_leaks(frame.drop(columns="label"), frame["label"].to_numpy(), "label", "t.csv")
     assert leaking_columns(frame[["town", "height", "id"]], frame["label"].to_numpy()) == []
     assert leaking_columns(frame[["member"]], np.array(["u"] * N)) == []
+
+
+@pytest.mark.parametrize("equal", [1, 3])
+def test_a_column_of_different_values_determines_no_label(equal):
+    values = np.random.default_rng(0).normal(size=N)
+    values[:equal] = values[0]
+    label = np.r_[[0] * equal, 1 : N - equal + 1]  # nearly as many labels as rows
+    frame = pd.DataFrame({"a": values, "b": values * 2})
+    assert leaking_columns(frame, label) == [] and leaking_columns(frame[["a"]], ROWS % 2) == []
 
 
 def test_columns_that_determine_the_label_together():

@@ -172,13 +172,14 @@ def load_run_and_data(
     *,
     stream: bool = False,
     cache: Path | None = None,
+    labeled: bool = False,
 ) -> tuple[ViewsmithEstimator, Dataset]:
-    """The model of a run, and data read in the form that it takes; sets the number of threads."""
+    """The model of a run, and data read in the form that it takes, see `load_for`; sets the number of threads."""
     from viewsmith.workflows.runs import load_for, load_run
 
     set_threads(threads)
     model = load_run(run)
-    return model, load_for(model, data, label, labels, **storage(run, stream, cache))
+    return model, load_for(model, data, label, labels, labeled=labeled, **storage(run, stream, cache))
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:

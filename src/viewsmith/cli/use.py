@@ -79,7 +79,7 @@ def evaluate(
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.training.run import RunFolder
 
-    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
+    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache, labeled=True)
     sample = dataset.in_memory()
     result = compare(
         model,

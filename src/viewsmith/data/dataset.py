@@ -55,6 +55,8 @@ class Dataset:
         Groups of the rows; None if they were not requested.
     partly_labeled : bool
         Whether rows may have no label, which is -1 or "" in `y`.
+    label_fault : str or None
+        Of rows for a fitted run whose labels cannot be used, and are therefore left out: why.
     """
 
     x: AnyRows
@@ -71,6 +73,7 @@ class Dataset:
     neighbors: Any = None
     groups: np.ndarray | None = None
     partly_labeled: bool = False
+    label_fault: str | None = None
 
     @property
     def x_train(self) -> Any:

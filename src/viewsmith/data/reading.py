@@ -125,7 +125,8 @@ Reader = Callable[[Path, Request], Found]
 
 def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
     """Labels, and whether some may be missing: because it was said, or because there are gaps, which is then said."""
-    column = "y" if request.label is None else f"the label column {one_line(request.label, 60)!r}"
+    label = request.or_fitted("label")
+    column = "y" if label is None else f"the label column {one_line(label, 60)!r}"
     what, expected = f"{column} in {name}", bool(request.or_fitted("few_labels"))
     if found.y is None:
         return None, expected
@@ -133,6 +134,8 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
         return check_labels(found.y, n_rows, what), False
     y = partial_labels(found.y, n_rows, what)
     absent = missing_labels(y)
+    if absent.all() and labels_may_lack(request):
+        return None, expected
     if absent.all():
         raise InputError(f"{what}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out")
     if not expected and request.schema is None:  # a run has said so when it was fitted
@@ -143,6 +146,11 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
             stacklevel=5,
         )
     return y, True
+
+
+def labels_may_lack(request: Request) -> bool:
+    """Whether rows are read without labels if the labels cannot be used: for a fitted run that found them by itself."""
+    return request.schema is not None and request.label is None and request.labels is None
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
 from viewsmith.data.readers.other_formats import advice
 from viewsmith.data.readers.tables import read_csv, read_parquet, read_tsv
-from viewsmith.data.reading import Found, Reader, Request, find_labels
+from viewsmith.data.reading import Found, Reader, Request, find_labels, labels_may_lack
 from viewsmith.data.split import split_by_groups, split_by_label
 from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute
@@ -108,8 +108,9 @@ def load_dataset(
         stay NaN in `Dataset.x`, or become the median without an indicator in a table that is not plain numbers.
     schema : dict, optional
         ``Dataset.schema`` of the data that a run was fitted on. The file must have the same columns, in any order.
-        Labels are then optional, a single row is allowed, and rows too few to split are not split. Images must have the
-        same shape; DNA may have any length. `layer` and `image_size` default to those of the fitted data.
+        Labels are then optional, and left out if they cannot be used (`Dataset.label_fault`) and `label` is not given;
+        a single row is allowed, and rows too few to split are not split. Images must have the same shape; DNA may have
+        any length. `layer` and `image_size` default to those of the fitted data.
     labels : str or Path, optional
         Labels of the records of a FASTA file: lines of name and label, separated by a tab or a comma.
     layer : str, optional
@@ -211,7 +212,13 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
     }
     if schema is not None:
         _check_schema(x, names, schema, name)
-    y, partial = find_labels(found, request, len(x), name)
+    y, partial, fault = None, False, None
+    try:
+        y, partial = find_labels(found, request, len(x), name)
+    except InputError as error:
+        if not labels_may_lack(request):
+            raise
+        fault = str(error)
     if request.groups is not None and found.groups is None:
         raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
     groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
@@ -235,6 +242,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
         neighbors=found.neighbors,
         groups=groups,
         partly_labeled=partial,
+        label_fault=fault,
     )
     if schema is None:
         _check_train_rows(dataset)

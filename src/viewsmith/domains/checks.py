@@ -176,7 +176,8 @@ def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) ->
     if per_column.any():
         raise InputError(
             f"{what}: {pluralize(int(per_column.sum()), 'missing value')} (NaN) in {_columns(per_column, names)}; "
-            "fill them, or replace them by the median of their column with impute='median' (--impute median)"
+            "fill them, or fit the model with impute='median' (fit --impute median), which takes the median of their "
+            "column, also in later data"
         )
 
 

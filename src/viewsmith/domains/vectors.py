@@ -192,7 +192,7 @@ class Vectors(Domain):
 def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
     """Samples with the rows of a table encoded, by a new encoder or the fitted one; plain columns in their order."""
     fitted = None if fresh else getattr(estimator, "table_", None)
-    if fitted is None and table_of(X) is None and not speaks_table(X) and not getattr(estimator, "columns", None):
+    if fitted is None and table_of(X) is None and not speaks_table(X):
         return X
     from viewsmith.domains.tables import reading  # imports pandas
 

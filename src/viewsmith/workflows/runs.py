@@ -192,13 +192,33 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
 
 
 def load_for(
-    model: ViewsmithEstimator, data: str, label: str | None, labels: Path | None = None, **storage: Any
+    model: ViewsmithEstimator,
+    data: str,
+    label: str | None,
+    labels: Path | None = None,
+    *,
+    labeled: bool = False,
+    **storage: Any,
 ) -> Dataset:
     """Read data as the training data of the model were read: same columns, same order, same domain.
 
-    `storage` are the options of `load_dataset` that say what stays on disk.
+    Parameters
+    ----------
+    model : ViewsmithEstimator
+    data : str
+    label : str, optional
+    labels : Path, optional
+    labeled : bool
+        Labels that cannot be used are an error; else they are left out with a warning, unless `label` or `labels` name
+        them.
+    **storage
+        Options of `load_dataset` that say what stays on disk.
     """
     dataset = load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_, **storage)
+    if dataset.label_fault is not None:
+        if labeled:
+            raise InputError(dataset.label_fault)
+        warnings.warn(f"{dataset.label_fault}; these labels are left out", UserWarning, stacklevel=3)
     of_cells = Path(data).suffix.lower() in (".h5ad", ".zarr") and dataset.schema.get("use_rep") is None
     if of_cells and model.options_.normalization == "auto" and model.resolved_.normalization == "none":
         warn_counts(dataset.x, data)

@@ -107,8 +107,11 @@ def check_label_is_free(label: str | None, features: Collection[str], what: str)
         )
 
 
-def text_columns(path: Path, separator: str, request: Request) -> Iterable[str]:
-    """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
+def text_columns(path: Path, separator: str, skipped: int, request: Request) -> Iterable[str]:
+    """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234.
+
+    `skipped` is the number of lines before the header.
+    """
     import pandas as pd
 
     from viewsmith.domains.tables.columns import Category, Text
@@ -119,7 +122,7 @@ def text_columns(path: Path, separator: str, request: Request) -> Iterable[str]:
     found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
     if request.schema is not None or request.strict:
         return found
-    first = pd.read_csv(path, sep=separator, dtype=str, nrows=SAMPLE)
+    first = pd.read_csv(path, sep=separator, dtype=str, nrows=SAMPLE, skiprows=skipped)
     return found | {name for name in first.columns if first[name].str.fullmatch(r"0\d+").any()}
 
 

@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
 _PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
 _NEARLY = 0.9  # of the cells are numbers: the others are named later
 
 
 def open_table(path: Path) -> IO[bytes]:
     """A text table, plain or compressed by gzip."""
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def given_separator(path: Path) -> str | None:
+    """The separator in the first line of a text table, ``sep=;``, which Excel reads and does not take for a header."""
+    with open_table(path) as file:
+        found = _SEPARATOR_LINE.fullmatch(file.readline(64))
+    return None if found is None else found[1].decode()
 
 
 def find_separator(names: list[str], separator: str) -> str:

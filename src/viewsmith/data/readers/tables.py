@@ -22,7 +22,8 @@ from viewsmith.data.readers.mixed import (
     text_columns,
 )
 from viewsmith.data.readers.parquet_rows import ParquetRows, read_columns
-from viewsmith.data.readers.separators import find_separator, read_commas
+from viewsmith.data.readers.quotes import warn_open_quotes
+from viewsmith.data.readers.separators import find_separator, given_separator, read_commas
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import as_vectors, check_missing
 
@@ -96,9 +97,12 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
     with reading(str(path), kind):
         try:
             # pandas renames columns with equal names, so the header is read separately first.
+            given = given_separator(path)
+            skipped = 0 if given is None else 1  # lines before the header
             options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-            header = pd.read_csv(path, sep=separator, **options)
-            found = find_separator(header.iloc[0].tolist(), separator)
+            options |= {"skiprows": skipped}
+            header = pd.read_csv(path, sep=given or separator, **options)
+            found = given or find_separator(header.iloc[0].tolist(), separator)
             if found != separator:
                 warnings.warn(f"{path}: columns are separated by {found!r}", UserWarning, stacklevel=5)
                 separator = found
@@ -107,11 +111,13 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
             raise InputError(f"{path} is empty; expected a header line and rows") from error
         _check_header(header.iloc[0].tolist(), separator, str(path))
         # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
-        as_text += [name for name in text_columns(path, separator, request) if name not in as_text]
-        frame = pd.read_csv(path, sep=separator, dtype=dict.fromkeys(as_text, str), low_memory=False)
+        as_text += [name for name in text_columns(path, separator, skipped, request) if name not in as_text]
+        options = {"dtype": dict.fromkeys(as_text, str), "low_memory": False, "skiprows": skipped}
+        frame = pd.read_csv(path, sep=separator, **options)
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
         raise InputError(f"{path}: rows have more fields than the header line has names; name every column")
+    warn_open_quotes(frame, str(path))
     return read_commas(frame, separator, {*as_text, str(request.label), str(request.groups)}, str(path))
 
 

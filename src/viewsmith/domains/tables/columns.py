@@ -148,6 +148,7 @@ class Category:
         return [f"{self.name}={value}" for value in [*self.values, *extra]] + [f"{self.name} missing"] * self.gaps
 
     def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        self._check_kind(column, what)
         position = {value: i for i, value in enumerate(self.values)}
         other = position.setdefault(OTHER, len(position))
         codes, found = pd.factorize(_as_text(column))
@@ -156,20 +157,38 @@ class Category:
         )
         if not self.gaps:
             _warn_gaps(self.name, codes < 0, "the value other", what)
-        known = [str(value) in position or str(value) in self.rare for value in found]
-        if len(found) and not any(known):
-            shown = name_list([repr(value) for value in self.values], 3)
-            raise InputError(
-                f"{what}: column {one_line(self.name, 60)} has none of the values that the model was fitted on "
-                f"({shown}), but {name_list([repr(str(value)) for value in found], 3)}; give the same kind of values"
-            )
         block = np.zeros((len(column), len(self.features)), dtype=np.float32)
         block[np.arange(len(column)), target[codes]] = 1.0  # a gap has the code -1, the last entry
         return block
 
-    def unseen(self, column: pd.Series) -> list[str]:
-        """Values of a column that the training rows did not have."""
-        return sorted(set(_as_text(column).dropna()) - {*self.values, *self.rare})
+    def warn_unseen(self, column: pd.Series, what: str) -> None:
+        """Warn of values that the training rows did not have."""
+        found = set(_as_text(column).dropna())
+        unseen, name = sorted(found - {*self.values, *self.rare}), one_line(self.name, 60)
+        if not unseen:
+            return
+        message = (
+            f"{what}: column {name} has {pluralize(len(unseen), 'value')} that the model does not know, taken as "
+            f"other: {name_list(unseen)}"
+        )
+        if len(unseen) == len(found):
+            known, given = (name_list([repr(value) for value in values], 3) for values in (self.values, unseen))
+            message = (
+                f"{what}: column {name} has none of the values that are known ({known}), but {given}: all are taken as "
+                "other; check that it is the column that the model was fitted on, spelled in the same way"
+            )
+        warnings.warn(message, UserWarning, stacklevel=3)
+
+    def _check_kind(self, column: pd.Series, what: str) -> None:
+        """Refuse a column of numbers for text: its dtype says so, whatever rows are beside a row."""
+        numbers = column.dtype != object and not pd.api.types.is_bool_dtype(column.dtype) and frames.is_numeric(column)
+        if self.dtype != "text" or not numbers or not column.notna().any():
+            return
+        if pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").isna().all():
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
+                f"text such as {one_line(repr(self.values[0]), 40)}"
+            )
 
     def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
         names: list[Any] = [*self.values, *([] if OTHER in self.values else [OTHER]), *([None] if self.gaps else [])]

@@ -11,6 +11,7 @@ from viewsmith.core.messages import one_line
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
 NANOSECONDS = 86_400e9  # in a day
+SAMPLE = 1000  # cells by which the format of most is found
 # Text is tried as these in turn; the second and the third can both fit.
 FORMATS = (
     "ISO8601",
@@ -47,6 +48,17 @@ def date_format(values: pd.Series) -> str | None:
             stacklevel=2,
         )
     return fitting[0] if fitting else None
+
+
+def are_dates(text: pd.Series) -> pd.Series:
+    """Which cells, text without gaps, are dates of the format that most of them have: bool (n,)."""
+    alike = text.str.fullmatch(_LOOKS_LIKE_DATE)
+    if not alike.any():
+        return alike
+    dates = text[alike]
+    some = dates.iloc[:: -(-len(dates) // SAMPLE)]  # every format is tried, which takes long for all
+    form = max(FORMATS, key=lambda each: parse(some, each).notna().sum())
+    return parse(dates, form).notna().reindex(text.index, fill_value=False)
 
 
 def parse(column: pd.Series, form: str) -> pd.Series:

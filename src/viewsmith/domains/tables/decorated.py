@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d+)?|\.\d+)\s*")
 _MOST = 0.9  # of the cells have the same characters beside their number
 
 
-def warn_decorated(column: pd.Series, role: str, what: str) -> None:
+def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
     """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks.
 
     Parameters
@@ -28,9 +28,14 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> None:
         The inferred role; nothing is said of numbers, dates and constant columns.
     what : str
         Name of the table in messages.
+
+    Returns
+    -------
+    bool
+        Whether there is a warning.
     """
     if role not in ("category", "text", "identifier") or not pd.api.types.is_string_dtype(column.dropna().dtype):
-        return
+        return False
     cells = [cell for cell in column.dropna() if isinstance(cell, str)]
     decorated: dict[str, list[str]] = {}
     for cell in cells:
@@ -39,7 +44,7 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> None:
     marks, most = max(decorated.items(), key=lambda item: len(item[1]), default=("", []))
     example = next((cell for cell in most if marks or not _PLAIN.fullmatch(cell)), None)
     if example is None or len(most) < _MOST * len(cells):
-        return
+        return False
     name, taken, given = one_line(column.name, 60), f"read as {role}", role
     if role == "identifier":
         taken, given = "left out", "drop"
@@ -49,3 +54,4 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> None:
         UserWarning,
         stacklevel=3,
     )
+    return True

@@ -14,7 +14,7 @@ import pandas as pd
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize
+from viewsmith.core.messages import name_list, pluralize
 from viewsmith.domains.checks import check_finite
 from viewsmith.domains.tables.array import TableArray
 from viewsmith.domains.tables.columns import KINDS, Category, Column, Date, Number, Text
@@ -90,13 +90,8 @@ class TableEncoder:
     def warn_unseen(self, frame: pd.DataFrame, what: str) -> None:
         """Warn of values of categories that the training rows did not have."""
         for column in self.columns:
-            if isinstance(column, Category) and (unseen := column.unseen(frame[column.name])):
-                warnings.warn(
-                    f"{what}: column {one_line(column.name, 60)} has {pluralize(len(unseen), 'value')} that the model "
-                    f"does not know, taken as other: {name_list(unseen)}",
-                    UserWarning,
-                    stacklevel=2,
-                )
+            if isinstance(column, Category):
+                column.warn_unseen(frame[column.name], what)
 
     def decode(self, rows: np.ndarray, known: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Rows (n, d) as a table with the columns and values of the given one.

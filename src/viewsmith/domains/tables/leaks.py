@@ -27,18 +27,21 @@ def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
     if len(labels) == 0:
         return []
     base = np.bincount(labels).max() / len(labels)
-    found, all_codes = [], [pd.factorize(frame[name])[0] for name in frame.columns]
-    for name, codes in zip(frame.columns, all_codes, strict=True):
-        table = pd.crosstab(codes, labels).to_numpy() if len(np.unique(codes)) <= len(codes) // 2 else np.zeros((0, 1))
+    found, all_codes = [], {str(name): pd.factorize(frame[name])[0] for name in frame.columns}
+    # Of values that hardly occur again nothing can be said: they determine everything.
+    all_codes = {name: codes for name, codes in all_codes.items() if len(np.unique(codes)) <= len(codes) // 2}
+    for name, codes in all_codes.items():
+        table = pd.crosstab(codes, labels).to_numpy()
         table = table[table.sum(axis=1) > 1]
         rows = table.sum()
         if rows < REPEATED * len(labels) or base > 1 - 5 * (1 - PURE):
             continue
         if table.max(axis=1).sum() >= PURE * rows and len(table) > 1:
-            found.append(str(name))
+            found.append(name)
     if found or len(labels) < LEAK_ROWS or not all_codes:
         return found
-    return [str(frame.columns[column]) for column in repeated_by(np.column_stack(all_codes), labels)]
+    names = list(all_codes)
+    return [names[column] for column in repeated_by(np.column_stack(list(all_codes.values())), labels)]
 
 
 def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> None:

@@ -36,17 +36,10 @@ def read_new(X: Any, columns: Mapping[str, str] | None, strict: bool, impute: st
     Raises
     ------
     InputError
-        Columns cannot be used, see `choose_roles`; roles are given, and there are no columns.
+        Columns cannot be used, see `choose_roles`.
     """
-    if isinstance(X, TableArray) and X.table is not None:
-        return X
     if not speaks_table(X):
-        if columns:
-            raise InputError(
-                f"columns gives roles to {name_list(list(columns))}, but the data are {type(X).__name__} without named "
-                "columns: give a DataFrame, or leave columns out"
-            )
-        return X
+        return X  # also rows that an encoder has made
     frame = as_frame(X, "the DataFrame")
     if frame.shape[1] == 0 or len(frame) == 0:
         return X

@@ -15,6 +15,7 @@ from viewsmith.core.messages import join_names, name_list, one_line, pluralize, 
 from viewsmith.domains import frames
 from viewsmith.domains.tables.dates import date_format, is_date_dtype
 from viewsmith.domains.tables.decorated import warn_decorated
+from viewsmith.domains.tables.mostly import DISTINCT, warn_mostly
 
 #: Roles that a user can give.
 GivenRole = Literal["numeric", "category", "text", "date", "drop"]
@@ -63,7 +64,7 @@ def choose_roles(
     Raises
     ------
     InputError
-        An unknown column or role is given; a column is numeric but for some cells, which are named.
+        An unknown column or role is given; a column is numeric but for at most a tenth of its cells, which are named.
     """
     given = given or {}
     for name, role in given.items():
@@ -78,8 +79,9 @@ def choose_roles(
     roles: dict[str, Role] = {}
     for name in frame.columns:
         roles[name] = given[name] if name in given else infer_role(frame[name], what)  # type: ignore[assignment]
-        if name not in given:
-            warn_decorated(frame[name], roles[name], what)
+        # One warning of a column is enough.
+        if name not in given and not warn_decorated(frame[name], roles[name], what):
+            warn_mostly(frame[name], roles[name], what)
     return roles
 
 
@@ -158,7 +160,7 @@ def _check_nearly_numbers(column: pd.Series, what: str) -> None:
     values = column.dropna().astype(str)
     numbers = pd.to_numeric(values, errors="coerce")
     wrong = values[numbers.isna()]
-    if len(wrong) == 0 or len(wrong) > (1 - NEARLY_NUMBERS) * len(values) or numbers.nunique() <= 10:
+    if len(wrong) == 0 or len(wrong) > (1 - NEARLY_NUMBERS) * len(values) or numbers.nunique() <= DISTINCT:
         return
     name = one_line(column.name, 60)
     raise InputError(

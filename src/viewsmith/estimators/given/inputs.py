@@ -10,10 +10,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import one_line
+from viewsmith.core.messages import name_list, one_line
 from viewsmith.data.map_style import collect, is_map_style
 from viewsmith.data.readers.cells import WHAT, is_anndata, matrix_of
 from viewsmith.domains.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
+from viewsmith.domains.tables.array import table_of
 from viewsmith.domains.tables.protocols import speaks_table
 from viewsmith.estimators.arguments import Arguments
 from viewsmith.estimators.build.plan import Resolved
@@ -41,28 +42,19 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
     ------
     InputError
         The name of a file, options of AnnData objects for another object, a missing layer or representation, values
-        that are not counts.
+        that are not counts, roles of columns for samples without named columns.
     """
     _check_no_path(X)
-    if is_anndata(X):
-        return _cells_to_fit(X, options)
-    if context is not None and "source" in context.get("data", {}):
+    if context is not None and "source" in context.get("data", {}) and not is_anndata(X):
+        # The reader of the file has given its columns their roles, and plain numbers have lost their names since.
         return Given(X, context.get("feature_names"), context.get("normalization", "none"))
-    for name, value, default in (
-        ("layer", options.layer, None),
-        ("use_rep", options.use_rep, None),
-        ("normalization", options.normalization, "auto"),
-    ):
-        if value not in (default, "none"):
-            raise InputError(
-                f"{name} is {one_line(value, 60)!r}, which is for an AnnData, but X is of type {type(X).__name__}: "
-                f"leave {name} out"
-                + (" and give viewsmith.domains.log_normalize(X)" if name == "normalization" else "")
-            )
-    names = None if context is None else context.get("feature_names")
-    if names is None and speaks_table(X):
-        names = _names_of_columns(list(getattr(X, "columns", ())))
-    return Given(collect(X) if is_map_style(X) else X, names, "none")
+    given = _cells_to_fit(X, options) if is_anndata(X) else _others_to_fit(X, options, context)
+    if options.columns and not speaks_table(given.X) and table_of(given.X) is None:
+        raise InputError(
+            f"columns gives roles to {name_list(list(options.columns))}, but the data are {type(given.X).__name__} "
+            "without named columns: give a DataFrame, or leave columns out"
+        )
+    return given
 
 
 def domain_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
@@ -121,6 +113,25 @@ def _cells_to_fit(cells: Any, options: Arguments) -> Given:
     else:
         return Given(_floats(matrix), names, "none")
     return Given(log_normalize(matrix), names, "log")
+
+
+def _others_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) -> Given:
+    """Samples to fit on that are neither an AnnData nor of a file."""
+    for name, value, default in (
+        ("layer", options.layer, None),
+        ("use_rep", options.use_rep, None),
+        ("normalization", options.normalization, "auto"),
+    ):
+        if value not in (default, "none"):
+            raise InputError(
+                f"{name} is {one_line(value, 60)!r}, which is for an AnnData, but X is of type {type(X).__name__}: "
+                f"leave {name} out"
+                + (" and give viewsmith.domains.log_normalize(X)" if name == "normalization" else "")
+            )
+    names = None if context is None else context.get("feature_names")
+    if names is None and speaks_table(X):
+        names = _names_of_columns(list(getattr(X, "columns", ())))
+    return Given(collect(X) if is_map_style(X) else X, names, "none")
 
 
 def _names_of_columns(columns: list[Any]) -> list[str] | None:
