@@ -296,7 +296,7 @@ def _array_rows(X: Any) -> np.ndarray:
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        samples = X.flat if isinstance(X, np.ndarray) else []
+        samples: Any = X.flat if isinstance(X, np.ndarray) else []
         shapes = list(dict.fromkeys(getattr(sample, "shape", None) for sample in samples))
         if len(shapes) > 1:
             raise _NotNumbers(
