@@ -194,7 +194,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
 
 
 def load_for(
-    model: ViewsmithEstimator, data: str, label: str | None, labels: Path | None = None, **storage: Any
+    model: ViewsmithEstimator, data: str | Path, label: str | None, labels: Path | None = None, **storage: Any
 ) -> Dataset:
     """Read data as the training data of the model were read: same columns, same order, same domain, same split.
 
@@ -203,7 +203,7 @@ def load_for(
     dataset = load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_, **storage)
     of_cells = Path(data).suffix.lower() in (".h5ad", ".zarr") and dataset.schema.get("use_rep") is None
     if of_cells and model.options_.normalization == "auto" and model.resolved_.normalization == "none":
-        warn_counts(dataset.x, data)
+        warn_counts(dataset.x, dataset.source)
     return with_split_of_run(dataset, model)
 
 
