@@ -53,6 +53,15 @@ class RunFolder:
             reason = "has no config.toml" if self.path.is_dir() else "is not a folder"
             raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
 
+    def check_free(self) -> None:
+        """Raise InputError if there is something else than a run."""
+        # The lock and a temporary configuration file, left by a process that was killed, are not files of the user.
+        if self.path.exists() and (
+            not self.path.is_dir()
+            or not (self.exists() or all(f.name.startswith((".config-", LOCK)) for f in self.path.iterdir()))
+        ):
+            raise InputError(f"{self.path} exists and is not a run of viewsmith: choose an empty or new folder")
+
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the folder while it is written to; raises InUseError if another process holds it."""
         if self.path.exists() and not self.path.is_dir():
@@ -76,14 +85,11 @@ class RunFolder:
                 )
             if not resume:
                 raise InputError(
-                    f"{self.path} already has this run: add --resume to continue it, or choose another folder"
+                    f"{self.path} already has this run: add --resume (in Python resume=True) to continue it, or choose "
+                    "another folder"
                 )
             return True
-        # The lock and a temporary configuration file, left by a process that was killed, are not files of the user.
-        if self.path.exists() and (
-            not self.path.is_dir() or any(not f.name.startswith((".config-", LOCK)) for f in self.path.iterdir())
-        ):
-            raise InputError(f"{self.path} exists and is not a run of viewsmith: choose an empty or new folder")
+        self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
         return False
