@@ -1,11 +1,12 @@
 """Rows that a run was trained on are not scored as test rows without a word, whatever the labels now."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import good
+from cli_tools import call, good
 
 import viewsmith
 from viewsmith.training.run import RunFolder
@@ -119,3 +120,27 @@ def test_a_mixed_table_is_recognized(tmp_path):
     assert drawn_by_embed(tmp_path, "run", "t.csv", "--label", "B") == drawn
     table.iloc[::-1].to_csv(tmp_path / "reversed.csv", index=False)
     assert "test rows are rows that the run was trained on" in evaluation(tmp_path, "run", "reversed.csv")[0]
+
+
+@pytest.mark.parametrize("change", [{"train": None}, {"train_index": [1, 2]}, {"test_index": "x"}, {"train": "many"}])
+def test_a_damaged_split(ab, tmp_path, change):
+    shutil.copytree(ab / "labeled", tmp_path / "run")
+    path = tmp_path / "run" / "summary.json"
+    summary = json.loads(path.read_text())
+    path.write_text(json.dumps(summary | {"split": summary["split"] | change}))
+    refused = call("evaluate", tmp_path / "run", ab / "ab.csv", "--protocols", "knn")
+    assert refused.refused("summary.json of the run is damaged: its split is not complete")
+
+
+def test_a_split_by_groups_and_labels_that_cannot_be_split(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    table = table.assign(who=np.arange(40) // 4, A=np.arange(40) % 2, target=[f"row {i}" for i in range(40)])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = ("fit", tmp_path / "t.csv", "--groups", "who", "--split-groups", "--label", "A", "--drop", "target")
+    good(*fit, "--epochs", 1, "--out", tmp_path / "run")
+    drawn = json.loads((tmp_path / "run" / "summary.json").read_text())["split"]["test_index"]
+    table.drop(columns="who").to_csv(tmp_path / "alone.csv", index=False)
+    assert drawn_by_embed(tmp_path, "run", "t.csv") == drawn_by_embed(tmp_path, "run", "alone.csv") == drawn
+    refused = call("evaluate", tmp_path / "run", tmp_path / "alone.csv", "--label", "target", "--protocols", "knn")
+    assert refused.refused("no test rows") and "the rows are not split" in refused.err

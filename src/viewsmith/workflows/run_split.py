@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize
 from viewsmith.data import Dataset
 from viewsmith.data.split import Split
@@ -16,52 +18,72 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.rows import fingerprint, row_hashes
 
 
+@dataclass(frozen=True)
+class _Recorded:
+    """The split that a run has recorded: its rows are 0 .. n-1; `test` is None if all were for training."""
+
+    train: np.ndarray
+    test: np.ndarray | None
+    kind: Split
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.train) + (0 if self.test is None else len(self.test))
+
+
 def with_split_of_run(dataset: Dataset, model: ViewsmithEstimator) -> Dataset:
     """The data set with the split of the run if it has the same rows in the same order, whatever its labels.
 
     A split that the data have themselves stays. Warns about test rows that the run was trained on.
+
+    Raises
+    ------
+    InputError
+        The split in the summary of the run is damaged.
     """
-    same = _has_rows_of_run(dataset, model)
+    record, recorded = model.context_.get("data", {}), _recorded(model)
+    # The number is compared first, because the fingerprint of rows on disk takes a pass over them.
+    same = len(dataset.x) == recorded.n_rows and fingerprint(dataset.x) == record.get("fingerprint")
     if same:
-        dataset = _split_as_in_run(dataset, model)
-    if dataset.test_index is not None and not (same and model.context_["data"].get("transductive")):
-        _warn_trained(dataset, _trained_rows(dataset, model, same))
+        dataset = _split_as_in_run(dataset, recorded)
+    if dataset.test_index is None or (same and record.get("transductive")):
+        return dataset
+    trained = np.zeros(len(dataset.x), dtype=bool)
+    if same:
+        trained[recorded.train] = True
+    elif (known := model.context_.get("row_hashes")) is not None and (hashes := row_hashes(dataset.x)) is not None:
+        trained = torch.isin(hashes, known).numpy()
+    _warn_trained(dataset, trained)
     return dataset
 
 
-def _has_rows_of_run(dataset: Dataset, model: ViewsmithEstimator) -> bool:
-    summary, record = model.summary_, model.context_.get("data", {})
-    split = summary.get("split", {})
-    n_rows = split["train"] + split.get("test", 0) if split else summary.get("rows_on_disk", summary.get("rows"))
-    # The number is compared first, because the fingerprint of rows on disk takes a pass over them.
-    return len(dataset.x) == n_rows and fingerprint(dataset.x) == record.get("fingerprint")
+def _recorded(model: ViewsmithEstimator) -> _Recorded:
+    summary = model.summary_
+    split = summary.get("split")
+    try:
+        if split is None:  # of rows that were given in Python
+            return _Recorded(np.arange(summary.get("rows_on_disk", summary.get("rows", 0))), None, "none")
+        n_train, n_rows = split["train"], split["train"] + split.get("test", 0)
+        if split["kind"] in ("none", "given"):
+            test = None if split["kind"] == "none" else np.arange(n_train, n_rows)
+            return _Recorded(np.arange(n_train), test, split["kind"])
+        rows = [np.asarray(split[name], np.int64) for name in ("train_index", "test_index")]
+        if not np.array_equal(np.sort(np.concatenate(rows)), np.arange(n_rows)):
+            raise ValueError("rows are missing")
+        return _Recorded(rows[0], rows[1], split["kind"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"the summary.json of the run is damaged: its split is not complete ({error}); restore it or train again"
+        ) from error
 
 
-def _split_as_in_run(dataset: Dataset, model: ViewsmithEstimator) -> Dataset:
-    split = model.summary_.get("split", {})
+def _split_as_in_run(dataset: Dataset, recorded: _Recorded) -> Dataset:
     cannot_be_split = dataset.y is not None and dataset.split == "none"  # by these labels, which has been said
-    if dataset.split == "given" or split.get("kind", "none") == "none" or cannot_be_split:
+    if dataset.split == "given" or recorded.test is None or cannot_be_split:
         return dataset
-    if split["kind"] == "given":
-        train, test = np.split(np.arange(len(dataset.x)), [split["train"]])
-    else:
-        train, test = np.asarray(split["train_index"], np.int64), np.asarray(split["test_index"], np.int64)
     # "given" is of files that have the parts separately, which are also written so.
-    kind: Split = "groups" if split["kind"] == "groups" else "stratified"
-    return dataclasses.replace(dataset, train_index=train, test_index=test, split=kind)
-
-
-def _trained_rows(dataset: Dataset, model: ViewsmithEstimator, same: bool) -> np.ndarray:
-    """Whether each row was trained on, bool (n,), as far as the run knows."""
-    split = model.summary_.get("split", {})
-    trained = np.zeros(len(dataset.x), dtype=bool)
-    if same and "train_index" in split:
-        trained[split["train_index"]] = True
-    elif same:
-        trained[: split.get("train")] = True
-    elif (known := model.context_.get("row_hashes")) is not None and (hashes := row_hashes(dataset.x)) is not None:
-        trained = torch.isin(hashes, known).numpy()
-    return trained
+    kind: Split = "groups" if recorded.kind == "groups" else "stratified"
+    return dataclasses.replace(dataset, train_index=recorded.train, test_index=recorded.test, split=kind)
 
 
 def _warn_trained(dataset: Dataset, trained: np.ndarray) -> None:
