@@ -15,7 +15,8 @@ from viewsmith.estimators import estimators
 from viewsmith.estimators.build.options import check_options
 
 EPOCHS = ("--epochs", 2)
-FILES = {"config.toml", "initial.safetensors", "metrics.jsonl", "model.safetensors", "report.html", "summary.json"}
+FILES = {"config.toml", "initial.safetensors", "metrics.jsonl", "model.safetensors", "report.html"}
+FILES |= {"row_hashes.safetensors", "summary.json"}
 
 
 def config(run):

@@ -216,6 +216,15 @@ def test_a_folder_with_other_files(tmp_path):
     assert files(tmp_path) == before
 
 
+def test_the_folder_and_the_framework_are_checked_before_the_data_are_read(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for options in (("--out", tmp_path), ("--out", tmp_path / "run", "--framework", "vicregg")):
+        refused = call("fit", tmp_path / "absent.csv", *options)
+        assert refused.refused("is not a run of viewsmith" if len(options) == 2 else "framework is 'vicregg'")
+        assert refused.err.count("\n") == 1
+    assert call("fit", "wine", "--out", tmp_path).err.count("\n") == 1
+
+
 def test_a_folder_without_write_permission(tmp_path, data, runs, monkeypatch):
     def denied(path, *_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

@@ -37,3 +37,10 @@ def test_recordings_are_not_read_without_their_domain(tmp_path):
     refused = call("fit", tmp_path / "t.npz", "--domain", "series", "--out", tmp_path / "run")
     assert refused.refused("recordings are numbers (n, channels, time)", "X[:, None]")
     assert not (tmp_path / "run").exists()
+
+
+def test_generate_says_that_recordings_have_no_generator(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.random.default_rng(0).normal(size=(24, 3, 48)))
+    refused = call("generate", tmp_path / "x.npz", "--domain", "series", "--out", tmp_path / "cache", "--epochs", 1)
+    assert refused.refused("there is no generator of views for series: use another method")
+    assert not (tmp_path / "cache").exists()

@@ -209,9 +209,10 @@ def test_views_of_the_test_rows(tmp_path, data, runs):
     good(*given, tmp_path / "v.npz", "--split", "test")
     with np.load(tmp_path / "v.npz") as arrays:
         assert arrays["views"].shape == (10, 2, 4) and arrays["index"].tolist() == list(range(10))
-    refused = call(*given[:2], data / "x.npy", *given[3:], tmp_path / "w.npz", "--split", "test")
+    np.save(tmp_path / "x.npy", np.load(data / "x.npy")[::-1])  # in the order of the run it has the split of the run
+    refused = call(*given[:2], tmp_path / "x.npy", *given[3:], tmp_path / "w.npz", "--split", "test")
     assert refused.refused("has no test rows", "--split train")
-    assert [path.name for path in tmp_path.iterdir()] == ["v.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npz", "x.npy"]
 
 
 def test_views_of_data_without_labels_have_all_rows(tmp_path, data, runs):

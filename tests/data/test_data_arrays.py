@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from refusals import refusal
+from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset, split_indices
 
 rng = np.random.default_rng(0)
@@ -85,6 +87,22 @@ def test_built_in(name, shape):
     np.testing.assert_array_equal(data.y_test, data.y[data.test_index])
     assert data.fit_rows(transductive=False).shape == data.x_train.shape
     assert data.fit_rows(transductive=True) is data.x
+
+
+def test_a_folder_with_the_name_of_a_built_in_data_set(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"path wine does not exist.*give the text 'wine' for the built-in data set"):
+        load_dataset(Path("wine"))
+    images = np.random.default_rng(0).integers(0, 256, (8, 6, 6), dtype=np.uint8)
+    (tmp_path / "digits").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "digits" / f"{number}.png")
+    for given in (Path("digits"), "./digits", "digits/"):
+        data = load_dataset(given)
+        assert data.x.shape == (8, 6, 6, 1) or data.x.shape == (8, 6, 6)
+        assert load_dataset(data.source).x.shape == data.x.shape  # as the report of a run reads it
+    with pytest.warns(UserWarning, match=r"'digits' is the built-in data set.*\./digits"):
+        assert load_dataset("digits").x.shape == (1797, 64)
 
 
 def test_unknown_names():

@@ -59,6 +59,17 @@ def test_a_second_fit_equals_the_first(cls, wine):
     assert model.fit(wine[:, :5]).transform(wine[:, :5]).shape == (178, 8)
 
 
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+@every_estimator
+def test_training_does_not_depend_on_the_gradient_mode_of_the_caller(cls, off, wine):
+    expected = cls(**TINY).fit(wine)
+    with off():
+        model = cls(**TINY).fit(wine)
+        assert not torch.is_grad_enabled()
+        transformed = model.transform(wine)
+    assert same(weights(model), weights(expected)) and np.array_equal(transformed, expected.transform(wine))
+
+
 def test_seeds_may_be_random_states_or_none(wine):
     one, again = (Contrastive(**TINY | {"random_state": np.random.RandomState(3)}).fit(wine) for _ in range(2))
     assert same(weights(one), weights(again))

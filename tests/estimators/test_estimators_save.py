@@ -214,7 +214,8 @@ def test_bad_options_and_data_leave_no_folder(wine, tmp_path):
 
 def test_a_run_with_other_options_or_rows_is_not_resumed(wine, tmp_path):
     Contrastive(**TINY, minutes=1e-9).fit(wine, run=tmp_path)
-    assert "add --resume" in refusal(Contrastive(**TINY).fit, wine, run=tmp_path)
+    message = refusal(Contrastive(**TINY).fit, wine, run=tmp_path)
+    assert "add --resume (in Python resume=True) to continue it" in message
     message = refusal(Contrastive(**TINY | {"epochs": 3}).fit, wine, run=tmp_path, resume=True)
     assert "epochs is 2 there, 3 now" in message
     for other in (wine[:100], wine + 1):

@@ -1,6 +1,7 @@
 """The comparison of a representation with its baselines, and its table."""
 
 import json
+import warnings
 from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
@@ -138,6 +139,17 @@ def test_umap_row_is_made_from_scaled_rows(dataset, monkeypatch):
 def test_labels_and_test_rows_are_needed(dataset, missing, message):
     with pytest.raises(InputError, match=message):
         compare(TwoColumns(), without(dataset, **missing))
+
+
+def test_classes_that_no_train_row_has_are_named_once(dataset):
+    y_test = dataset.y_test.copy()
+    y_test[:3], y_test[3:5] = "d", "e"
+    with pytest.warns(UserWarning, match="5 test rows have classes that no train row has, which .*: d, e") as found:
+        compare(TwoColumns(), without(dataset, y_test=y_test), protocols=["knn"])
+    assert len([each for each in found if "no train row has" in str(each.message)]) == 1
+    with warnings.catch_warnings():  # a class without test rows is no fault
+        warnings.simplefilter("error")
+        compare(TwoColumns(), without(dataset, y_test=np.where(dataset.y_test == "c", "a", dataset.y_test)))
 
 
 def test_unknown_protocols_are_an_error_before_any_work(dataset):

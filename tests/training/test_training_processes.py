@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -90,12 +91,23 @@ def member(rank, folder, which, **options):
 
 def check_gathering(rank):
     x = (10.0 * rank + torch.arange(6.0).view(3, 2)).requires_grad_()
-    whole = distributed.gather(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = distributed.gather(x)
     assert whole.shape == (6, 2) and torch.equal(whole[distributed.local_rows(3)], x)
     assert distributed.gather(torch.tensor([rank])).tolist() == [0, 1]
     # Each process multiplies the gathered rows by other factors: the gradient is the sum over both processes.
     (whole * (rank + 1)).sum().backward()
     assert (x.grad == 3).all()
+    # Second derivatives; rows of several dimensions that are not contiguous, in bf16.
+    (first,) = torch.autograd.grad((distributed.gather(x) ** 3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(first, 2 * 3 * x**2) and torch.equal(second, 2 * 6 * x)
+    odd = torch.full((4, 3, 2), rank + 1.0, dtype=torch.bfloat16).transpose(0, 1).requires_grad_()
+    rows = distributed.gather(odd)
+    assert rows.shape == (6, 4, 2) and (rows[:3] == 1).all() and (rows[3:] == 2).all()
+    (rows * (rank + 1)).sum().backward()
+    assert odd.grad.shape == odd.shape and (odd.grad == 3).all()
 
 
 @pytest.fixture

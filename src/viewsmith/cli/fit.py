@@ -93,6 +93,7 @@ def fit(
     """Train on DATA without labels, and save the run in a folder."""
     from viewsmith.core import distributed
     from viewsmith.data import load_dataset
+    from viewsmith.training.run import RunFolder
     from viewsmith.workflows.runs import (
         already_finished,
         data_record,
@@ -125,6 +126,8 @@ def fit(
     }
     given = {key: value for key, value in flags.items() if value is not None}
     model = make_estimator(method, preset, config, set_ or [], given)
+    with writing(out):
+        RunFolder(out).check_free()  # before the data are read
     set_threads(threads)
     dataset = load_dataset(
         data,

@@ -87,6 +87,7 @@ def make_estimator(
     from viewsmith.core.registry import find
     from viewsmith.domains import domain_of
     from viewsmith.estimators.build.options import check_options
+    from viewsmith.estimators.build.resolve import check_framework
     from viewsmith.estimators.build.routing import route_options
 
     content = _config_file(config) if config else {}
@@ -105,7 +106,9 @@ def make_estimator(
                 raise InputError(f"the preset {preset!r} of {cls.name} needs {what}")
     with contextlib.suppress(ValueError):  # a string from --set; fit validates it
         parameters["random_state"] = int(str(parameters["random_state"]))
-    return check_options(cls, *route_options(cls, parameters, domain))
+    estimator = check_options(cls, *route_options(cls, parameters, domain))
+    check_framework(estimator.framework, cls.frameworks)
+    return estimator
 
 
 def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None:

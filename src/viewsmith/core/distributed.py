@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -82,9 +84,39 @@ def gather(x: Tensor) -> Tensor:
         parts = [torch.empty_like(x) for _ in range(world_size())]
         dist.all_gather(parts, x.contiguous())
         return torch.cat(parts)
-    from torch.distributed.nn.functional import all_gather
+    gathered: Tensor = _Gather.apply(x)
+    return gathered
 
-    return torch.cat(all_gather(x.contiguous()))
+
+class _Gather(torch.autograd.Function):
+    """The rows of all processes; backward, the sum over the processes of the gradients of the own rows."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(world_size())]
+        dist.all_gather(parts, x.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        summed: Tensor = _SumOfOwnRows.apply(gradient)
+        return summed
+
+
+class _SumOfOwnRows(torch.autograd.Function):
+    """The adjoint of `_Gather`, a function of its own for second derivatives: each is the gradient of the other."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        # Each process sends every other one its rows alone: an all_reduce would send all rows to all.
+        parts = torch.empty_like(rows, memory_format=torch.contiguous_format)
+        dist.all_to_all_single(parts, rows.contiguous())
+        return parts.unflatten(0, (world_size(), -1)).sum(0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        gathered: Tensor = _Gather.apply(gradient)
+        return gathered
 
 
 def total(x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -93,10 +94,10 @@ def load_dataset(
     Parameters
     ----------
     source : str or Path
-        ``digits``, ``breast_cancer``, ``wine``, or a file with an extension in `READERS`. An ``.npz`` holds
-        ``X_train`` and ``X_test`` (``y_train``, ``y_test``) or ``X`` (``y``). A folder holds ``CLASS/*.png``, or
-        ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or images without labels. Headers of a FASTA file may have
-        ``label=VALUE`` and ``split=train`` or ``split=test``.
+        The text ``digits``, ``breast_cancer`` or ``wine`` (a Path, or ``./digits``, is never one of these), or a file
+        with an extension in `READERS`. An ``.npz`` holds ``X_train`` and ``X_test`` (``y_train``, ``y_test``) or ``X``
+        (``y``). A folder holds ``CLASS/*.png``, or ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or images without
+        labels. Headers of a FASTA file may have ``label=VALUE`` and ``split=train`` or ``split=test``.
     label : str, optional
         Column of the labels, in a table or in ``obs`` of an .h5ad file; it is never a feature.
     domain : str, optional
@@ -185,7 +186,7 @@ def load_dataset(
         )
     if split_by_groups and groups is None:
         raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
-    name = str(source)
+    name = _name(source)
     return _dataset(_read(name, request), request, domain, name, split_by_groups)
 
 
@@ -305,8 +306,21 @@ def _check_image_size(image_size: int | None) -> int | None:
     return image_size
 
 
+def _name(source: str | os.PathLike[str]) -> str:
+    """The source as text, in which a path is never a built-in name."""
+    name = str(source)
+    return name if isinstance(source, str) or name not in BUILTIN else os.path.join(os.curdir, name)
+
+
 def _read(name: str, request: Request) -> Found:
     if name in BUILTIN:
+        if Path(name).exists():
+            warnings.warn(
+                f"{name!r} is the built-in data set, not the file or folder of this name here: give "
+                f"{os.path.join(os.curdir, name)} for that",
+                UserWarning,
+                stacklevel=3,
+            )
         _check_source_options(name, request, None)
         return read_builtin(name, request)
     path = Path(name)
@@ -323,6 +337,11 @@ def _reader(path: Path) -> Reader:
     extension = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
     reader = READERS.get(extension.lower())
     if reader is None:
+        if not path.exists() and str(path) in BUILTIN:
+            raise InputError(
+                f"the path {path} does not exist; expected a file or folder; give the text {str(path)!r} for the "
+                "built-in data set"
+            )
         known = " ".join(READERS)
         if not path.suffix and not path.exists():
             hint = suggest_names(str(path), BUILTIN, "built-in")

@@ -102,6 +102,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    @torch.inference_mode(False)  # the caller may have turned gradients off
+    @torch.enable_grad()
     def fit(
         self,
         X: Any,

@@ -28,7 +28,7 @@ from viewsmith.domains.checks import warn_columns
 from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.build.plan import Plan, TrainingData
 from viewsmith.estimators.given.labels import described
-from viewsmith.estimators.rows import unscaled
+from viewsmith.estimators.rows import row_hashes, unscaled
 from viewsmith.estimators.streaming import training_rows
 from viewsmith.methods.supervision import supervised_phases
 from viewsmith.networks.inputs.scaling import Scaler
@@ -138,8 +138,11 @@ def train(
     status = trainer.fit(x, resume=resume)
     facts = method.describe()
     method.release()
-    if folder and status == "finished" and distributed.rank() == 0:
-        folder.rows.unlink(missing_ok=True)
+    if folder and distributed.rank() == 0:
+        if status == "finished":
+            folder.rows.unlink(missing_ok=True)
+        if (hashes := row_hashes(data.rows)) is not None:
+            folder.write_row_hashes(hashes)
     found = method.warnings(history.rows)
     for line in found:
         warnings.warn(line, UserWarning, stacklevel=3)

@@ -16,13 +16,16 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
-from viewsmith.core.row_source import RowSource, row_blocks
+from viewsmith.core.row_source import RowSource, row_blocks, too_large_for_memory
 from viewsmith.core.samples import Rows, batches, block_size, blocks, shared_tensor
 from viewsmith.data.map_style import is_map_style
 from viewsmith.estimators.build.plan import Resolved
 
 #: From scaled rows, the slice of all rows that they are, and a random stream to views of these rows.
 Draw = Callable[[Tensor, slice, torch.Generator], Tensor]
+
+#: Rows of a training of which a run keeps a hash each: at most 800 kB.
+MOST_HASHED = 100_000
 
 
 def fingerprint(x: np.ndarray | RowSource) -> str:
@@ -31,6 +34,19 @@ def fingerprint(x: np.ndarray | RowSource) -> str:
     for block in row_blocks(x):
         digest.update(np.ascontiguousarray(block).data)
     return digest.hexdigest()[:16]
+
+
+def row_hashes(x: np.ndarray | RowSource) -> Tensor | None:
+    """A number for the content of each row, int64 (n,), by which it is found in other data.
+
+    None for more than `MOST_HASHED` rows, and for rows that are too large for memory.
+    """
+    if len(x) > MOST_HASHED or too_large_for_memory(x):
+        return None
+    rows = (row for block in row_blocks(x) for row in np.asarray(block))
+    # Zeros at the end are left out: sequences are padded by them, in another file perhaps to another length.
+    digests = (hashlib.blake2b(row.tobytes().rstrip(b"\0"), digest_size=8).digest() for row in rows)
+    return torch.frombuffer(bytearray(b"".join(digests)), dtype=torch.int64)
 
 
 def device_of(*modules: nn.Module) -> torch.device:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import name_list, pluralize
 from viewsmith.core.registry import entries
 from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
 from viewsmith.evaluation.groups import GROUP_SCORES, group_scores
@@ -86,6 +88,7 @@ def compare(
     x_train, x_test = dataset.x_train, dataset.x_test[chosen.test]
     y_train, y_test = np.asarray(dataset.y_train)[chosen.train], np.asarray(dataset.y_test)[chosen.test]
     groups_train, groups = _groups(dataset, chosen)
+    _warn_new_classes(y_train, y_test)
 
     scores: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, dict[str, float]] = {}
@@ -167,6 +170,17 @@ def _groups(dataset: LabeledSplit, chosen: ScoredRows) -> tuple[np.ndarray | Non
     if train is None or test is None:
         return None, None
     return np.asarray(train)[chosen.train], np.asarray(test)[chosen.test]
+
+
+def _warn_new_classes(y_train: np.ndarray, y_test: np.ndarray) -> None:
+    new = np.setdiff1d(y_test, y_train)
+    if len(new):
+        warnings.warn(
+            f"{pluralize(int(np.isin(y_test, new).sum()), 'test row')} have classes that no train row has, which a "
+            f"classifier can never predict: {name_list([str(each) for each in new])}",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _label_note(labels: Mapping[str, Any]) -> str:

@@ -28,8 +28,9 @@ class RunFolder:
     """The folder of one run.
 
     It has ``config.toml`` (the complete configuration), ``model.safetensors``, ``initial.safetensors`` (the weights
-    before training), ``metrics.jsonl``, ``summary.json``, ``evaluation.json``, ``report.html`` and ``checkpoint/``;
-    during a training on rows on disk also ``rows.npy``, what the training reads of them.
+    before training), ``metrics.jsonl``, ``summary.json``, ``row_hashes.safetensors`` (a hash of each training
+    row), ``evaluation.json``, ``report.html`` and ``checkpoint/``; during a training on rows on disk also ``rows.npy``,
+    what the training reads of them.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -39,6 +40,7 @@ class RunFolder:
         self.summary, self.report = self.path / "summary.json", self.path / "report.html"
         self.evaluation = self.path / "evaluation.json"
         self.rows = self.path / "rows.npy"
+        self.row_hashes = self.path / "row_hashes.safetensors"
         self.checkpoint = CheckpointFolder(self.path / "checkpoint")
 
     def exists(self) -> bool:
@@ -50,6 +52,15 @@ class RunFolder:
         if not self.exists():
             reason = "has no config.toml" if self.path.is_dir() else "is not a folder"
             raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
+
+    def check_free(self) -> None:
+        """Raise InputError if there is something else than a run."""
+        # The lock and a temporary configuration file, left by a process that was killed, are not files of the user.
+        if self.path.exists() and (
+            not self.path.is_dir()
+            or not (self.exists() or all(f.name.startswith((".config-", LOCK)) for f in self.path.iterdir()))
+        ):
+            raise InputError(f"{self.path} exists and is not a run of viewsmith: choose an empty or new folder")
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the folder while it is written to; raises InUseError if another process holds it."""
@@ -74,14 +85,11 @@ class RunFolder:
                 )
             if not resume:
                 raise InputError(
-                    f"{self.path} already has this run: add --resume to continue it, or choose another folder"
+                    f"{self.path} already has this run: add --resume (in Python resume=True) to continue it, or choose "
+                    "another folder"
                 )
             return True
-        # The lock and a temporary configuration file, left by a process that was killed, are not files of the user.
-        if self.path.exists() and (
-            not self.path.is_dir() or any(not f.name.startswith((".config-", LOCK)) for f in self.path.iterdir())
-        ):
-            raise InputError(f"{self.path} exists and is not a run of viewsmith: choose an empty or new folder")
+        self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
         return False
@@ -159,6 +167,14 @@ class RunFolder:
     def write_initial(self, weights: dict[str, Tensor]) -> None:
         """Write the weights before training."""
         save_tensors(self.initial, weights)
+
+    def write_row_hashes(self, hashes: Tensor) -> None:
+        """Write the hashes of the training rows, sorted, so that the file does not tell the order of the rows."""
+        save_tensors(self.row_hashes, {"hashes": hashes.sort().values})
+
+    def read_row_hashes(self) -> Tensor | None:
+        """The hashes of the training rows; None if the run has none. Raises InputError if the file is damaged."""
+        return load_tensors(self.row_hashes).get("hashes") if self.row_hashes.exists() else None
 
     def read_weights(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Read the trained and the initial weights.

@@ -106,7 +106,8 @@ def compare_methods(
             model = _trained(make(method, seed), dataset, out / f"{method}-{seed}", minutes)
         own = ["representation", *model.outputs]
         rows = [*(name for name in baselines if number == 0 or name == "untrained"), *own]
-        scores = _scores(model, dataset, out / f"{method}-{seed}", rows, selected)
+        with warnings_once(warned):
+            scores = _scores(model, dataset, out / f"{method}-{seed}", rows, selected)
         for name in rows:
             row = name if name not in ("untrained", *own) else method if name == own[0] else f"{method} {name}"
             found.setdefault(row, []).append(scores[name])

@@ -17,6 +17,7 @@ from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.domains import domain_of
 from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.build.diffusion import check_has_generator
 from viewsmith.estimators.build.feature_extractor import ENCODER, FeatureExtractor, FeaturesOption, uses_extractor
 from viewsmith.estimators.fitting import find_device
 from viewsmith.estimators.rows import fingerprint, unscaled
@@ -121,6 +122,8 @@ def generate_cache(
         epochs=epochs,
         minutes=minutes,
     )
+    if name == "diffusion":
+        check_has_generator(domain_of(dataset.domain))
     record: dict[str, Any] = {
         "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive}
         | {name: dataset.schema[name] for name in OF_CELLS if dataset.schema.get(name)},

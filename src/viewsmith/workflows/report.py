@@ -63,7 +63,7 @@ def report_content(
             if data is None and source is None:
                 raise InputError("the run has no path of its data; give --data")
             is_array = data is not None and not isinstance(data, str | Path)
-            rows = _arrays(model, data, y) if is_array else load_for(model, str(data or source), label, labels)
+            rows = _arrays(model, data, y) if is_array else load_for(model, data or str(source), label, labels)
             content |= model.figures(rows.in_memory()).by_kind()
         except InputError as error:
             if data is not None and rows is None:  # they cannot be read

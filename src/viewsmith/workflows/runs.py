@@ -31,6 +31,7 @@ from viewsmith.estimators.given.neighbors import graph_record, read_neighbors
 from viewsmith.estimators.rows import fingerprint
 from viewsmith.training.checkpoint import POINTER
 from viewsmith.training.run import RunFolder
+from viewsmith.workflows.run_split import with_split_of_run
 
 #: Options that name what of an .h5ad file is read.
 OF_CELLS = ("layer", "use_rep")
@@ -131,6 +132,7 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
                 f"viewsmith.load({str(run)!r}, {name}={variable})"
             )
         model: ViewsmithEstimator = load(run, **custom).set_params(verbose=True)
+        model.context_["row_hashes"] = RunFolder(run).read_row_hashes()
         return model
 
 
@@ -193,19 +195,19 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
 
 def load_for(
     model: ViewsmithEstimator,
-    data: str,
+    data: str | Path,
     label: str | None,
     labels: Path | None = None,
     *,
     labeled: bool = False,
     **storage: Any,
 ) -> Dataset:
-    """Read data as the training data of the model were read: same columns, same order, same domain.
+    """Read data as the training data of the model were read: same columns, same order, same domain, same split.
 
     Parameters
     ----------
     model : ViewsmithEstimator
-    data : str
+    data : str or Path
     label : str, optional
     labels : Path, optional
     labeled : bool
@@ -221,8 +223,8 @@ def load_for(
         warnings.warn(f"{dataset.label_fault}; these labels are left out", UserWarning, stacklevel=3)
     of_cells = Path(data).suffix.lower() in (".h5ad", ".zarr") and dataset.schema.get("use_rep") is None
     if of_cells and model.options_.normalization == "auto" and model.resolved_.normalization == "none":
-        warn_counts(dataset.x, data)
-    return dataset
+        warn_counts(dataset.x, dataset.source)
+    return with_split_of_run(dataset, model)
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:

@@ -26,6 +26,12 @@ class GeneratorSettings:
     sampler_steps: int
 
 
+def check_has_generator(domain: Domain) -> None:
+    """Raise InputError if the domain has no generator."""
+    if "generator_epochs" not in domain.defaults:
+        raise InputError(f"there is no generator of views for {domain.name}: use another method")
+
+
 def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
     """Settings by name: the value of the domain for "auto" and for names that are not options of the method.
 
@@ -36,8 +42,7 @@ def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[st
     InputError
         The domain has no generator.
     """
-    if "generator_epochs" not in domain.defaults:
-        raise InputError(f"there is no generator of views for {domain.name}: use another method")
+    check_has_generator(domain)
     defaults = dict(domain.defaults)
     defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
     given = {name: getattr(options, name, "auto") for name in names}

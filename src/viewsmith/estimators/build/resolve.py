@@ -248,6 +248,16 @@ def known_frameworks(allowed: Sequence[str]) -> list[str]:
     return [name for part in allowed for name in (general if part == "*" else [part])]
 
 
+def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
+    """Raise InputError for a name that is not a framework, or one that the method does not accept."""
+    if isinstance(name, nn.Module):
+        return
+    check_named(name)
+    known = known_frameworks(allowed)
+    if name not in known:
+        raise InputError(f"framework is {name!r}, expected {join_names(known)}")
+
+
 def resolve_framework(
     options: Arguments, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]
 ) -> tuple[str, dict[str, Any]]:
@@ -272,10 +282,7 @@ def resolve_framework(
                 )
         return text_of(options.framework), {}
     name = options.framework
-    check_named(name)
-    known = known_frameworks(allowed)
-    if name not in known:
-        raise InputError(f"framework is {name!r}, expected {join_names(known)}")
+    check_framework(name, allowed)
     entry = find("framework", name)
     given = given_framework_options(options, entry)
     facts = DataFacts(
