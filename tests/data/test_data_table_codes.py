@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from viewsmith.data import load_dataset
 from viewsmith.domains.tables.roles import choose_roles
 
 N = 100
@@ -69,3 +70,26 @@ def test_dates_of_two_formats_are_said():
     role, messages = said(values)
     assert role == "identifier" and "dates in 75 % of its cells, and is left out" in messages[0]
     assert "--columns dose=drop says that it is meant" in messages[0]
+
+
+def test_values_that_differ_in_outer_spaces_are_named(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=60), "town": ["oslo", "rome", "oslo "] * 20, "kind": ["p", "q", "p "] * 20}
+    )
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.warns(UserWarning) as found:
+        data = load_dataset(tmp_path / "rows.csv", label="kind")
+    said = [str(warning.message) for warning in found]
+    assert [message for message in said if "'p' and 'p ', taken as different" in message and "'kind'" in message]
+    assert [message for message in said if "column town: 1 value with" in message and "'oslo' and 'oslo '" in message]
+    assert sorted(set(data.y)) == ["p", "p ", "q"]
+
+
+def test_spaces_within_values_are_not_named(tmp_path, recwarn):
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"a": rng.normal(size=60), "kind": ["a b", "ab", " c"] * 20}).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    load_dataset(tmp_path / "rows.csv", label="kind")
+    assert not [warning for warning in recwarn if "with and without" in str(warning.message)]

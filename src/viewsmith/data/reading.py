@@ -14,7 +14,7 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line, pluralize
 from viewsmith.core.row_source import RowSource, is_large
-from viewsmith.domains.checks import Impute, check_labels
+from viewsmith.domains.checks import Impute, check_labels, warn_outer_spaces
 from viewsmith.domains.counts import Normalization
 from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
 
@@ -131,8 +131,11 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
     if found.y is None:
         return None, expected
     if not expected and not lacks_labels(found.y, what):
-        return check_labels(found.y, n_rows, what), False
+        y = check_labels(found.y, n_rows, what)
+        _warn_labels(y, what)
+        return y, False
     y = partial_labels(found.y, n_rows, what)
+    _warn_labels(y, what)
     absent = missing_labels(y)
     if absent.all() and labels_may_lack(request):
         return None, expected
@@ -146,6 +149,11 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
             stacklevel=5,
         )
     return y, True
+
+
+def _warn_labels(y: np.ndarray, what: str) -> None:
+    if y.dtype.kind == "U":
+        warn_outer_spaces(np.unique(y).tolist(), what)
 
 
 def labels_may_lack(request: Request) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -252,6 +253,22 @@ def warn_lost_digits(
             f"{what}: float32, in which rows are kept, hardly tells the values of {_columns(lost, names)} apart "
             f"({low[first]:.10g} to {high[first]:.10g}, in steps of {steps[first]:g}); subtract an offset, for "
             f"instance {low[first]:.10g}",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def warn_outer_spaces(values: Iterable[str], what: str) -> None:
+    """Warn of distinct texts that differ in spaces at their ends alone, and are therefore different classes."""
+    alike: dict[str, list[str]] = {}
+    for value in sorted(values):
+        alike.setdefault(value.strip(), []).append(value)
+    doubled = [group for group in alike.values() if len(group) > 1]
+    if doubled:
+        warnings.warn(
+            f"{what}: {pluralize(len(doubled), 'value')} with and without spaces at the ends, such as "
+            f"{' and '.join(repr(value) for value in doubled[0][:2])}, taken as different: remove the spaces unless "
+            "they are meant",
             UserWarning,
             stacklevel=3,
         )

@@ -18,7 +18,7 @@ import torch
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, one_line, pluralize
 from viewsmith.domains import frames
-from viewsmith.domains.checks import warn_lost_digits
+from viewsmith.domains.checks import warn_lost_digits, warn_outer_spaces
 from viewsmith.domains.tables import dates, texts
 from viewsmith.domains.tables.roles import Rare, list_cells
 from viewsmith.networks.inputs.scaling import PrincipalAxes
@@ -131,6 +131,7 @@ class Category:
         frames.categories(column, what)  # raises for values that cannot be compared
         given = _as_text(column)
         counts = given.dropna().value_counts()
+        warn_outer_spaces(counts.index, f"{what}: column {one_line(column.name, 60)}")
         frequent = counts[counts >= Rare(len(column)).least]
         # Nothing is frequent where every value is rare: then the most frequent ones stay.
         values = frequent.index if len(frequent) else counts.index[:1]
