@@ -211,3 +211,11 @@ def test_invalid_input_is_named(split, broken, message):
 def test_unknown_protocols_list_the_known(split, asked, message):
     with pytest.raises(InputError, match=f"{message}.*expected one or more of linear, knn, svm, .*linear_10pct"):
         evaluate_embedding(*split, protocols=asked)
+
+
+def test_arrays_with_negative_strides_are_those_of_their_copies():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(120, 6)), np.arange(120) % 3
+    parts = x[:80][::-1], y[:80][::-1], x[80:, ::-1][::-1], y[80:][::-1]
+    expected = evaluate_embedding(*(np.ascontiguousarray(part) for part in parts))
+    assert evaluate_embedding(*parts) == expected

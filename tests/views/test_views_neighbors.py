@@ -45,6 +45,19 @@ def test_a_search_in_groups_equals_topk(equal, metric, dtype):
     assert torch.equal(nearest_neighbors(x, 6, queries=queries, metric=metric), expected)
 
 
+@pytest.mark.parametrize("offset", [[3000.0] * 5, [1e4, 0, 0, 0, 0], [0, -1e5, 0, 1e5, 0]])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_neighbors_of_rows_far_from_zero(points, metric, offset):
+    x = torch.from_numpy(points + np.array(offset)).float()  # resolves the differences, unlike products of such rows
+    found = nearest_neighbors(x, 6, metric=metric)
+    distance = torch.cdist if metric == "euclidean" else (lambda a, b: 1 - unit(a) @ unit(b).T)
+    expected = distance(x.double(), x.double()).fill_diagonal_(torch.inf).sort(1).values[:, :6]
+    reached = distance(x.double(), x.double()).gather(1, found)
+    torch.testing.assert_close(reached, expected, rtol=1e-3, atol=1e-13)
+    queries = nearest_neighbors(x, 6, queries=x[:40], metric=metric)
+    assert torch.equal(queries[:, 0], torch.arange(40)) and torch.equal(queries[:, 1:], found[:40, :5])
+
+
 def test_blocks_are_smaller_for_many_rows(points, monkeypatch):
     monkeypatch.setattr(neighbors, "LARGEST_BLOCK", 400)
     found = nearest_neighbors(torch.from_numpy(points), 3)

@@ -29,7 +29,7 @@ def neighbors(rows: ArrayLike, queries: ArrayLike, k: int, metric: Metric = "cos
     int array (m, k)
         The order of rows at equal distance is not defined, but the same in every call.
     """
-    x, q = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in (rows, queries))
+    x, q = (torch.tensor(np.ascontiguousarray(part), dtype=torch.float32) for part in (rows, queries))
     return nearest_neighbors(x, k, queries=q, metric=metric).numpy()
 
 

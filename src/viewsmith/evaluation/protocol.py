@@ -250,7 +250,7 @@ def _rows(x: ArrayLike, what: str) -> Rows:
     if rows.ndim != 2 or 0 in rows.shape:
         raise InputError(f"{what} has shape {rows.shape}, expected rows of features, (n, d) with n and d at least 1")
     check_finite(rows, what=what)
-    return rows.astype(np.float32, copy=False)
+    return np.ascontiguousarray(rows, dtype=np.float32)  # also of negative strides, which torch does not take
 
 
 def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[Codes, Codes, int]:

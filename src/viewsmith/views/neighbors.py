@@ -16,6 +16,8 @@ Metric = Literal["euclidean", "cosine"]
 
 # Largest number of distances computed at a time: with more than 32,768 rows, blocks of queries are smaller.
 LARGEST_BLOCK = 1 << 26
+# Squared distance of the mean from 0, as a multiple of the rows' variance, from which float32 products lose neighbors.
+FAR = 100.0
 # Columns per group in `_smallest`, and the number of columns from which groups are faster.
 GROUPS, GROUPED_FROM = 8, 4096
 
@@ -52,8 +54,7 @@ def nearest_neighbors(
     rows = x if without_queries else queries
     assert rows is not None
     k = min(k, len(x) - 1 if without_queries else len(x))
-    if metric == "cosine":
-        x, rows = unit(x), unit(rows)
+    x, rows = _precise(x, rows, metric)
     block = max(1, min(block, LARGEST_BLOCK // len(x)))
     norms = x.square().sum(1)
     # One buffer for all blocks, because new memory takes more time than computing the distances.
@@ -73,6 +74,24 @@ def nearest_neighbors(
             distances[itself, itself + start] = float("inf")
         found[start : start + block] = _smallest(distances, k)
     return found
+
+
+def _precise(x: Tensor, rows: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
+    """Rows whose products tell neighbors apart; for the cosine, of length 1.
+
+    Products of rows that are far from 0 for their differences lose these: distances do not depend on the mean, which is
+    subtracted, and cosines are computed in float64.
+    """
+    if metric == "euclidean":
+        return (x - x.mean(0), rows - x.mean(0)) if _far_from_zero(x) else (x, rows)
+    found = unit(x)
+    return (unit(x.double()), unit(rows.double())) if _far_from_zero(found) else (found, unit(rows))
+
+
+def _far_from_zero(x: Tensor) -> bool:
+    of_mean = x.mean(0).square().sum()
+    variance = torch.linalg.vector_norm(x).square() / len(x) - of_mean
+    return bool(of_mean > FAR * variance)
 
 
 def _smallest(distances: Tensor, k: int) -> Tensor:
