@@ -91,6 +91,7 @@ def test_gaps_in_later_arrays_have_advice_that_works(tmp_path):
 def test_locate_needs_no_labels(runs, tmp_path):
     pd.read_csv(runs / "mixed.csv").assign(kind=None).to_csv(tmp_path / "new.csv", index=False)
     good("locate", runs / "located", tmp_path / "new.csv", "--out", tmp_path / "l.csv")
+    assert list(pd.read_csv(tmp_path / "l.csv")) == ["index", "split", "feature", "probability"]
 
 
 def test_later_labels_of_an_archive_of_arrays(tmp_path):

@@ -1,4 +1,4 @@
-"""Errors for the user: each message is one line with what was given, what was expected and what to do."""
+"""Errors for the user, each one line with what was given, what was expected and what to do; checks that raise them."""
 
 from __future__ import annotations
 

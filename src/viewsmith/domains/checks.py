@@ -234,9 +234,7 @@ def warn_columns(
         warnings.warn(f"{what}: {found}, ignored", UserWarning, stacklevel=stacklevel)
 
 
-def warn_lost_digits(
-    x: np.ndarray, names: list[str] | None = None, what: str = "the data", stacklevel: int = 3
-) -> None:
+def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, what: str = "the data") -> None:
     """Warn of columns, of shape (n, d), whose values are so far from 0 that float32 hardly tells them apart.
 
     That is: if two numbers of float32 near the largest value are more than 1 / `LEVELS` of the column's range apart.

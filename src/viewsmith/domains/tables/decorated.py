@@ -18,14 +18,20 @@ _PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d+)?|\.\d+)\s*")
 _MOST = 0.9  # of the cells have the same characters beside their number
 
 
+def outcome(role: str) -> tuple[str, str]:
+    """What becomes of a column with an inferred role, for messages, and the role that a user gives to confirm it."""
+    return ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
+
+
 def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
     """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks.
 
     Parameters
     ----------
     column : Series
+        Of text.
     role : str
-        The inferred role; nothing is said of numbers, dates and constant columns.
+        The inferred role, category, text or identifier.
     what : str
         Name of the table in messages.
 
@@ -34,8 +40,6 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
     bool
         Whether there is a warning.
     """
-    if role not in ("category", "text", "identifier") or not pd.api.types.is_string_dtype(column.dropna().dtype):
-        return False
     cells = [cell for cell in column.dropna() if isinstance(cell, str)]
     decorated: dict[str, list[str]] = {}
     for cell in cells:
@@ -45,9 +49,7 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
     example = next((cell for cell in most if marks or not _PLAIN.fullmatch(cell)), None)
     if example is None or len(most) < _MOST * len(cells):
         return False
-    name, taken, given = one_line(column.name, 60), f"read as {role}", role
-    if role == "identifier":
-        taken, given = "left out", "drop"
+    name, (taken, given) = one_line(column.name, 60), outcome(role)
     warnings.warn(
         f"{what}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and is "
         f"{taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})",

@@ -8,6 +8,7 @@ import pandas as pd
 
 from viewsmith.core.messages import one_line
 from viewsmith.domains.tables.dates import are_dates
+from viewsmith.domains.tables.decorated import outcome
 
 MOST = 0.5  # of the cells, from which on the others are probably codes: n.d., <0.01, ?
 DISTINCT = 10  # numbers, up to which they may be codes themselves
@@ -19,13 +20,12 @@ def warn_mostly(column: pd.Series, role: str, what: str) -> None:
     Parameters
     ----------
     column : Series
+        Of text.
     role : str
-        The inferred role; nothing is said of numbers, dates and constant columns.
+        The inferred role, category, text or identifier.
     what : str
         Name of the table in messages.
     """
-    if role not in ("category", "text", "identifier") or not pd.api.types.is_string_dtype(column.dropna().dtype):
-        return
     cells = column.dropna().astype(str)
     numbers = pd.to_numeric(cells, errors="coerce")
     # Codes with leading zeros stay text, so that numbers beside them are codes, too.
@@ -36,8 +36,7 @@ def warn_mostly(column: pd.Series, role: str, what: str) -> None:
         kind, remedy = "dates", "leave the other cells empty, or write all dates in one format"
     if len(others) == 0 or len(cells) - len(others) < MOST * len(cells):
         return
-    name = one_line(column.name, 60)
-    taken, given = ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
+    name, (taken, given) = one_line(column.name, 60), outcome(role)
     share = f"{100 * (1 - len(others) / len(cells)):.0f} %"
     warnings.warn(
         f"{what}: column {name} has {kind} in {share} of its cells, and is {taken} because of the others, such as "

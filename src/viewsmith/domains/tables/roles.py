@@ -79,8 +79,11 @@ def choose_roles(
     roles: dict[str, Role] = {}
     for name in frame.columns:
         roles[name] = given[name] if name in given else infer_role(frame[name], what)  # type: ignore[assignment]
+        if name in given or roles[name] not in ("category", "text", "identifier"):
+            continue
+        is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
         # One warning of a column is enough.
-        if name not in given and not warn_decorated(frame[name], roles[name], what):
+        if is_text and not warn_decorated(frame[name], roles[name], what):
             warn_mostly(frame[name], roles[name], what)
     return roles
 
