@@ -12,15 +12,26 @@ _LAYERS = (
 )
 
 if TYPE_CHECKING:
-    from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
+    from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, Discovery, GenView, MetAug, PiNDA, load
     from viewsmith.workflows.report import report
 
-__all__ = ["CRLTAC", "Contrastive", "DiffAug", "GenView", "MetAug", "PiNDA", "__version__", "load", "report"]
+__all__ = [
+    "CRLTAC",
+    "Contrastive",
+    "DiffAug",
+    "Discovery",
+    "GenView",
+    "MetAug",
+    "PiNDA",
+    "__version__",
+    "load",
+    "report",
+]
 
 
 def __getattr__(name: str) -> Any:
     # Estimators bring scikit-learn, which costs as much to import as torch: only on use.
-    if name in ("CRLTAC", "Contrastive", "DiffAug", "MetAug", "GenView", "PiNDA", "load"):
+    if name in ("CRLTAC", "Contrastive", "DiffAug", "Discovery", "MetAug", "GenView", "PiNDA", "load"):
         from viewsmith import estimators
 
         return getattr(estimators, name)

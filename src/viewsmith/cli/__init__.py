@@ -1,5 +1,5 @@
-"""The command line: fit, embed, evaluate, compare, tune, views, locate, crop, generate, merge, export, report,
-methods."""
+"""The command line: fit, embed, evaluate, compare, tune, views, discover, locate, crop, generate, merge, export,
+report, methods."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.compare import compare
+from viewsmith.cli.discover import discover
 from viewsmith.cli.errors import cut, explain, leave, show_warning
 from viewsmith.cli.fit import fit
 from viewsmith.cli.generate import generate, merge
@@ -46,7 +47,9 @@ def common(
     """Contrastive learning with learned and generated views."""
 
 
-for command in (fit, embed, evaluate, compare, tune, views, locate, crop, generate, merge, export, report, methods):
+for command in (
+    *(fit, embed, evaluate, compare, tune, views, discover, locate, crop, generate, merge, export, report, methods),
+):
     app.command(cls=ListingCommand)(command)
 
 

@@ -16,6 +16,7 @@ from viewsmith.estimators.build.resolve import MODULE
 from viewsmith.estimators.contrastive import Contrastive
 from viewsmith.estimators.crl_tac import CRLTAC
 from viewsmith.estimators.diffaug import DiffAug
+from viewsmith.estimators.discovery import Discovery
 from viewsmith.estimators.genview import GenView
 from viewsmith.estimators.metaug import MetAug
 from viewsmith.estimators.pinda import PiNDA
@@ -26,6 +27,7 @@ __all__ = [
     "CRLTAC",
     "Contrastive",
     "DiffAug",
+    "Discovery",
     "GenView",
     "MetAug",
     "PiNDA",

@@ -1,0 +1,1 @@
+"""Discovery: the parts that recur across samples, and where they are."""

@@ -1,0 +1,120 @@
+"""The objective of discovery: chosen windows look alike across samples, and unlike windows in general.
+
+Let p_P(z) be the density of the features z of chosen windows, one or a few of each sample, and p_U(z) that of all
+windows of all samples. Windows are chosen to maximize
+
+    E_P log p_P(z) / p_U(z) = KL(p_P || p_U).
+
+It is the part that CRL-TAC lacks: the information that a chosen window gives, against all windows, is
+
+    E_P log p(z | x) / p_U(z) = I_P(X; Z) + KL(p_P || p_U),
+
+and CRL-TAC maximizes I_P(X; Z) alone (Koyama et al. 2021, equation 2), for which a window that says nothing is as good
+as another. When p_P is fitted, the sample that is scored is left out (folds of samples), so that no sample explains
+itself.
+
+The same contrast with independent letters is MEME's model of one motif site in each sequence (Bailey and Elkan 1994);
+with one template it is the consensus motif of recordings (Kamgar et al. 2019); in images it is object discovery (Cho et
+al. 2015; LOST, Simeoni et al. 2021). Here both densities are Gaussians with full covariance.
+
+Symbols: z features of a window; P chosen windows; U all windows; n samples, m windows of a sample, d features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+#: Share of the covariance of all windows in that of the chosen ones, which may be fewer than the features.
+MIXED = 0.1
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A normal distribution: its mean (d,) and the lower Cholesky factor (d, d) of its covariance."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+
+    @classmethod
+    def of(cls, mean: np.ndarray, covariance: np.ndarray) -> Gaussian:
+        """The distribution with these moments; directions without variance get a little of the largest."""
+        ridge = 1e-6 * max(float(np.diag(covariance).max()), 1e-12)
+        return cls(mean, cholesky(covariance + ridge * np.eye(len(mean)), lower=True))
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """log p(z) for rows z (n, d), float64 (n,), without the constant that all distributions share."""
+        white = solve_triangular(self.factor, (z - self.mean).T, lower=True, check_finite=False)
+        return np.asarray(-0.5 * (white**2).sum(0) - np.log(np.diag(self.factor)).sum())
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, sum (d,) and sum of products (d, d) of rows: they add up over folds."""
+
+    count: float
+    total: np.ndarray
+    products: np.ndarray
+
+    @classmethod
+    def of(cls, z: np.ndarray) -> Moments:
+        """The moments of rows z (n, d)."""
+        z = z.astype(np.float64)
+        return cls(float(len(z)), z.sum(0), z.T @ z)
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.count + other.count, self.total + other.total, self.products + other.products)
+
+    def __sub__(self, other: Moments) -> Moments:
+        return Moments(self.count - other.count, self.total - other.total, self.products - other.products)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean row, (d,)."""
+        return self.total / max(self.count, 1.0)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """The covariance around the mean, (d, d)."""
+        return self.products / max(self.count, 1.0) - np.outer(self.mean, self.mean)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """log p_P(z) / p_U(z) as a function of z."""
+
+    chosen: Gaussian
+    all_windows: Gaussian
+
+    @classmethod
+    def of(cls, chosen: Moments, everything: Moments) -> Contrast:
+        """The contrast of two sets of windows, given by their moments."""
+        mixed = (1 - MIXED) * chosen.covariance + MIXED * everything.covariance
+        return cls(Gaussian.of(chosen.mean, mixed), Gaussian.of(everything.mean, everything.covariance))
+
+    def __call__(self, z: np.ndarray) -> np.ndarray:
+        """Scores (n,) of rows z (n, d)."""
+        return self.chosen.log_density(z) - self.all_windows.log_density(z)
+
+
+def folds(n: int, seed: int, count: int = 4) -> np.ndarray:
+    """The fold of each of n samples, int (n,), as equal in size as possible."""
+    count = min(count, n)
+    return np.random.default_rng(seed).permutation(n) % count
+
+
+def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[np.ndarray]) -> list[np.ndarray]:
+    """Scores of the windows of each fold under the contrast fitted on the chosen windows of the other folds.
+
+    Parameters
+    ----------
+    chosen, everything : list of Moments
+        Of the chosen and of all windows, by fold.
+    z : list of ndarray, shape (windows, d)
+        The windows of each fold.
+    """
+    all_windows = sum(everything[1:], everything[0])
+    all_chosen = sum(chosen[1:], chosen[0])
+    return [Contrast.of(all_chosen - own, all_windows)(rows) for own, rows in zip(chosen, z, strict=True)]

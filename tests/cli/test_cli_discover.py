@@ -1,0 +1,77 @@
+"""discover: parts of a folder of images as tables, COCO, crops and a report; and errors."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tools import call, good
+from PIL import Image
+
+from viewsmith.data import load_dataset
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Photos of two sizes with a red disc each, and a file that is no image."""
+    path, rng = tmp_path_factory.mktemp("discover") / "photos", np.random.default_rng(0)
+    path.mkdir()
+    for i in range(40):
+        height, width = (96, 128) if i % 2 else (128, 96)
+        pixels = rng.normal(128, 25, (height // 4, width // 4, 3)).repeat(4, 0).repeat(4, 1)
+        row, column = rng.integers(16, height - 16), rng.integers(16, width - 16)
+        y, x = np.mgrid[:height, :width]
+        pixels[(y - row) ** 2 + (x - column) ** 2 < 150] = (200, 30, 40)
+        pixels = np.clip(pixels + rng.normal(0, 8, pixels.shape), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(path / f"{i:02d}.png")
+    (path / "damaged.jpg").write_bytes(b"no image")
+    return path
+
+
+def test_discover_writes_parts_crops_and_report(folder, tmp_path):
+    out = tmp_path / "found"
+    result = good("discover", folder, "--out", out)
+    assert "warning: 1 file cannot be read as an image, left out: damaged.jpg" in result.err
+    assert "one kind of part recurs" in result.out
+    table = pd.read_csv(out / "parts.csv")
+    assert table.columns.tolist() == ["file", "kind", "left", "top", "right", "bottom", "score", "q"]
+    assert table.file.nunique() >= 38
+    coco = json.loads((out / "coco.json").read_text())
+    assert len(coco["images"]) == 40
+    assert len(coco["annotations"]) == len(table)
+    left, top, width, height = coco["annotations"][0]["bbox"]
+    assert [left, top, left + width, top + height] == table.iloc[0][["left", "top", "right", "bottom"]].tolist()
+    crops = load_dataset(str(out / "crops"))
+    assert crops.x.shape == (len(table), 64, 64, 3)
+    page = (out / "report.html").read_text()
+    assert "What recurs in photos" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["digits"], "digits has vectors, expected images"),
+        (["missing"], "missing"),
+        (["PHOTOS", "--windows", "a"], "--windows is 'a', expected whole numbers separated by commas"),
+        (["PHOTOS", "--max-q", "2"], "max_q is 2.0, expected a number in (0, 1]"),
+    ],
+)
+def test_what_cannot_be_used(folder, tmp_path, arguments, message):
+    given = [str(folder) if a == "PHOTOS" else a for a in arguments]
+    assert call("discover", *given, "--out", tmp_path / "out").refused(message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_not_empty_is_refused(folder, tmp_path):
+    (tmp_path / "mine").write_text("x")
+    assert call("discover", folder, "--out", tmp_path).refused("exists and is not empty")
+
+
+def test_nothing_recurs_is_an_answer(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 64, 64), dtype=np.uint8)
+    np.savez(tmp_path / "noise.npz", X=pixels)
+    result = good("discover", tmp_path / "noise.npz", "--out", tmp_path / "out")
+    assert "nothing recurs" in result.err
+    assert len(pd.read_csv(tmp_path / "out" / "parts.csv")) == 0
+    assert "Nothing recurs here." in (tmp_path / "out" / "report.html").read_text()

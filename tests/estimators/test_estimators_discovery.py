@@ -1,0 +1,256 @@
+"""Discovery in images: the contrast and the boxes against slow forms, found parts, nothing found, files, bad input."""
+
+import csv
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+
+from viewsmith import Discovery
+from viewsmith.core.errors import InputError
+from viewsmith.estimators.discovery import as_images, q_values
+from viewsmith.methods.discovery.boxes import best_boxes
+from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, folds, held_out_scores
+from viewsmith.workflows.discover import read_any_sizes
+
+SIDE = 64
+
+
+def noise(n, seed=0, height=SIDE, width=SIDE):
+    """Colored noise, smooth over some pixels."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.normal(128, 25, (n, height // 4, width // 4, 3)).repeat(4, 1).repeat(4, 2)
+    return np.clip(coarse + rng.normal(0, 8, coarse.shape), 0, 255).astype(np.uint8)
+
+
+def with_discs(n, seed=0, per_image=1, height=SIDE, width=SIDE):
+    """Noise with violet discs of radius 9, and their centers (n, per_image, 2), row and column."""
+    x, rng = noise(n, seed, height, width), np.random.default_rng(seed + 1)
+    row, column = np.mgrid[:height, :width]
+    centers = np.zeros((n, per_image, 2), int)
+    for i in range(n):
+        for j in range(per_image):
+            left = 12 + j * width // per_image
+            centers[i, j] = rng.integers(12, height - 12), rng.integers(left, (j + 1) * width // per_image - 12)
+            disc = (row - centers[i, j, 0]) ** 2 + (column - centers[i, j, 1]) ** 2 < 81
+            x[i][disc] = np.clip(rng.normal((110, 40, 160), 10, (disc.sum(), 3)), 0, 255)
+    return x, centers
+
+
+@pytest.fixture(scope="module")
+def discs():
+    """Images with a disc each, their centers, and the fitted model."""
+    x, centers = with_discs(60)
+    return x, centers[:, 0], Discovery().fit(x)
+
+
+# ---- equations ------------------------------------------------------------------------------------------------------
+
+
+def test_contrast_is_the_log_ratio_of_two_gaussians():
+    rng = np.random.default_rng(0)
+    chosen, everything = rng.normal(1, 1, (40, 3)), rng.normal(0, 2, (200, 3))
+    scores = Contrast.of(Moments.of(chosen), Moments.of(everything))(everything)
+    whole = np.cov(everything.T, bias=True)
+    mixed = (1 - MIXED) * np.cov(chosen.T, bias=True) + MIXED * whole
+    expected = multivariate_normal(chosen.mean(0), mixed).logpdf(everything)
+    expected -= multivariate_normal(everything.mean(0), whole).logpdf(everything)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_held_out_scores_leave_the_own_fold_out():
+    rng = np.random.default_rng(0)
+    z = [rng.normal(f, 1, (30, 2)) for f in range(3)]
+    moments = [Moments.of(rows) for rows in z]
+    for own, scores in enumerate(held_out_scores(moments, moments, z)):
+        others = np.concatenate([rows for f, rows in enumerate(z) if f != own])
+        expected = Contrast.of(Moments.of(others), Moments.of(np.concatenate(z)))(z[own])
+        np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_folds_are_of_equal_size_and_repeat():
+    assert sorted(np.bincount(folds(10, 0))) == [2, 2, 3, 3]
+    assert (folds(10, 0) == folds(10, 0)).all()
+    assert folds(3, 0).max() == 2
+
+
+@pytest.mark.parametrize("smallest", [1, 3])
+def test_best_boxes_against_all_rectangles(smallest):
+    maps = np.random.default_rng(0).normal(-0.2, 1, (5, 6, 7))
+    boxes, sums = best_boxes(maps, smallest)
+    for one, box, total in zip(maps, boxes, sums, strict=True):
+        best = max(
+            one[t:b, lft:r].sum()
+            for t in range(6)
+            for b in range(t + smallest, 7)
+            for lft in range(7)
+            for r in range(lft + smallest, 8)
+        )
+        assert total == pytest.approx(best)
+        assert one[box[0] : box[2], box[1] : box[3]].sum() == pytest.approx(best)
+
+
+def test_q_values_against_a_loop():
+    rng = np.random.default_rng(0)
+    scores, null = rng.normal(1, 1, 30), rng.normal(size=50)
+    p = np.array([(1 + (null >= s).sum()) / 51 for s in scores])
+    expected = [min(1.0, *(p[j] * 30 / (p <= p[j]).sum() for j in range(30) if p[j] >= p[i])) for i in range(30)]
+    np.testing.assert_allclose(q_values(scores, null), expected)
+    assert len(q_values(np.zeros(0), null)) == 0
+
+
+# ---- what is found --------------------------------------------------------------------------------------------------
+
+
+def test_every_disc_is_found_with_its_size(discs):
+    x, centers, model = discs
+    found = model.locate(x)
+    assert model.recurs_
+    assert found["sample"].tolist() == list(range(len(x)))
+    middle = np.stack([found["top"] + found["bottom"], found["left"] + found["right"]], 1) / 2
+    assert np.abs(middle - centers).max() <= 6
+    assert 14 <= np.median(found["right"] - found["left"]) <= 24
+
+
+def test_new_images_and_images_without_a_disc(discs):
+    _, _, model = discs
+    x = np.concatenate([with_discs(20, seed=5)[0], noise(20, seed=6)])
+    found, scores = model.locate(x), model.score_samples(x)
+    assert set(range(20)) <= set(found["sample"])
+    assert (found["sample"] >= 20).sum() <= 4
+    assert scores[:20].min() > scores[20:].max()
+
+
+def test_several_parts_of_an_image():
+    x, _ = with_discs(50, per_image=2, width=128)
+    found = Discovery(max_parts=3).fit(x).locate(x)
+    assert np.mean(np.bincount(found["sample"], minlength=50) >= 2) > 0.95
+
+
+def test_images_of_several_sizes_and_gray_ones():
+    tall, wide = with_discs(20, height=96)[0], with_discs(20, seed=3, width=128)[0]
+    mixed = [*tall, *wide]
+    found = Discovery().fit(mixed).locate(mixed)
+    assert len(np.unique(found["sample"])) >= 38
+    for part in found:
+        height, width = mixed[part["sample"]].shape[:2]
+        assert 0 <= part["left"] < part["right"] <= width
+        assert 0 <= part["top"] < part["bottom"] <= height
+    gray = with_discs(30)[0][..., 1]
+    assert Discovery().fit(gray).locate(gray)["sample"].tolist() == list(range(30))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_recurs_in_noise(seed):
+    model = Discovery()
+    x = noise(60, seed)
+    with pytest.warns(UserWarning, match="nothing recurs in these images: of the best candidate"):
+        model.fit(x)
+    assert not model.recurs_
+    assert len(model.locate(x)) == 0
+    assert np.isneginf(model.score_samples(x)).all()
+    assert model.crops(x)[0].shape == (0, 32, 32, 3)
+
+
+def test_crops_are_squares_with_the_disc(discs):
+    x, _, model = discs
+    crops, found = model.crops(x, 16)
+    assert crops.shape == (len(found), 16, 16, 3)
+    assert np.abs(crops[:, 6:10, 6:10].mean((0, 1, 2)) - (110, 40, 160)).max() < 15
+
+
+def test_own_features_and_those_that_give_no_map(discs):
+    x, _, _ = discs
+
+    def colors(images):
+        maps = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+        return torch.nn.functional.avg_pool2d(torch.cat([maps, maps**2], 1), 4)
+
+    model = Discovery(features=colors).fit(x)
+    assert len(model.locate(x)) == len(x)
+    with pytest.raises(InputError, match="features is custom, which cannot be saved"):
+        model.save("unused")
+    with pytest.raises(InputError, match=r"the features give \(60, 3\) for 60 images, expected maps \(n, d, h, w\)"):
+        Discovery(features=lambda images: torch.zeros(len(images), 3)).fit(x)
+
+
+def test_saved_and_loaded_model_is_the_same(discs, tmp_path):
+    x, _, model = discs
+    model.save(tmp_path / "run")
+    loaded = Discovery.load(tmp_path / "run")
+    assert (loaded.locate(x) == model.locate(x)).all()
+    assert (Discovery().fit(x).locate(x) == model.locate(x)).all()
+    assert loaded.get_params()["image_size"] == 128
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="no weights at"):
+        Discovery.load(tmp_path / "run")
+
+
+# ---- bad input ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (noise(1), "1 images, expected at least 4"),
+        (np.zeros((20, 64, 64), np.uint8), "all samples are equal"),
+        (noise(8)[:, :28], "the smallest image has 28 pixels on its shorter side"),
+        (np.zeros((8, 64, 64)), "sample 0 is float64 of shape"),
+        (np.zeros((0, 64, 64), np.uint8), "without images"),
+        ("images", "the data are of type str without images"),
+    ],
+)
+def test_data_that_cannot_be_used(x, message):
+    with pytest.raises(InputError, match=message):
+        Discovery().fit(x)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kinds": 0}, {"max_parts": 1.5}, {"windows": ()}, {"windows": (1,)}, {"max_q": 0}, {"features": "x"}],
+)
+def test_options_out_of_range(options):
+    with pytest.raises(InputError, match=f"{next(iter(options))} is .*, expected"):
+        Discovery(**options).fit(noise(8))
+
+
+def test_other_number_of_channels(discs):
+    with pytest.raises(InputError, match="images with 1 channels, but the model was fitted on 3"):
+        discs[2].locate(noise(4)[..., 0])
+
+
+# ---- real images ----------------------------------------------------------------------------------------------------
+
+needs_data = pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")
+
+
+@needs_data
+@pytest.mark.slow
+def test_white_cells_in_blood_smears():
+    folder = Path(os.environ["VIEWSMITH_DATA"]) / "objects" / "bccd"
+    images, names = read_any_sizes(str(folder / "images"))
+    truth = {name: [] for name in names}
+    with (folder / "boxes.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["class"] == "WBC":
+                truth[row["file"]].append([float(row[side]) for side in ("left", "top", "right", "bottom")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = Discovery().fit(images).locate(images)
+    center = overlap = 0
+    for part in found:
+        left, top, right, bottom = (part[side] for side in ("left", "top", "right", "bottom"))
+        x, y, most = (left + right) / 2, (top + bottom) / 2, 0.0
+        for a, b, c, d in truth[names[part["sample"]]]:
+            center += a <= x <= c and b <= y <= d
+            shared = max(0, min(right, c) - max(left, a)) * max(0, min(bottom, d) - max(top, b))
+            most = max(most, shared / ((right - left) * (bottom - top) + (c - a) * (d - b) - shared))
+        overlap += most >= 0.5
+    with_cell = sum(map(bool, truth.values()))
+    assert center / with_cell >= 0.995
+    assert overlap / with_cell >= 0.97
+    assert as_images(images) is images
