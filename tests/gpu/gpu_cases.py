@@ -52,9 +52,11 @@ def cases() -> list[Any]:
     return covering(dict.fromkeys(found), (0, 1), (2,))
 
 
-def options_of(name: str, framework: str | None, view: str | None) -> dict[str, Any]:
-    """Options of a tiny model."""
+def options_of(name: str, domain: str, framework: str | None, view: str | None) -> dict[str, Any]:
+    """Options of a tiny model, which both the default encoder on a CPU and that on a GPU accept."""
     made = TINY | ({} if framework is None else heads(framework, **SMALL_HEADS))
     if view == "multicrop":
         made["local_crops"] = 1
+    if domain == "images":
+        del made["n_components"]  # the default on a GPU, resnet18, has a fixed width
     return made | ({} if view is None else {"view_maker": view})

@@ -8,7 +8,8 @@ import torch
 from gpu_cases import DATA, cases, options_of
 from synchronization import NoSynchronization, Synchronized
 
-from registered import taken_by
+from registered import DEFAULT_VIEWS, taken_by
+from viewsmith.domains import domain_of
 from viewsmith.estimators import estimators
 from viewsmith.networks.encoders.sequence import SequenceCNN
 from viewsmith.training.engine import Trainer
@@ -33,15 +34,22 @@ def watched(monkeypatch, no_host):
 
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), cases())
 def test_no_step_waits_for_the_device(name, domain, framework, view, watched):
-    model = estimators()[name](**options_of(name, framework, view))
+    model = estimators()[name](**options_of(name, domain, framework, view))
     model.fit(taken_by(view, domain, DATA[domain]()), np.arange(16) % 2 if model.reads_labels() else None)
     assert model.summary_["steps"] > len(
         {row["epoch"] for row in model.metrics_}
     )  # steps beyond the first were watched
 
 
+@pytest.mark.parametrize("domain", DATA)
+def test_the_cases_of_a_gpu_fit_its_default_encoder(domain):
+    options = options_of("contrastive", domain, "simclr", DEFAULT_VIEWS[domain])
+    model = estimators()["contrastive"](**options, encoder=domain_of(domain).default_encoder_on_gpu)
+    assert np.isfinite(model.fit(DATA[domain]()).transform(DATA[domain]())).all()
+
+
 def test_what_waits_is_found():
-    x = torch.arange(4.0)
+    x, repeats, rows = torch.arange(4.0), torch.tensor([1, 2, 0, 1]), torch.tensor([0, 2])
     waits = [
         lambda: x.sum().item(),
         lambda: bool((x > 0).all()),
@@ -49,13 +57,17 @@ def test_what_waits_is_found():
         lambda: x.nonzero(),
         lambda: x.unique(),
         lambda: x.clone().index_put_((x > 1,), x.new_zeros(())),
-        lambda: torch.repeat_interleave(x, torch.tensor([1, 2, 0, 1])),
+        lambda: torch.repeat_interleave(x, repeats),
+        lambda: x.tolist(),
+        lambda: torch.tensor(4.0, device=x.device),
+        lambda: x.new_tensor([1, 2]),
+        lambda: x[[0, -1]],
     ]
     for wait in waits:
         with pytest.raises(Synchronized), NoSynchronization():
             wait()
     with NoSynchronization():
-        torch.where(x > 1, x, 0).sum() + x[torch.tensor([0, 2])].sum()
+        torch.where(x > 1, x, 0).sum() + x[rows].sum() + x.new_full((2,), 3.0).sum()
 
 
 def both(work):

@@ -40,10 +40,10 @@ def watched(monkeypatch, device):
     monkeypatch.setattr(Trainer, "_update", update)
 
 
-def fit(name, framework, view, precision, device, x, run=None, resume=False, **more):
+def fit(name, domain, framework, view, precision, device, x, run=None, resume=False, **more):
     """A tiny model that was trained on the device."""
     options = {"device": device, "precision": precision, "checkpoint_every": 0, "epochs": 2} | more
-    model = estimators()[name](**options_of(name, framework, view) | options)
+    model = estimators()[name](**options_of(name, domain, framework, view) | options)
     return model.fit(x, np.arange(len(x)) % 2 if model.reads_labels() else None, run=run, resume=resume)
 
 
@@ -56,7 +56,7 @@ def distance(one, other):
 @pytest.mark.parametrize(("name", "domain", "framework", "view"), cases())
 def test_it_trains_saves_loads_resumes_and_embeds(name, domain, framework, view, precision, device, watched, tmp_path):
     x = taken_by(view, domain, DATA[domain]())
-    whole = fit(name, framework, view, precision, device, x, tmp_path / "whole")
+    whole = fit(name, domain, framework, view, precision, device, x, tmp_path / "whole")
     assert np.isfinite(whole.metrics_[-1]["loss"]) and whole.summary_["device"].startswith(device)
     h = whole.transform(x)
     assert np.isfinite(h).all()
@@ -65,7 +65,7 @@ def test_it_trains_saves_loads_resumes_and_embeds(name, domain, framework, view,
     loaded.method_.cpu()
     assert distance(h, loaded.transform(x)) < TOLERANCE[precision]
 
-    fit(name, framework, view, precision, device, x, tmp_path / "cut", minutes=1e-9)
-    resumed = fit(name, framework, view, precision, device, x, tmp_path / "cut", resume=True)
+    fit(name, domain, framework, view, precision, device, x, tmp_path / "cut", minutes=1e-9)
+    resumed = fit(name, domain, framework, view, precision, device, x, tmp_path / "cut", resume=True)
     assert resumed.summary_["steps"] == whole.summary_["steps"]
     assert distance(h, resumed.transform(x)) < RESUMED[precision]

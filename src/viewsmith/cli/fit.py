@@ -154,7 +154,7 @@ def fit(
     if already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         typer.echo(str(out))
         return
-    with process_group(), removed_on_error(out), writing(out):
+    with process_group(model.device), removed_on_error(out), writing(out):
         y = dataset.fit_labels(transductive) if model.reads_labels() else None
         rows, graph = dataset.fit_rows(transductive), dataset.fit_neighbors(transductive)
         of_rows = {"neighbors": graph, "groups": groups_to_fit(model, dataset, transductive)}

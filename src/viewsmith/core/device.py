@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +18,15 @@ def on_host(x: Tensor) -> bool:
     is True, for example to skip work that would change nothing. Otherwise the step does that work.
     """
     return x.device.type in HOST
+
+
+def constant(values: Sequence[float], like: Tensor) -> Tensor:
+    """Numbers as a tensor (len(values),) with the dtype and on the device of `like`.
+
+    Each number is the argument of an operation on the device; `torch.tensor` would make the tensor on the host and wait
+    for its copy.
+    """
+    return torch.cat([like.new_full((1,), value) for value in values])
 
 
 class HostNumbers(nn.Module):

@@ -87,6 +87,9 @@ class LeJEPA(Framework):
         self.sigreg_weight, self.n_slices, self.n_knots = sigreg_weight, n_slices, n_knots
         first = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
         self.register_buffer("stream", torch.tensor([first, 0]))
+        # The stream of the first process as Python numbers, because reading a buffer in each step would wait for a GPU.
+        self.address: list[int] | None = None
+        self.register_load_state_dict_post_hook(_forget_address)
 
     @classmethod
     def build(
@@ -113,9 +116,16 @@ class LeJEPA(Framework):
 
     def directions(self, z: Tensor) -> Tensor:
         """SIGReg's directions for projections `z`, (d, n_slices). A training forward increments the number of draws."""
-        address = self.stream.clone()
-        broadcast_tensors(address)
-        seed, draws = address.tolist()
+        if self.address is None:
+            address = self.stream.clone()
+            broadcast_tensors(address)
+            self.address = address.tolist()
+        seed, draws = self.address
         if updates_state(self):
             self.stream[1] += 1
+            self.address = [seed, draws + 1]
         return random_directions(z.shape[-1], self.n_slices, z, stream(seed, "sigreg", draws, device=z.device))
+
+
+def _forget_address(framework: LeJEPA, keys: object) -> None:
+    framework.address = None

@@ -67,6 +67,11 @@ def others(view: int, views: int) -> list[int]:
     return [other for other in range(views) if other != view]
 
 
+def without(x: Tensor, view: int, dim: int = 0) -> Tensor:
+    """`x` without one of its views, which lie along `dim`; an index of Python numbers would be copied to the device."""
+    return torch.cat([x.narrow(dim, 0, view), x.narrow(dim, view + 1, x.shape[dim] - view - 1)], dim)
+
+
 def similarities(queries: Tensor, positives: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
     """(cos + 1) / 2 of all queries with the keys of the other views.
 
@@ -85,14 +90,14 @@ def similarities(queries: Tensor, positives: Tensor, draw: Draw) -> tuple[Tensor
     """
     count = queries.shape[1]
     product = "vbd,nbkd->vbnk" if draw.keys.ndim == 4 else "vbd,nkd->vbnk"
-    far = torch.stack([torch.einsum(product, queries[:, m], draw.keys[others(m, count)]) for m in range(count)], dim=1)
+    far = torch.stack([torch.einsum(product, queries[:, m], without(draw.keys, m)) for m in range(count)], dim=1)
     return nearness(queries, positives), (far + 1) / 2
 
 
 def nearness(queries: Tensor, positives: Tensor) -> Tensor:
     """The first result of `similarities`."""
     cosines, count = torch.einsum("vmbd,nbd->vmbn", queries, positives), queries.shape[1]
-    return (torch.stack([cosines[:, m][..., others(m, count)] for m in range(count)], dim=1) + 1) / 2
+    return (torch.stack([without(cosines[:, m], m, -1) for m in range(count)], dim=1) + 1) / 2
 
 
 class FeatureContrast(nn.Module):
@@ -141,9 +146,7 @@ class FeatureContrast(nn.Module):
         rows: list[list[Tensor]] = [[] for _ in range(count)]
         for n, keys in enumerate(draw.keys.to(features.dtype)):
             excluded = None if draw.excluded is None else draw.excluded[n]
-            for m, sums in zip(
-                others(n, count), self._negatives(queries[:, others(n, count)], keys, excluded), strict=True
-            ):
+            for m, sums in zip(others(n, count), self._negatives(without(queries, n, 1), keys, excluded), strict=True):
                 rows[m].append(sums)
         negative = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=1)
         return LogSums(negative, self.logits.positive(near))
@@ -207,7 +210,7 @@ class FeatureContrast(nn.Module):
         draw = Draw(draw.keys.to(features.dtype), draw.excluded)
         excluded = None
         if draw.excluded is not None:
-            excluded = torch.stack([draw.excluded[others(m, count)].transpose(0, 1) for m in range(count)])
+            excluded = torch.stack([without(draw.excluded, m).transpose(0, 1) for m in range(count)])
         with torch.no_grad():
             near, far = (part[0] for part in similarities(features[None], positives, draw))
             low, high = near.amin((0, 2)), (far if excluded is None else far.masked_fill(excluded, 0)).amax((0, 2, 3))

@@ -47,7 +47,8 @@ def knots(n_knots: int, limit: float, like: Tensor) -> tuple[Tensor, Tensor, Ten
     t = torch.linspace(0, limit, n_knots, dtype=like.dtype, device=like.device)
     normal = torch.exp(-t.square() / 2)
     weights = torch.full_like(t, 2 * limit / (n_knots - 1))
-    weights[[0, -1]] /= 2
+    weights[0] /= 2
+    weights[-1] /= 2
     return t, normal, weights * normal
 
 

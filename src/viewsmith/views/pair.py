@@ -42,6 +42,8 @@ class ViewPair(nn.Module):
         self.refreshed = refreshed
         if refreshed:
             self.register_buffer("quarter", torch.tensor(0))
+            self.searched = 0  # the same as a Python number, because reading a buffer would wait for a GPU
+            self.register_load_state_dict_post_hook(_read_quarter)
 
     @property
     def needs_pool(self) -> bool:
@@ -105,11 +107,12 @@ class ViewPair(nn.Module):
         RuntimeError
             The neighbors must be refreshed, but no framework is given.
         """
-        if self.refreshed and int(4 * progress) > self.quarter:
+        if self.refreshed and int(4 * progress) > self.searched:
             if framework is None:
                 raise RuntimeError("neighbors are searched in the encoder's representations: give framework=...")
             self._refresh(framework.get_submodule("encoder"))
-            self.quarter.fill_(int(4 * progress))
+            self.searched = int(4 * progress)
+            self.quarter.fill_(self.searched)
         pair = Pair(x, x if second is None else second, None if index is None else (index, index))
         for maker in self.makers:
             options = {"loss": framework} if maker.needs_loss else {}
@@ -178,3 +181,7 @@ class ViewPair(nn.Module):
             for maker in self.makers:
                 if isinstance(maker, NeighborGraph):
                     maker.refresh(lambda pool: apply_in_blocks(lambda x: encoder(x).float(), pool, 256))
+
+
+def _read_quarter(pair: ViewPair, keys: object) -> None:
+    pair.searched = int(pair.quarter)

@@ -38,20 +38,21 @@ OF_CELLS = ("layer", "use_rep")
 
 
 @contextlib.contextmanager
-def process_group() -> Iterator[None]:
+def process_group(device: str = "auto") -> Iterator[None]:
     """Join the process group if the process was started by torchrun, and leave it if all went well.
+
+    Processes on GPUs join by NCCL, those on the CPU, also on a machine with a GPU, by gloo.
 
     After an exception the group is left as it is: to destroy it could mean to wait for a process that has died.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or torch.distributed.is_initialized():
         yield
         return
-    backend, device = "gloo", "cpu"
-    if torch.cuda.is_available():
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        backend, device = "nccl", "cuda"
-    torch.distributed.init_process_group(backend)
-    with watched_peers(device):
+    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+    with watched_peers("cuda" if on_gpu else "cpu"):
         yield
     torch.distributed.destroy_process_group()
 

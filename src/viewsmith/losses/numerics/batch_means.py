@@ -19,7 +19,7 @@ def single_process(x: Tensor) -> Tensor:
 
 def count(x: Tensor, dim: int, total: Total = single_process) -> Tensor:
     """Number of samples of the whole batch, a scalar of the dtype of `x`, whose samples lie along `dim`."""
-    return total(torch.tensor(float(x.shape[dim]), dtype=x.dtype, device=x.device))
+    return total(x.new_full((), float(x.shape[dim])))
 
 
 def centered(z: Tensor, dim: int, total: Total = single_process) -> Tensor:

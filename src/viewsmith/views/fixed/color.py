@@ -16,6 +16,8 @@ import math
 import torch
 from torch import Tensor
 
+from viewsmith.core.device import constant
+
 LUMA = (0.299, 0.587, 0.114)
 
 
@@ -104,9 +106,9 @@ def _axes(channels: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if channels == 1:
         zero = like.new_zeros(1, 1)
         return zero + 1, zero, zero
-    weights = like.new_tensor(LUMA).expand(3, 3)
+    weights = constant(LUMA, like).expand(3, 3)
     chroma = torch.eye(3, dtype=like.dtype, device=like.device) - weights
-    return weights, chroma, chroma @ like.new_tensor([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / 3**0.5
+    return weights, chroma, chroma @ constant([0, -1, 1, 1, 0, -1, -1, 1, 0], like).view(3, 3) / 3**0.5
 
 
 def _luma(x: Tensor) -> Tensor:

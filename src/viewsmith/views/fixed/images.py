@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.device import on_host
+from viewsmith.core.device import constant, on_host
 from viewsmith.core.errors import InputError
 from viewsmith.views.base import CropBoxes, Pair, ViewMaker, rand
 from viewsmith.views.fixed.color import recolor, solarize
@@ -151,7 +151,7 @@ class ImageViews(ViewMaker):
         self.check(x)
         draws = self.draw(len(x), x, generator)
         height, width = x.shape[2:]
-        return self.render(x, draws), CropBoxes(draws.boxes / draws.boxes.new_tensor([height, width] * 2), draws.flip)
+        return self.render(x, draws), CropBoxes(draws.boxes / constant([height, width] * 2, draws.boxes), draws.flip)
 
     def crops(self, x: Tensor, number: int, size: tuple[int, int], generator: torch.Generator | None = None) -> Tensor:
         """Several views of each image at another size: (B, C, H, W) to (B, number, C, height, width)."""

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from viewsmith.core.device import constant
 from viewsmith.views.base import rand
 
 # Largest width in pixels for which columns are summed by a matrix product (measured on one CPU thread).
@@ -159,10 +160,10 @@ def random_boxes(
         min(height, round(width / ratio[0])) if central < ratio[0] else height,
         min(width, round(height * ratio[1])) if central > ratio[1] else width,
     )
-    limit = sides.new_tensor(image)[:, None]
+    limit = constant(image, sides)[:, None]
     fits = ((sides >= 1) & (sides <= limit[..., None])).all(0)
     first = fits.byte().argmax(1)[None, :, None].expand(2, -1, -1)
-    largest = sides.new_tensor(fallback)[:, None]
+    largest = constant(fallback, sides)[:, None]
     chosen = torch.where(fits.any(1), sides.gather(2, first)[..., 0], largest)
     position = rand((2, n), like, generator)
     # In float32 a draw just below 1 can be rounded up to the next pixel.

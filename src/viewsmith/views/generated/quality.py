@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.device import HostNumbers
+from viewsmith.core.device import HostNumbers, constant
 from viewsmith.core.distributed import broadcast_module, broadcast_tensors
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
@@ -232,10 +232,11 @@ class ViewQuality(nn.Module):
         maps = take(self.cached_maps, index, source)
         assert self.maps is not None
         height, width, _ = self.maps.shape
-        boxes = crops.boxes.float() * crops.boxes.new_tensor([*maps.shape[2:]] * 2)
+        boxes = crops.boxes.float() * constant([*maps.shape[2:]] * 2, crops.boxes)
         features = crop(maps.float(), boxes, (height, width), crops.flip).flatten(2).mT
         # The axis of the foreground is the first axis of cached maps.
-        return attention_pools(features, foreground_map(features, torch.eye(1, features.shape[2]).to(features)[0]))
+        axis = torch.eye(1, features.shape[2], dtype=features.dtype, device=features.device)[0]
+        return attention_pools(features, foreground_map(features, axis))
 
     def release(self) -> None:
         """Free the cached maps."""

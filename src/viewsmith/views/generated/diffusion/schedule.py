@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar, get_args
 
 import torch
@@ -31,6 +31,8 @@ class Schedule:
     """
 
     alpha_bar: Tensor
+    # By dtype and device, because a copy in each step would wait for a GPU.
+    _tables: dict[tuple[torch.dtype, torch.device], Tensor] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def named(cls, name: ScheduleName) -> Schedule:
@@ -80,9 +82,13 @@ class Schedule:
         pair of Tensor, shape (B, 1, ...)
             In the dtype and on the device of `like`.
         """
-        # In float64, because 1 - alpha_bar loses precision at the first times.
-        table = torch.stack([self.alpha_bar.sqrt(), (1 - self.alpha_bar).sqrt()]).to(like.dtype).to(like.device)
-        signal, noise = table[:, t].view(2, -1, *[1] * (like.ndim - 1))
+        place = (like.dtype, like.device)
+        if place not in self._tables:
+            with torch.inference_mode(False):  # the next call may be in a training step
+                # In float64, because 1 - alpha_bar loses precision at the first times.
+                table = torch.stack([self.alpha_bar.sqrt(), (1 - self.alpha_bar).sqrt()])
+                self._tables[place] = table.to(like.dtype).to(like.device)
+        signal, noise = self._tables[place][:, t].view(2, -1, *[1] * (like.ndim - 1))
         return signal, noise
 
 
