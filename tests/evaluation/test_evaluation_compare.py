@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation import baselines
-from viewsmith.evaluation.compare import compare, format_table
+from viewsmith.evaluation.compare import _select_raw_features, compare, format_table
 from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
 
@@ -219,3 +219,27 @@ def test_table_of_all_protocols_fits_the_screen(result):
     tables = lines[: lines.index("Fitted on 89 train rows, scored on 89 test rows, 3 classes.")]
     assert [word for line in tables if line.startswith("  ") for word in line.split()] == list(PROTOCOLS)
     assert all(any(line.startswith(f"{name}: ") for line in lines) for name in PROTOCOLS)
+
+
+def test_raw_features_are_selected_on_rows_that_the_probe_has_not_seen():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    honest = rng.normal(size=(80, 2)) + 1.5 * y[:, None]
+    many = rng.normal(size=(80, 400))  # separates all rows on which it is fitted, and no others
+
+    class TwoFeatures:
+        def raw_features(self, x):
+            rows = np.asarray(x)[:, 0].astype(int)
+            return {"many": many[rows].astype(np.float32), "honest": honest[rows].astype(np.float32)}
+
+    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y) == "honest"
+
+
+def test_diagnostics_are_of_test_rows(dataset):
+    moved = without(dataset, x_test=dataset.x_test * [3.0, *[1.0] * 12])
+    found = compare(TwoColumns(), moved, rows=["representation"])["label_free"]["representation"]
+    order = np.random.default_rng(0).permutation(len(moved.x_test))
+    expected = label_free(TwoColumns().transform(moved.x_test[order]))
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    of_train = label_free(TwoColumns().transform(moved.x_train))
+    assert found["feature_std"] != pytest.approx(of_train["feature_std"], rel=0.1)

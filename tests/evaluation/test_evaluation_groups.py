@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from viewsmith.evaluation.groups import GROUP_SCORES, biology_kept, group_mixing, group_scores
+from viewsmith.evaluation.groups import GROUP_SCORES, K, biology_kept, group_mixing, group_scores
 from viewsmith.evaluation.protocol import few_label_rows
 
 RNG = np.random.default_rng(0)
@@ -47,6 +47,15 @@ def test_equal_rows_do_not_count_themselves():
     rows = np.ones((40, 2))
     scores = group_scores(rows, np.arange(40) % 2, np.arange(40) % 4)
     assert 0 <= scores["group_mixing"] <= 2
+
+
+def test_a_row_is_no_neighbor_of_itself():
+    rows, groups = RNG.normal(size=(50, 4)).astype(np.float32), np.arange(50) % 2
+    similarity = cosines(rows)
+    np.fill_diagonal(similarity, -np.inf)
+    near = np.argsort(-similarity, axis=1)[:, :K]
+    expected = np.mean(groups[near] != groups[:, None]) / (25 / 49)
+    np.testing.assert_allclose(group_scores(rows, groups, groups)["group_mixing"], expected, rtol=1e-6)
 
 
 def test_few_labels_come_from_all_groups_in_turn():
