@@ -154,6 +154,10 @@ def test_groups_that_cannot_be_aligned(options, groups, message):
         Contrastive(**SMALL, group_mode="align", **options).fit(X, groups=groups)
 
 
+def test_groups_that_are_not_aligned_may_have_one_row():
+    assert Contrastive(**SMALL).fit(X, groups=np.arange(120)).summary_["groups"] == {"groups": 120, "mode": "none"}
+
+
 def test_columns_of_a_table_that_repeat_the_labels_are_named():
     codes = np.arange(60) % 4
     frame = pd.DataFrame({"a": np.random.default_rng(0).normal(size=60), "kind": np.array(list("wxyz"))[codes]})

@@ -31,23 +31,23 @@ def group_names(groups: Any, n_rows: int, what: str = "groups") -> np.ndarray:
     return given.astype(str)
 
 
-def group_codes(groups: Any, n_rows: int, what: str = "groups") -> np.ndarray:
-    """Group numbers from 0, int64 (n,), of training rows.
+def group_codes(groups: Any, n_rows: int, what: str = "groups", *, alone: bool = False) -> np.ndarray:
+    """Group numbers from 0, int64 (n,), of training rows; groups of one row are valid if `alone`.
 
     Raises
     ------
     InputError
-        As for `group_names`; or there are fewer than two groups, or a group has one row.
+        As for `group_names`; or there are fewer than two groups, or a group has one row and is not `alone`.
     """
     names, codes, counts = np.unique(group_names(groups, n_rows, what), return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise InputError(
             f"{what} has one group ({names[0]}) in {n_rows} rows: expected at least two, or leave them out"
         )
-    if (counts == 1).any():
-        alone = names[counts == 1]
+    if (counts == 1).any() and not alone:
+        single = names[counts == 1]
         raise InputError(
-            f"{what} has {pluralize(len(alone), 'group')} of one row: {name_list(list(alone), 5)}; join such rows with "
-            "another group, or leave them out"
+            f"{what} has {pluralize(len(single), 'group')} of one row: {name_list(list(single), 5)}; join such rows "
+            "with another group, or leave them out"
         )
     return codes.astype(np.int64)

@@ -36,9 +36,11 @@ def with_groups(data: TrainingData, options: Arguments, groups: Any) -> Training
         if options.group_mode == "none":
             return data
         raise InputError("group_mode is 'align', but no groups were given: call fit(X, groups=...) (--groups COLUMN)")
-    codes = torch.from_numpy(group_codes(groups, len(data.rows)))
+    # Neighbors are sought in other groups for each group, which says nothing for a group of one row.
+    aligned = options.group_mode == "align"
+    codes = torch.from_numpy(group_codes(groups, len(data.rows), alone=not aligned))
     facts: dict[str, Any] = {"groups": int(codes.max()) + 1, "mode": options.group_mode}
-    if options.group_mode == "align":
+    if aligned:
         _check_views(data, options)
         graph, mutual = _aligned(data, codes, options.n_neighbors)
         partners = len(mutual[0].unique())
