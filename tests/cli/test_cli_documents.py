@@ -29,6 +29,7 @@ OPTIONS = {
     "evaluate": "json umap protocols label labels stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
     "discover": "out kinds max-parts max-q image-size windows crop-size seed threads debug",
+    "symmetries": "json label labels image-size domain seed threads debug",
     "locate": "out n label labels stream cache threads debug",
     "crop": "out n label labels stream cache threads debug",
     "merge": "out debug",
@@ -188,6 +189,7 @@ def test_the_documents_with_code_are_known():
         "large_data.md",
         "metaug.md",
         "recordings.md",
+        "symmetries.md",
         "tutorial_objects.md",
     }
     assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}

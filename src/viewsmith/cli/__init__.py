@@ -1,5 +1,5 @@
-"""The command line: fit, embed, evaluate, compare, tune, views, discover, locate, crop, generate, merge, export,
-report, methods."""
+"""The command line: fit, embed, evaluate, compare, tune, views, discover, symmetries, locate, crop, generate, merge,
+export, report, methods."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from viewsmith.cli.locate import crop, locate
 from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.report import report
+from viewsmith.cli.symmetries import symmetries
 from viewsmith.cli.tune import tune
 from viewsmith.cli.use import embed, evaluate, export, views
 from viewsmith.core.version import __version__
@@ -48,7 +49,23 @@ def common(
 
 
 for command in (
-    *(fit, embed, evaluate, compare, tune, views, discover, locate, crop, generate, merge, export, report, methods),
+    *(
+        fit,
+        embed,
+        evaluate,
+        compare,
+        tune,
+        views,
+        discover,
+        symmetries,
+        locate,
+        crop,
+        generate,
+        merge,
+        export,
+        report,
+        methods,
+    ),
 ):
     app.command(cls=ListingCommand)(command)
 

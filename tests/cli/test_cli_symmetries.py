@@ -1,0 +1,92 @@
+"""Symmetries of data: sets that have them and sets that do not, slow forms, bad input, the command."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_tools import call, good
+
+from refusals import refusal
+from viewsmith.evaluation.symmetries import TRANSFORMATIONS, _nearest, symmetries
+
+RNG = np.random.default_rng(0)
+
+
+def strokes(n=200, mirrored=False):
+    """Images with a stroke from the upper left to the lower right; half of them mirrored if `mirrored`."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 40, (n, 16, 16)).astype(np.uint8)
+    for image, shift in zip(x, rng.integers(-3, 4, n), strict=True):
+        for i in range(16):
+            image[i, np.clip(i + shift, 0, 15)] = 255
+    return np.where((rng.random(n) < 0.5)[:, None, None], x[:, :, ::-1], x) if mirrored else x
+
+
+SAMPLES = {
+    "images": RNG.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8),
+    "dna": np.frombuffer(b"ACGT", np.uint8)[RNG.integers(0, 4, (60, 30))],
+    "series": RNG.normal(size=(60, 2, 20)).astype(np.float32),
+    "vectors": RNG.normal(size=(60, 5)).astype(np.float32),
+}
+
+
+def test_a_set_without_a_symmetry_and_one_with_it():
+    (one,) = symmetries(strokes(), "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
+    assert not one.on_the_data and one.told_apart > 0.95 and one.ratio > 1.3
+    (other,) = symmetries(strokes(mirrored=True), "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
+    assert other.on_the_data and other.told_apart < 0.65 and 0.9 < other.ratio < 1.1
+    assert one.ratio_interval[0] <= one.ratio <= one.ratio_interval[1]
+    assert "mirror: off the data, told apart in" in one.describe()
+
+
+@pytest.mark.parametrize("domain", TRANSFORMATIONS)
+def test_every_transformation_keeps_shape_and_dtype_and_repeats(domain):
+    x = SAMPLES[domain]
+    for transform in TRANSFORMATIONS[domain].values():
+        assert transform(x).shape == x.shape and transform(x).dtype == x.dtype
+    assert symmetries(x, domain) == symmetries(x, domain)
+    assert {test.name for test in symmetries(x, domain)} == set(TRANSFORMATIONS[domain])
+
+
+def test_reverse_complements_of_sequences_with_padding():
+    x = np.frombuffer(b"ACGTN\0\0aaG\0\0\0\0", np.uint8).reshape(2, 7)
+    found = TRANSFORMATIONS["dna"]["reverse-complement"](x)
+    assert found.tobytes() == b"NACGT\0\0Ctt\0\0\0\0"
+
+
+def test_the_nearest_other_sample_against_a_loop():
+    rows, queries, kinds = RNG.normal(size=(12, 3)), RNG.normal(size=(12, 3)), RNG.integers(0, 9, 12)
+    loop = [min(np.linalg.norm(queries[i] - rows[j]) for j in range(12) if kinds[j] != kinds[i]) for i in range(12)]
+    np.testing.assert_allclose(_nearest(queries, rows, kinds), loop)
+
+
+def test_gray_images_and_oblong_ones_have_fewer_transformations():
+    x = RNG.integers(0, 256, (60, 8, 12), dtype=np.uint8)
+    assert [test.name for test in symmetries(x, "images")] == ["mirror", "upside-down", "color-inversion"]
+
+
+def test_what_cannot_be_tested():
+    assert "1 different samples, expected at least 50" in refusal(symmetries, np.zeros((80, 8, 8), np.uint8), "images")
+    assert "40 different samples" in refusal(symmetries, SAMPLES["vectors"][:40], "vectors")
+    cut = {"cut": lambda x: x[:, :2]}
+    assert "the transformation cut gives (60, 2), expected" in refusal(symmetries, SAMPLES["vectors"], "vectors", cut)
+
+
+def test_the_command(tmp_path):
+    np.savez(tmp_path / "strokes.npz", X=strokes())
+    assert "mirror: off the data" in good("symmetries", tmp_path / "strokes.npz").out
+    found = json.loads(good("symmetries", tmp_path / "strokes.npz", "--json").out)
+    assert found[0]["name"] == "mirror" and found[0]["on_the_data"] is False
+    np.savez(tmp_path / "few.npz", X=strokes(20))
+    assert call("symmetries", tmp_path / "few.npz").refused("20 different samples, expected at least 50")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")
+@pytest.mark.parametrize(("name", "on_the_data"), [("mnist", False), ("fashion_mnist", True), ("cifar10_small", True)])
+def test_mirrored_images(name, on_the_data):
+    x = np.load(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz")["X_train"]
+    (test,) = symmetries(x, "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
+    assert test.on_the_data == on_the_data
