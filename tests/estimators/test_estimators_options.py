@@ -36,6 +36,7 @@ REFUSED = [
     ("local_crops", 0, "greater than or equal to 1"),
     ("max_edits", 0, "greater than or equal to 1"),
     ("mutation_rate", 1.1, "less than or equal to 1"),
+    ("strand", 1.5, "less than or equal to 1"),
     ("temperature", 0, "greater than 0"),
     ("temperature", -1.0, "greater than 0"),
     ("temperature", float("nan"), "a finite number"),

@@ -100,8 +100,9 @@ SHARED_DOC = """\
         Step size of adversarial views in scaled units.
     crop_minimum : float or "auto"
         Smallest area of a crop, as a fraction of the image; "auto": the value of the recipe.
-    flip : float
-        Probability that a view of an image is mirrored.
+    flip : float or "auto"
+        Probability that a view of an image is mirrored; "auto": 0.5, or 0 if a test of the samples without labels shows
+        that mirrored images are far from all images (`viewsmith.evaluation.symmetries`).
     color_strength : float
         Factor on the recipe's color jitter, at most 5; 0: no jitter.
     local_crops : int
@@ -110,6 +111,8 @@ SHARED_DOC = """\
         Largest number of edits of one sequence (dna).
     mutation_rate : float
         Fraction of the letters that mutation changes, at most 0.75.
+    strand : float or "auto"
+        Probability of the reverse complement (dna); "auto" as for `flip`.
     supervision : {"none", "labels"}
         labels: the labels in ``fit(X, y)`` are used, where rows have one (others: -1, NaN or empty); a supervised
         contrastive term on the labeled rows is added to the loss. none: `y` is not used.
@@ -270,11 +273,12 @@ class Arguments:
     neighbor_mix_minimum: Fraction = 0.5
     adversarial_strength: Positive = 0.1
     crop_minimum: Portion | Auto = "auto"
-    flip: Fraction = 0.5
+    flip: Fraction | Auto = "auto"
     color_strength: Jitter = 1.0
     local_crops: Count = 4
     max_edits: Count = 2
     mutation_rate: Fraction = 0.05
+    strand: Fraction | Auto = "auto"
     supervision: Literal["none", "labels"] = "none"
     supervision_weight: Positive = 1.0
     group_mode: Literal["none", "align"] = "none"

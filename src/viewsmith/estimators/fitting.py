@@ -127,7 +127,8 @@ def train(
     labels = _labels_used(plan)
     history = History(folder.metrics if folder else None)
     trainer = _trainer(method, data, plan, folder, history)
-    _say(plan, *columns.values(), *labels.values())
+    tested = plan.resolved.symmetries
+    _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
     started = time.perf_counter()
     max_rows = options.max_rows if plan.labels is None and plan.neighbors is None else None
     x = training_rows(method, data.x, folder.rows if folder else None, max_rows=max_rows, seed=data.seed)
@@ -169,6 +170,7 @@ def train(
         **columns,
         **labels,
         **({"groups": data.groups} if data.groups else {}),
+        **({"symmetries": tested} if tested else {}),
         "warnings": all_warnings,
         **facts,
         **environment(),

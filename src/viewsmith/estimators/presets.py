@@ -24,6 +24,7 @@ CONTRASTIVE: dict[str, dict[str, Any]] = {
     # SimCLR as the same paper runs it on images (section 4.2, table 3, appendix B).
     "paper-images": {
         "view_maker": "simclr",
+        "flip": 0.5,
         "kernel": "cosine",
         "temperature": 0.1,
         "encoder": "resnet18",
@@ -59,6 +60,7 @@ PINDA: dict[str, dict[str, Any]] = {
     # Table 3, appendix B: on top of SimCLR, with a second ResNet-18.
     "paper-images": {
         "view_maker": "simclr",
+        "flip": 0.5,
         "kernel": "cosine",
         "temperature": 0.1,
         "level": "free",
@@ -122,6 +124,7 @@ DIFFAUG: dict[str, dict[str, Any]] = {
     "paper-images": {
         **_DIFFAUG,
         "view_maker": "simclr",
+        "flip": 0.5,
         "encoder": "resnet50",
         "map_components": 128,
         "batch_size": 256,
@@ -191,6 +194,7 @@ METAUG: dict[str, dict[str, Any]] = {
         "encoder": "split-alexnet",
         "n_components": 2048,
         "view_maker": "crop",
+        "flip": 0.5,
         "crop_minimum": 0.2,
         "feature_weight": 4e-5,
         "margin_weight": 2.5e-9,
@@ -202,6 +206,7 @@ GENVIEW: dict[str, dict[str, Any]] = {
     "paper-images": {
         "framework": "moco",
         "view_maker": "moco",
+        "flip": 0.5,
         "encoder": "resnet18",
         "projector_dims": (512, 128),
         "temperature": 0.2,

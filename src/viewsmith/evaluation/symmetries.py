@@ -23,6 +23,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.row_source import RowSource
 from viewsmith.domains.dna import kmer_frequencies
 
 SAMPLES = 3_000  # samples that are tested
@@ -124,7 +125,7 @@ class Symmetry:
 
 
 def symmetries(
-    x: np.ndarray,
+    x: np.ndarray | RowSource,
     domain: str,
     transformations: Mapping[str, Transformation] | None = None,
     *,
@@ -135,7 +136,7 @@ def symmetries(
 
     Parameters
     ----------
-    x : ndarray, shape (n, ...)
+    x : ndarray or RowSource, shape (n, ...)
         Samples in the form of `viewsmith.data.Dataset`: images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII
         letters (n, L), series (n, channels, time), vectors (n, d). At most 3,000 random ones are tested.
     domain : str

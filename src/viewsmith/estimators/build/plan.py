@@ -98,6 +98,8 @@ class Resolved:
     learning_rate, noise_strength : float
     strength_scores : dict
         Label-free scores by strength, if the strength was chosen automatically.
+    symmetries : dict
+        By transformation: whether views use it, and what a test of the samples has shown, if that decided.
     table : dict or None
         Plain values of the encoder of a table (`TableEncoder.as_dict`); None for plain numbers.
     named : bool
@@ -131,6 +133,7 @@ class Resolved:
     learning_rate: float
     noise_strength: float = 1.0
     strength_scores: dict[str, float] = field(default_factory=dict)
+    symmetries: dict[str, dict[str, Any]] = field(default_factory=dict)
     table: dict[str, Any] | None = None
     named: bool = False
     feature_names: list[str] = field(default_factory=list)

@@ -22,6 +22,7 @@ from viewsmith.estimators.build.options import check_part_options
 from viewsmith.estimators.build.plan import TrainingData
 from viewsmith.estimators.build.recipe import check_recipe, default_rate
 from viewsmith.estimators.build.sizes import check_sample, principal_axes, probe
+from viewsmith.estimators.build.symmetry import resolve_rates
 from viewsmith.frameworks import DataFacts
 from viewsmith.networks.base import EncoderContext
 
@@ -61,6 +62,8 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     encoder, encoder_entry, encoder_options = resolve_encoder(options, domain, data.device)
     _check_local_views(views, framework, options)
     view_options = part_options(options, views, options.view_options, "view_options")
+    rates, symmetries = resolve_rates(views, view_options, data)
+    view_options |= rates
     facts = {name: value for view in views for name, value in view.trait("facts", _no_facts)(options, data).items()}
     _check_views(views, view_options, data)
     _check_neighbors(options, view_maker, views, data)
@@ -83,6 +86,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "view_maker": view_maker,
         "view_options": view_options,
         "view_facts": facts,
+        "symmetries": symmetries,
         "encoder": encoder,
         "encoder_options": encoder_options,
         "epochs": default_epochs(trained, options.batch_size, steps) if options.epochs == "auto" else options.epochs,

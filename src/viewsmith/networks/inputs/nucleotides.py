@@ -58,11 +58,12 @@ def kmer_frequencies(x: Tensor, k: int = 4) -> Tensor:
     """
     known = (x.amax(dim=1) > 0.5) & (x.sum(dim=1) != 0)
     windows = max(0, x.shape[2] - k + 1)
-    word = x.new_zeros(len(x), windows, dtype=torch.int64)
-    valid = torch.ones(len(x), windows, dtype=torch.bool, device=x.device)
+    n = x.shape[0]  # `len` would fix the batch of an exported graph
+    word = x.new_zeros(n, windows, dtype=torch.int64)
+    valid = torch.ones(n, windows, dtype=torch.bool, device=x.device)
     letter = x.argmax(dim=1)
     for shift in range(k):
         word = 4 * word + letter[:, shift : shift + windows]
         valid &= known[:, shift : shift + windows]
-    counts = x.new_zeros(len(x), 4**k).scatter_add_(1, word, valid.to(x.dtype))
+    counts = x.new_zeros(n, 4**k).scatter_add_(1, word, valid.to(x.dtype))
     return counts / counts.sum(dim=1, keepdim=True).clamp_min(1)

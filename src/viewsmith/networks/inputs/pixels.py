@@ -64,8 +64,8 @@ class Pixels(nn.Module):
         return scaling
 
     def forward(self, x: Tensor) -> Tensor:
-        # Gray images may have no dimension for their channel.
-        x = x.reshape(len(x), 1, *x.shape[1:3]) if self.channels == 1 else x.movedim(3, 1)
+        # Gray images may have no dimension for their channel. `len` would fix the batch of an exported graph.
+        x = x[:, None] if x.ndim == 3 else x.movedim(3, 1)
         return ((x / 255 - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
 
     def inverse(self, x: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
@@ -30,14 +30,22 @@ def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
 @register(
     "view maker",
     "dna",
-    help="one or more random edits, and the reverse complement half of the time (EvoAug)",
+    help="one or more random edits, and the reverse complement (EvoAug)",
     domains="dna",
     source="Lee et al. 2023",
     check=_check_rate,
+    symmetry={"strand": "reverse-complement"},
 )
-def _dna(context: ViewContext, *, max_edits: int = 2, mutation_rate: float = 0.05) -> DNAViews:
+def _dna(
+    context: ViewContext,
+    *,
+    max_edits: int = 2,
+    mutation_rate: float = 0.05,
+    strand: float | Literal["auto"] = "auto",
+) -> DNAViews:
     edits = [Deletion(), Insertion(), Translocation(), Mutation(mutation_rate)]
-    return DNAViews(edits, max_edits=max_edits)
+    # "auto" is resolved by a test of the data; without data it is the published rate.
+    return DNAViews(edits, max_edits=max_edits, strand=0.5 if strand == "auto" else strand)
 
 
 @register("view maker", "reverse-complement", help="the reverse complement, half of the time", domains="dna")

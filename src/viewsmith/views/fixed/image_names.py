@@ -9,12 +9,19 @@ from viewsmith.core.registry import register
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.fixed.images import ImageViews, PairedImageViews, Recipe, image_recipe
 
+# "auto" is resolved by a test of the data; without data it is the published rate.
+MIRROR = {"flip": "mirror"}
+
+
+def _rate(flip: float | Literal["auto"]) -> float:
+    return 0.5 if flip == "auto" else flip
+
 
 def _recipe(
     name: Recipe,
     context: ViewContext,
     color_strength: float,
-    flip: float,
+    flip: float | Literal["auto"],
     crop_minimum: float | Literal["auto"],
     local_crops: int = 4,
 ) -> ViewMaker:
@@ -24,7 +31,7 @@ def _recipe(
         name,
         size=(height, width),
         strength=color_strength,
-        flip=flip,
+        flip=_rate(flip),
         crops=local_crops,
         mean=context.stats["pixel_mean"],
         std=context.stats["pixel_scale"],
@@ -33,12 +40,12 @@ def _recipe(
 
 
 def _register_recipe(name: Recipe, help: str, source: str) -> None:
-    @register("view maker", name, help=help, domains="images", source=source)
+    @register("view maker", name, help=help, domains="images", source=source, symmetry=MIRROR)
     def recipe(
         context: ViewContext,
         *,
         crop_minimum: float | Literal["auto"] = "auto",
-        flip: float = 0.5,
+        flip: float | Literal["auto"] = "auto",
         color_strength: float = 1.0,
     ) -> ViewMaker:
         return _recipe(name, context, color_strength, flip, crop_minimum)
@@ -52,11 +59,17 @@ _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen e
     "crop",
     help="random crop and flip, unchanged colors",
     domains="images",
+    symmetry=MIRROR,
 )
-def _crop(context: ViewContext, *, crop_minimum: float | Literal["auto"] = "auto", flip: float = 0.5) -> ViewMaker:
+def _crop(
+    context: ViewContext,
+    *,
+    crop_minimum: float | Literal["auto"] = "auto",
+    flip: float | Literal["auto"] = "auto",
+) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.stats["pixel_mean"], context.stats["pixel_scale"]
-    return ImageViews(scale=(least, 1.0), flip=flip, jitter=0, gray=0, mean=mean, std=std)
+    return ImageViews(scale=(least, 1.0), flip=_rate(flip), jitter=0, gray=0, mean=mean, std=std)
 
 
 _register_recipe("byol", "a different recipe for each view, with blur and solarization", "Grill et al. 2020")
@@ -76,13 +89,14 @@ def _local_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str
     domains="images",
     source="Caron et al. 2020",
     local_views=True,
+    symmetry=MIRROR,
     smaller=_local_size,
 )
 def _multicrop(
     context: ViewContext,
     *,
     crop_minimum: float | Literal["auto"] = "auto",
-    flip: float = 0.5,
+    flip: float | Literal["auto"] = "auto",
     color_strength: float = 1.0,
     local_crops: int = 4,
 ) -> ViewMaker:

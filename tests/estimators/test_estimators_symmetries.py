@@ -1,0 +1,97 @@
+"""Rates of views that are "auto": chosen by the data, said, recorded, kept on loading, forced by a number."""
+
+import numpy as np
+import pytest
+
+import viewsmith
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
+from viewsmith.core.registry import entries
+from viewsmith.evaluation.symmetries import TRANSFORMATIONS
+
+TINY = {"epochs": 1, "batch_size": 32, "random_state": 0, "device": "cpu"}
+
+
+def strokes(n=120, mirrored=False):
+    """Images with a stroke from the upper left to the lower right; half of them mirrored if `mirrored`."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 40, (n, 16, 16)).astype(np.uint8)
+    for image, shift in zip(x, rng.integers(-3, 4, n), strict=True):
+        for i in range(16):
+            image[i, np.clip(i + shift, 0, 15)] = 255
+    return np.where((rng.random(n) < 0.5)[:, None, None], x[:, :, ::-1], x) if mirrored else x
+
+
+def sequences(letters, n=120):
+    """Random sequences with these frequencies of A, C, G and T."""
+    rng = np.random.default_rng(2)
+    return np.frombuffer(b"ACGT", np.uint8)[rng.choice(4, (n, 60), p=letters)]
+
+
+@pytest.mark.parametrize(
+    ("x", "option", "transformation", "rate"),
+    [
+        (strokes(), "flip", "mirror", 0.0),
+        (strokes(mirrored=True), "flip", "mirror", 0.5),
+        (sequences([0.7, 0.1, 0.1, 0.1]), "strand", "reverse-complement", 0.0),
+        (sequences([0.4, 0.1, 0.1, 0.4]), "strand", "reverse-complement", 0.5),
+    ],
+    ids=["one-sided strokes", "strokes of both sides", "one strand", "both strands"],
+)
+def test_the_rate_is_chosen_said_and_recorded(x, option, transformation, rate, capsys):
+    model = Contrastive(**TINY, verbose=True).fit(x)
+    assert model.resolved_.view_options[option] == rate
+    test = model.summary_["symmetries"][transformation]
+    assert test["rate"] == rate
+    assert f"{transformation}: {'on' if rate else 'off'}, told apart in" in capsys.readouterr().err
+    assert (test["distance_ratio"] >= 1.3) == (rate == 0)
+
+
+def test_a_number_forces_the_rate_and_equals_the_choice_of_it():
+    chosen, off, on = (Contrastive(**TINY, **given).fit(strokes()) for given in ({}, {"flip": 0}, {"flip": 0.5}))
+    assert not off.resolved_.symmetries and on.resolved_.view_options["flip"] == 0.5
+    np.testing.assert_array_equal(chosen.transform(strokes()), off.transform(strokes()))
+    assert not np.array_equal(chosen.transform(strokes()), on.transform(strokes()))
+
+
+def test_views_without_the_other_strand_keep_the_strand():
+    x = sequences([0.7, 0.1, 0.1, 0.1])
+    kept, read = (Contrastive(**TINY, strand=rate).fit(x).views(x[:20], 4) for rate in (0, 1))
+    assert (kept == ord("A")).mean() > 0.5 and (read == ord("T")).mean() > 0.5
+
+
+def test_a_loaded_model_keeps_the_choice(tmp_path):
+    model = Contrastive(**TINY).fit(strokes(), run=tmp_path / "run")
+    assert 'flip = "auto"' in (tmp_path / "run" / "config.toml").read_text()
+    other = viewsmith.load(tmp_path / "run")
+    assert other.resolved_.view_options == model.resolved_.view_options
+    assert other.resolved_.symmetries == model.resolved_.symmetries
+    np.testing.assert_array_equal(other.views(strokes()[:8], 2), model.views(strokes()[:8], 2))
+
+
+@pytest.mark.parametrize("x", [strokes(40), np.repeat(strokes(30), 3, axis=0)], ids=["few", "few different"])
+def test_too_few_samples_keep_the_published_rate_and_say_so(x):
+    model = Contrastive(**TINY).fit(x)
+    assert model.resolved_.view_options["flip"] == 0.5
+    verdict = model.summary_["symmetries"]["mirror"]["verdict"]
+    assert "mirror: on, not tested:" in verdict and "expected at least 50" in verdict
+
+
+def test_samples_that_a_transformation_does_not_change_keep_the_published_rate():
+    columns = np.random.default_rng(0).integers(0, 256, (80, 8, 1), dtype=np.uint8).repeat(8, 2)
+    assert Contrastive(**TINY).fit(columns).resolved_.view_options["flip"] == 0.5
+    nothing = np.full((80, 40), ord("N"), np.uint8)
+    assert Contrastive(**TINY).fit(nothing).resolved_.view_options["strand"] == 0.5
+
+
+def test_published_presets_mirror_as_published():
+    for estimator in (Contrastive, PiNDA, DiffAug, GenView, MetAug):
+        assert estimator.presets["paper-images"]["flip"] == 0.5
+    assert "flip" not in CRLTAC.presets["paper-images"]  # its views are crops
+
+
+def test_every_declared_symmetry_is_an_option_and_a_transformation():
+    declared = [(e, o, t) for e in entries("view maker") for o, t in e.trait("symmetry", {}).items()]
+    assert {e.name for e, _, _ in declared} == {"simclr", "crop", "byol", "moco", "multicrop", "dna"}
+    for entry, option, transformation in declared:
+        assert entry.options[option].default == "auto"
+        assert all(transformation in TRANSFORMATIONS[domain] for domain in entry.domains)
