@@ -1,0 +1,431 @@
+"""Discovery in DNA: a motif that recurs in sequences, on either strand, and where.
+
+The objective is that of `viewsmith.methods.discovery.contrast`, E log p_P(z) / p_U(z), with independent letters for p_P
+and a Markov chain for p_U. With zero or one site in a sequence this is MEME's model (Bailey and Elkan 1994):
+
+1. Windows: every window of w letters without N, on both strands.
+2. Starts: windows as consensus words, ranked by the sum over sequences of their best match.
+3. Rounds (EM): posterior of each window to be the site; frequencies of the letters, weighted by the posterior; share of
+   the sequences that have a site. Hundreds of starts at once, as one product of matrices.
+4. Shifts: the best motif is moved to both sides and fitted again.
+5. Choice: the gain of a motif is the mean log likelihood ratio of a sequence, under the motif that its own sites did
+   not help to fit. The same search in sequences drawn from p_U says what gain is found in nothing: of several w, the
+   one farthest above it, in standard deviations, is taken. If none is clearly above it, nothing recurs.
+
+Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at once; s(z) = log p_P(z) / p_U(z).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+
+WIDTHS = (8, 12, 16, 22)
+ORDER = 2  # letters before, on which a letter of the background depends
+STARTS, TOP, LAST = 12_000, 600, 40  # windows that are ranked, fitted for a few rounds, and fitted to the end
+SCREENED = 60_000  # windows in which starts are ranked
+FEW_ROUNDS, ROUNDS = 6, 60
+FITTED = 1_500  # sequences that a motif is fitted to; all others are only scored
+PRIOR = 6.0  # letters that are added to each position of a motif
+MATCH = 0.6  # frequency of the letter of a start
+DRAWS = 8  # of sequences from p_U
+CLEAR = 4.5  # least clarity of a motif that recurs
+LEAST_SPREAD = 0.02  # nats
+BLOCK = 500
+
+_CODES = np.full(256, 4, np.uint8)
+for _code, _letters in enumerate((b"Aa", b"Cc", b"Gg", b"TtUu")):
+    _CODES[list(_letters)] = _code
+LETTERS = "ACGT"
+
+
+@dataclass(frozen=True)
+class Background:
+    """p_U: a Markov chain of order `ORDER` of both strands.
+
+    Attributes
+    ----------
+    log_p : ndarray, shape (5, 5, 5)
+        log p(letter | two letters before); index 4 (N, or before the start) stands for any letter.
+    """
+
+    log_p: np.ndarray
+
+    @classmethod
+    def of(cls, strands: np.ndarray) -> Background:
+        """Fitted to the codes (m, L) of both strands, with the frequencies of shorter contexts as prior counts."""
+        padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=4).astype(np.int64)
+        known = strands < 4
+        index = (padded[:, :-2] * 25 + padded[:, 1:-1] * 5 + padded[:, 2:])[known]
+        counts = np.bincount(index, minlength=125).reshape(5, 5, 5)[:, :, :4].astype(np.float64)
+        single = (counts.sum((0, 1)) + 1) / (counts.sum() + 4)
+        double = counts.sum(0) + 4 * single
+        double = np.concatenate([double[:4], double.sum(0, keepdims=True)])
+        double /= double.sum(1, keepdims=True)
+        triple = counts + 16 * double[None]
+        triple /= triple.sum(2, keepdims=True)
+        triple[4], triple[:, 4] = double, single
+        return cls(np.log(np.pad(triple, ((0, 0), (0, 0), (0, 1)), constant_values=1.0)))
+
+    def letters(self, strands: np.ndarray) -> np.ndarray:
+        """log p_U of each letter after those before it, float64 (m, L); 0 for N."""
+        padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=4)
+        return np.asarray(self.log_p[padded[:, :-2], padded[:, 1:-1], padded[:, 2:]])
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        """Frequencies of A, C, G and T, (4,)."""
+        return np.exp(self.log_p[4, 4, :4])
+
+    def draw(self, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Random sequences of these lengths, codes (n, L) with 4 after the end."""
+        found = np.full((len(lengths), ORDER + int(lengths.max())), 4, np.uint8)
+        cumulated = np.exp(self.log_p[:, :, :4]).cumsum(2)
+        for i in range(ORDER, found.shape[1]):
+            of_letter = cumulated[found[:, i - 2], found[:, i - 1]]
+            drawn = (rng.random((len(found), 1)) > of_letter[:, :3]).sum(1)
+            found[:, i] = np.where(i - ORDER < lengths, drawn, 4)
+        return found[:, ORDER:]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of w letters without N, on one or both strands of sequences, in the order of the sequences.
+
+    Attributes
+    ----------
+    sequence, start : Tensor of int64, shape (W,)
+        The number of the sequence, and the first letter counted on the given strand, from 0.
+    reverse : Tensor of bool, shape (W,)
+        Whether the window is read from the other strand.
+    letters : Tensor of float32, shape (W, 4 w)
+        One-hot letters.
+    log_background : Tensor of float32, shape (W,)
+        log p_U(z).
+    count : Tensor of float32, shape (n,)
+        Number of windows of each sequence.
+    """
+
+    sequence: Tensor
+    start: Tensor
+    reverse: Tensor
+    letters: Tensor
+    log_background: Tensor
+    count: Tensor
+
+    @classmethod
+    def of(cls, codes: np.ndarray, width: int, background: Background, both: bool = True) -> Windows:
+        """All windows of sequences, codes (n, L)."""
+        places, letters, logs = [], [], []
+        for other in (False, True) if both else (False,):
+            strand = _other_strand(codes) if other else codes
+            if strand.shape[1] < width:
+                continue
+            views = np.lib.stride_tricks.sliding_window_view(strand, width, axis=1)
+            n, start = np.nonzero((views < 4).all(2))
+            cumulated = np.pad(background.letters(strand).cumsum(1), ((0, 0), (1, 0)))
+            logs.append(cumulated[n, start + width] - cumulated[n, start])
+            letters.append(views[n, start])
+            places.append((n, codes.shape[1] - width - start if other else start, np.full(len(n), other)))
+        if not places:
+            places, letters, logs = [(np.zeros(0, int),) * 3], [np.zeros((0, width), np.uint8)], [np.zeros(0)]
+        sequence, start, reverse = (np.concatenate(part) for part in zip(*places, strict=True))
+        order = np.argsort(sequence, kind="stable")
+        one_hot = np.eye(4, dtype=np.float32)[np.concatenate(letters)[order]].reshape(-1, 4 * width)
+        return cls(
+            torch.from_numpy(sequence[order]),
+            torch.from_numpy(start[order]),
+            torch.from_numpy(reverse[order].astype(bool)),
+            torch.from_numpy(one_hot),
+            torch.from_numpy(np.concatenate(logs)[order]).float(),
+            torch.from_numpy(np.bincount(sequence, minlength=len(codes))).float(),
+        )
+
+    def summed(self, values: Tensor) -> Tensor:
+        """Sums over the windows of each sequence, (S, n), of values (S, W)."""
+        return values.new_zeros(len(values), len(self.count)).index_add_(1, self.sequence, values)
+
+
+@dataclass(frozen=True)
+class Motif:
+    """A motif, fitted: it scores the windows of any sequences.
+
+    Attributes
+    ----------
+    probabilities : ndarray, shape (w, 4)
+        p_P: frequencies of A, C, G and T at each position.
+    background : Background
+        p_U.
+    share : float
+        Share of the sequences that have a site.
+    gain : float
+        Mean over sequences of the log likelihood ratio with the motif against without, each sequence left out, in nats.
+    nothing : (float, float)
+        Mean and standard deviation of the gain in sequences drawn from p_U.
+    both : bool
+        Whether sites are on both strands.
+    """
+
+    probabilities: np.ndarray
+    background: Background
+    share: float
+    gain: float
+    nothing: tuple[float, float]
+    both: bool = True
+
+    @property
+    def width(self) -> int:
+        return len(self.probabilities)
+
+    @property
+    def recurs(self) -> bool:
+        """Whether the gain is clearly above what is found in nothing."""
+        return self.clarity > CLEAR
+
+    @property
+    def clarity(self) -> float:
+        """Distance of the gain from what is found in nothing, in standard deviations."""
+        return (self.gain - self.nothing[0]) / self.nothing[1]
+
+    @property
+    def consensus(self) -> str:
+        """The most frequent letter at each position."""
+        return "".join(LETTERS[i] for i in self.probabilities.argmax(1))
+
+    @property
+    def bits(self) -> np.ndarray:
+        """Information of each position against the frequencies of the background, bits (w,)."""
+        p = self.probabilities
+        return np.asarray((p * np.log2(p / self.background.frequencies)).sum(1))
+
+    def best_sites(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Start (on the given strand, from 0), whether on the other strand, and s(z), of the best window of each
+        sequence, (n,); the score is -inf and the start -1 where there is no window."""
+        starts = np.full(len(codes), -1)
+        reverse = np.zeros(len(codes), bool)
+        scores = np.full(len(codes), -np.inf)
+        log_p = torch.from_numpy(np.log(self.probabilities).ravel()).float()
+        for at in range(0, len(codes), BLOCK):
+            windows = Windows.of(codes[at : at + BLOCK], self.width, self.background, self.both)
+            s = (windows.letters @ log_p - windows.log_background).numpy().astype(np.float64)
+            sequence = windows.sequence.numpy()
+            order = np.lexsort((-s, sequence))
+            first = order[np.unique(sequence[order], return_index=True)[1]]
+            rows = at + sequence[first]
+            starts[rows], reverse[rows], scores[rows] = windows.start[first], windows.reverse[first], s[first]
+        return starts, reverse, scores
+
+
+def as_codes(sequences: np.ndarray) -> np.ndarray:
+    """Codes 0 to 3 for A, C, G and T (or U), 4 for other letters and padding, of ASCII letters uint8 (n, L)."""
+    return np.asarray(_CODES[sequences])
+
+
+def find_motif(
+    codes: np.ndarray,
+    *,
+    widths: Sequence[int] = WIDTHS,
+    both: bool = True,
+    every: bool = False,
+    seed: int = 0,
+) -> list[Motif]:
+    """Find what recurs in sequences: a motif for each width, see `choose`.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n, L)
+        See `as_codes`.
+    widths : sequence of int
+        Letters of a motif.
+    both : bool
+        Whether sites may be on the other strand.
+    every : bool
+        Whether every sequence has a site; otherwise the share of those that have one is fitted.
+    seed : int
+        For the sequences that are fitted, and those drawn from p_U.
+
+    Raises
+    ------
+    InputError
+        Less than four sequences with a window of the smallest width, or sequences that are all equal.
+    """
+    rng = np.random.default_rng(seed)
+    usable = np.zeros(0, int)
+    if codes.shape[1] >= min(widths):
+        largest = np.lib.stride_tricks.sliding_window_view(codes, min(widths), axis=1).max(2)
+        usable = np.flatnonzero(largest.min(1) < 4)
+    if len(usable) < 4:
+        raise InputError(
+            f"{len(usable)} sequences have {min(widths)} letters without N in a row, expected at least 4: "
+            "give a smaller width, or longer sequences"
+        )
+    codes = codes[np.sort(rng.permutation(usable)[:FITTED])]
+    if (codes == codes[0]).all():
+        raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
+    background = Background.of(np.concatenate([codes, _other_strand(codes)]) if both else codes)
+    lengths = np.where(codes < 4, np.arange(1, codes.shape[1] + 1), 0).max(1)
+    empty = [background.draw(lengths, rng) for _ in range(DRAWS)]
+    found = []
+    for width in sorted(widths):
+        if codes.shape[1] < width:
+            continue
+        nothing = [_search(Windows.of(drawn, width, background, both), rng, every)[2] for drawn in empty]
+        log_p, share, gain = _search(Windows.of(codes, width, background, both), rng, every)
+        p = log_p.double().exp().reshape(width, 4).numpy()
+        spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
+        p /= p.sum(1, keepdims=True)
+        found.append(Motif(p, background, share, gain, (float(np.mean(nothing)), spread), both))
+    return found
+
+
+def choose(tried: Sequence[Motif]) -> Motif | None:
+    """The motif whose gain is farthest above what is found in nothing; None if nothing recurs."""
+    return max((motif for motif in tried if motif.recurs), key=lambda motif: motif.clarity, default=None)
+
+
+def _search(windows: Windows, rng: np.random.Generator, every: bool) -> tuple[Tensor, float, float]:
+    """log p_P (4 w,), the share of the sequences and the gain of the best motif of all starts."""
+    words = _ranked(windows, rng)
+    log_p = torch.log((1 - MATCH) / 3 + (MATCH - (1 - MATCH) / 3) * words)
+    screen = _some(windows, rng)
+    share = torch.full((len(log_p),), 1.0 if every else 0.5)
+    log_p, share, gain = _fit(screen, log_p, share, every, FEW_ROUNDS)
+    best = torch.topk(gain, min(LAST, len(gain))).indices
+    log_p, share, gain = _fit(windows, log_p[best], share[best], every, ROUNDS)
+    i = int(gain.argmax())
+    shifted = _shifts(log_p[i], windows)
+    moved, of_moved, _ = _fit(windows, shifted, share[i].expand(len(shifted)), every, ROUNDS)
+    log_p, share = torch.cat([log_p, moved]), torch.cat([share, of_moved])
+    left_out = torch.stack([_left_out_gains(windows, *one).mean() for one in zip(log_p, share, strict=True)])
+    i = int(left_out.argmax())
+    return log_p[i], float(share[i]), float(left_out[i])
+
+
+def _ranked(windows: Windows, rng: np.random.Generator) -> Tensor:
+    """One-hot words (S, 4 w) of the windows with the largest sum over sequences of their best match."""
+    screen = _some(windows, rng)
+    # The other strand of a window is the same start.
+    rows = torch.nonzero(~screen.reverse).ravel()
+    rows = rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:STARTS]))]
+    total = torch.empty(len(rows))
+    for at in range(0, len(rows), BLOCK):
+        matches = screen.letters[rows[at : at + BLOCK]] @ screen.letters.T
+        best = matches.new_zeros(len(matches), len(screen.count))
+        best.scatter_reduce_(1, screen.sequence.expand(len(matches), -1), matches, "amax")
+        total[at : at + BLOCK] = best.sum(1)
+    return screen.letters[rows[torch.topk(total, min(TOP, len(total))).indices]]
+
+
+def _some(windows: Windows, rng: np.random.Generator) -> Windows:
+    """The windows of random sequences, about `SCREENED` of them."""
+    n = len(windows.count)
+    wanted = max(4, int(n * SCREENED / max(1, len(windows.sequence))))
+    if wanted >= n:
+        return windows
+    kept = torch.zeros(n, dtype=torch.bool)
+    kept[torch.from_numpy(rng.permutation(n)[:wanted])] = True
+    rows, number = kept[windows.sequence], kept.cumsum(0) - 1
+    return Windows(
+        number[windows.sequence[rows]],
+        windows.start[rows],
+        windows.reverse[rows],
+        windows.letters[rows],
+        windows.log_background[rows],
+        windows.count[kept],
+    )
+
+
+def _gains(windows: Windows, log_p: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """exp s(z), (S, W), and the log likelihood ratio of each sequence with against without a motif, (S, n)."""
+    ratio = torch.exp(log_p @ windows.letters.T - windows.log_background)
+    mean = windows.summed(ratio) / windows.count.clamp_min(1)
+    return ratio, torch.log1p(share[:, None] * (mean - 1).clamp_min(-1 + 1e-12))
+
+
+def _fit(windows: Windows, log_p: Tensor, share: Tensor, every: bool, rounds: int) -> tuple[Tensor, Tensor, Tensor]:
+    """EM from S motifs at once; returns log p_P (S, 4 w), shares (S,) and mean log likelihood ratios (S,)."""
+    prior = _prior(windows)
+    n, before = len(windows.count), torch.full((len(log_p),), -torch.inf)
+    for _ in range(rounds):
+        ratio, gains = _gains(windows, log_p, share)
+        gain = gains.mean(1)
+        if bool((gain - before < 1e-5).all()):
+            break
+        before = gain
+        weight = share[:, None] / windows.count.clamp_min(1) / torch.exp(gains)
+        posterior = ratio * weight[:, windows.sequence]
+        counts = (posterior @ windows.letters + prior).reshape(len(log_p), -1, 4)
+        log_p = torch.log(counts / counts.sum(2, keepdim=True)).flatten(1)
+        share = torch.ones_like(share) if every else (posterior.sum(1) / n).clamp(1 / n, 1 - 0.5 / n)
+    return log_p, share, _gains(windows, log_p, share)[1].mean(1)
+
+
+def _left_out_gains(windows: Windows, log_p: Tensor, share: float) -> Tensor:
+    """Log likelihood ratio of each sequence (n,), under the motif that its own sites did not help to fit."""
+    ratio, gains = _gains(windows, log_p[None], torch.as_tensor(share).reshape(1))
+    weight = share / windows.count.clamp_min(1) / torch.exp(gains[0])
+    posterior = (ratio[0] * weight[windows.sequence])[:, None]
+    own = windows.letters.new_zeros(len(windows.count), windows.letters.shape[1])
+    own.index_add_(0, windows.sequence, posterior * windows.letters)
+    counts = (own.sum(0) - own + _prior(windows)).reshape(len(own), -1, 4)
+    others = torch.log(counts / counts.sum(2, keepdim=True)).flatten(1)
+    s = (others[windows.sequence] * windows.letters).sum(1) - windows.log_background
+    mean = windows.summed(torch.exp(s)[None])[0] / windows.count.clamp_min(1)
+    return torch.log1p(share * (mean - 1).clamp_min(-1 + 1e-12))
+
+
+def _prior(windows: Windows) -> Tensor:
+    """Counts of letters that are added to those of the sites, (4 w,)."""
+    frequencies = windows.letters.mean(0).reshape(-1, 4).mean(0)
+    return PRIOR * frequencies.repeat(windows.letters.shape[1] // 4)
+
+
+def _shifts(log_p: Tensor, windows: Windows) -> Tensor:
+    """The motif moved by up to half its width to both sides, (S, 4 w); new positions have the mean frequencies."""
+    width = len(log_p) // 4
+    prior = torch.log(windows.letters.mean(0).reshape(-1, 4).mean(0))
+    moved = []
+    for shift in range(-(width // 2), width // 2 + 1):
+        one = torch.roll(log_p.reshape(width, 4), shift, 0).clone()
+        one[: max(shift, 0)], one[width + min(shift, 0) :] = prior, prior
+        moved.append(one.ravel())
+    return torch.stack(moved)
+
+
+def _other_strand(codes: np.ndarray) -> np.ndarray:
+    """The reverse complement of all L columns, padding included, codes (n, L)."""
+    return np.asarray(np.where(codes < 4, 3 - codes, 4)[:, ::-1].astype(np.uint8))
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def as_meme(motifs: Sequence[Motif], names: Sequence[str]) -> str:
+    """Motifs in the minimal text format of the MEME Suite, version 4."""
+    strands = "+ -" if all(motif.both for motif in motifs) else "+"
+    lines = ["MEME version 4", "", "ALPHABET= ACGT", "", f"strands: {strands}", ""]
+    if motifs:
+        pairs = zip(LETTERS, motifs[0].background.frequencies, strict=True)
+        lines += ["Background letter frequencies", " ".join(f"{letter} {p:.4f}" for letter, p in pairs), ""]
+    for motif, name in zip(motifs, names, strict=True):
+        lines += [f"MOTIF {name} {motif.consensus}", f"letter-probability matrix: alength= 4 w= {motif.width}"]
+        lines += [" ".join(f"{p:.6f}" for p in row) for row in motif.probabilities] + [""]
+    return "\n".join(lines)
+
+
+def as_jaspar(motifs: Sequence[Motif], names: Sequence[str], sites: int = 100) -> str:
+    """Motifs in the text format of JASPAR: counts of each letter among `sites` sites."""
+    return "".join(_jaspar_lines(motifs, names, sites))
+
+
+def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], sites: int) -> Iterator[str]:
+    for motif, name in zip(motifs, names, strict=True):
+        yield f">{name}\t{motif.consensus}\n"
+        for letter, column in zip(LETTERS, motif.probabilities.T, strict=True):
+            yield f"{letter} [ {' '.join(f'{p * sites:.2f}' for p in column)} ]\n"

@@ -1,0 +1,148 @@
+"""Motifs in DNA: rounds of EM against loops, planted motifs, real binding sites, nothing in nothing, text formats."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from refusals import refusal
+from viewsmith.methods.discovery.motifs import (
+    PRIOR,
+    Background,
+    Motif,
+    Windows,
+    _fit,
+    _gains,
+    _left_out_gains,
+    as_codes,
+    as_jaspar,
+    as_meme,
+    choose,
+    find_motif,
+)
+
+WORD = as_codes(np.frombuffer(b"TTGACATCGATA", np.uint8))
+
+
+def sequences(n=24, length=40, share=1.0, seed=0):
+    """Random codes with `WORD`, one letter of it changed, at a random place of a share of them; starts, or -1."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 4, (n, length)).astype(np.uint8)
+    starts = np.where(rng.random(n) < share, rng.integers(0, length - len(WORD) + 1, n), -1)
+    for row, start in zip(codes, starts, strict=True):
+        if start >= 0:
+            word = WORD.copy()
+            word[rng.integers(len(word))] = rng.integers(4)
+            row[start : start + len(word)] = word if rng.random() < 0.5 else 3 - word[::-1]
+    return codes, starts
+
+
+def small():
+    codes = np.random.default_rng(3).integers(0, 4, (5, 9)).astype(np.uint8)
+    codes[1, 7:] = codes[2, 3] = 4
+    return codes, Windows.of(codes, 3, Background.of(codes))
+
+
+def test_windows_against_a_loop():
+    codes, windows = small()
+    found = {
+        (int(i), int(start), bool(reverse)): row.reshape(3, 4).argmax(1).tolist()
+        for i, start, reverse, row in zip(
+            windows.sequence, windows.start, windows.reverse, windows.letters.numpy(), strict=True
+        )
+    }
+    expected = {}
+    for i, sequence in enumerate(codes.tolist()):
+        for start in range(7):
+            word = sequence[start : start + 3]
+            if 4 not in word:
+                expected[i, start, False] = word
+                expected[i, start, True] = [3 - letter for letter in word[::-1]]
+    assert found == expected
+    assert windows.count.tolist() == [sum(key[0] == i for key in expected) for i in range(5)]
+
+
+def test_a_round_and_gains_against_loops():
+    _, windows = small()
+    log_p = torch.log(torch.tensor(np.random.default_rng(0).dirichlet(np.ones(4), 3)).float().ravel())
+    share, n, z = 0.4, 5, windows.letters
+    s = [float(row @ log_p - b) for row, b in zip(z, windows.log_background, strict=True)]
+    gain, weights = [], []
+    for i in range(n):
+        own = [k for k in range(len(s)) if int(windows.sequence[k]) == i]
+        gain.append(np.log(1 - share + share * np.mean([np.exp(s[k]) for k in own])))
+        weights += [share / len(own) * np.exp(s[k]) / np.exp(gain[i]) for k in own]
+    np.testing.assert_allclose(_gains(windows, log_p[None], torch.tensor([share]))[1][0], gain, atol=1e-5)
+    letters = z.reshape(-1, 4).mean(0)
+    counts = sum(w * row.reshape(3, 4) for w, row in zip(weights, z, strict=True)) + PRIOR * letters
+    fitted, shares, _ = _fit(windows, log_p[None], torch.tensor([share]), False, 1)
+    np.testing.assert_allclose(fitted[0].exp().reshape(3, 4), counts / counts.sum(1, keepdim=True), atol=1e-5)
+    np.testing.assert_allclose(shares[0], sum(weights) / n, atol=1e-5)
+    for i, value in enumerate(_left_out_gains(windows, log_p, share)):
+        others = [k for k in range(len(s)) if int(windows.sequence[k]) != i]
+        own = [k for k in range(len(s)) if int(windows.sequence[k]) == i]
+        rest = sum(weights[k] * z[k].reshape(3, 4) for k in others) + PRIOR * letters
+        p = torch.log(rest / rest.sum(1, keepdim=True)).ravel()
+        ratios = [np.exp(float(z[k] @ p - windows.log_background[k])) for k in own]
+        np.testing.assert_allclose(value, np.log(1 - share + share * np.mean(ratios)), atol=1e-5)
+
+
+def test_the_background_draws_what_it_was_fitted_to():
+    codes = np.tile(np.array([0, 0, 1, 3], np.uint8), (50, 20))
+    drawn = Background.of(codes).draw(np.array([80, 40]), np.random.default_rng(0))
+    assert (drawn[0] < 4).all() and (drawn[1, 40:] == 4).all() and (drawn[1, :40] < 4).all()
+    assert np.bincount(drawn[0], minlength=4)[2] <= 2 and 30 <= (drawn[0] == 0).sum() <= 50
+
+
+def test_a_motif_on_both_strands_is_found_and_scores_tell_who_has_it():
+    codes, starts = sequences(60, share=0.6)
+    (motif,) = find_motif(codes, widths=(12,))
+    assert motif.recurs and 0.45 < motif.share < 0.75
+    assert motif.consensus in ("TTGACATCGATA", "TATCGATGTCAA")
+    found, _, scores = motif.best_sites(codes)
+    assert (found == starts)[starts >= 0].mean() > 0.95
+    assert scores[starts >= 0].min() > np.quantile(scores[starts < 0], 0.5)
+
+
+def test_nothing_recurs_in_random_letters():
+    codes = np.random.default_rng(1).integers(0, 4, (20, 40)).astype(np.uint8)
+    assert choose(find_motif(codes, widths=(8, 12))) is None
+
+
+def test_sequences_without_a_window_have_no_site():
+    codes, _ = sequences()
+    (motif,) = find_motif(codes, widths=(12,))
+    codes[0] = 4
+    start, _, score = motif.best_sites(codes)
+    assert start[0] == -1 and score[0] == -np.inf and (start[1:] >= 0).all()
+
+
+def test_what_cannot_be_searched():
+    codes, _ = sequences(6)
+    assert "0 sequences have 90 letters without N in a row" in refusal(find_motif, codes, widths=(90,))
+    assert "all sequences are equal" in refusal(find_motif, np.repeat(codes[:1], 6, 0))
+
+
+def test_text_formats():
+    p = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
+    motif = Motif(p, Background.of(sequences()[0]), 0.5, 1.0, (0.1, 0.2))
+    lines = as_meme([motif], ["one"]).splitlines()
+    assert lines[0] == "MEME version 4" and "MOTIF one AT" in lines and "strands: + -" in lines
+    assert lines[lines.index("letter-probability matrix: alength= 4 w= 2") + 1].split() == ["0.700000"] + 3 * [
+        "0.100000"
+    ]
+    assert as_jaspar([motif], ["one"]).splitlines()[:2] == [">one\tAT", "A [ 70.00 10.00 ]"]
+
+
+@pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")
+def test_real_binding_sites():
+    lines = (Path(os.environ["VIEWSMITH_DATA"]) / "motifs" / "crp.fa").read_text().split()
+    sites = [[int(s) - 1 for s in word[6:].split(",")] for word in lines if word.startswith("sites=")]
+    letters = [word for word in lines if set(word) <= set("ACGT")]
+    codes = as_codes(np.stack([np.frombuffer(word.encode(), np.uint8) for word in letters]))
+    (motif,) = find_motif(codes, widths=(16,))
+    middle = motif.best_sites(codes)[0] + 8
+    near = [min(abs(m - site - 11) for site in of) <= 3 for m, of in zip(middle, sites, strict=True)]
+    assert motif.recurs and sum(near) >= 17, (motif.clarity, sum(near))
