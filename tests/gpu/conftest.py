@@ -8,9 +8,26 @@ import torch
 DEVICE = os.environ.get("VIEWSMITH_TEST_DEVICE", "cuda")
 
 
-@pytest.fixture(scope="session")
-def device():
-    """The device, if it is there."""
+@pytest.fixture
+def simulated(monkeypatch):
+    """The simulated device, which viewsmith finds by its name."""
+    from simulated import NAME, simulated_device
+
+    from viewsmith.estimators import base, fitting
+    from viewsmith.workflows import generate, generator_training
+
+    find_device = fitting.find_device
+    with simulated_device() as device:
+        for module in (base, fitting, generate, generator_training):
+            monkeypatch.setattr(module, "find_device", lambda name: device if name == NAME else find_device(name))
+        yield NAME
+
+
+@pytest.fixture
+def device(request):
+    """Name of the device: the parameter of the test, "simulated", or a GPU, if it is there."""
+    if getattr(request, "param", None) == "simulated":
+        return request.getfixturevalue("simulated")
     if DEVICE == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU: torch.cuda.is_available() is False")
     return DEVICE

@@ -1,4 +1,4 @@
-"""Every method, framework and domain on a GPU: trains, saves, loads, resumes, and embeds as a CPU does."""
+"""Every method, framework and domain on a GPU, or a simulated one: trains, saves, loads, resumes, embeds as a CPU."""
 
 import contextlib
 
@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 from gpu_cases import DATA, cases, options_of
+from simulated import no_waiting
 
 import viewsmith
 from registered import taken_by
 from viewsmith.estimators import estimators
 from viewsmith.training.engine import Trainer
 
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::UserWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 # Largest difference of representations from those of a CPU with the same weights, in their standard deviations.
 TOLERANCE = {"32": 1e-3, "bf16": 1e-3}
@@ -26,7 +27,7 @@ def watched(monkeypatch, device):
     step = Trainer._update
 
     @contextlib.contextmanager
-    def strict():
+    def on_gpu():
         torch.cuda.set_sync_debug_mode("error")
         try:
             yield
@@ -34,7 +35,8 @@ def watched(monkeypatch, device):
             torch.cuda.set_sync_debug_mode("default")
 
     def update(self, run, batch):
-        with strict() if self.step and device == "cuda" else contextlib.nullcontext():
+        strict = {"cuda": on_gpu, "simulated": no_waiting}.get(device, contextlib.nullcontext)
+        with strict() if self.step else contextlib.nullcontext():
             step(self, run, batch)
 
     monkeypatch.setattr(Trainer, "_update", update)
@@ -43,6 +45,8 @@ def watched(monkeypatch, device):
 def fit(name, domain, framework, view, precision, device, x, run=None, resume=False, **more):
     """A tiny model that was trained on the device."""
     options = {"device": device, "precision": precision, "checkpoint_every": 0, "epochs": 2} | more
+    if device == "simulated" and domain == "images":
+        options["encoder"] = "cnn"  # the default on a GPU, resnet18, takes minutes
     model = estimators()[name](**options_of(name, domain, framework, view) | options)
     return model.fit(x, np.arange(len(x)) % 2 if model.reads_labels() else None, run=run, resume=resume)
 
@@ -52,8 +56,17 @@ def distance(one, other):
     return float(np.abs(one - other).max() / max(one.std(), 1e-6))
 
 
-@pytest.mark.parametrize("precision", ["32", "bf16"])
-@pytest.mark.parametrize(("name", "domain", "framework", "view"), cases())
+def runs():
+    """Cases with a device and a precision; the simulation has no autocast and no `torch.func`, which MetAug uses."""
+    for case in cases():
+        values, marks = (case.values, case.marks) if hasattr(case, "values") else (case, ())
+        for precision in ("32", "bf16"):
+            yield pytest.param(*values, "gpu", precision, marks=[*marks, pytest.mark.gpu])
+        if values[0] != "metaug":
+            yield pytest.param(*values, "simulated", "32", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "domain", "framework", "view", "device", "precision"), runs(), indirect=["device"])
 def test_it_trains_saves_loads_resumes_and_embeds(name, domain, framework, view, precision, device, watched, tmp_path):
     x = taken_by(view, domain, DATA[domain]())
     whole = fit(name, domain, framework, view, precision, device, x, tmp_path / "whole")

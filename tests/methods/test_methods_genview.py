@@ -15,7 +15,7 @@ from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.networks.momentum import cosine_momentum
 from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.views import GaussianNoise, Identity, ViewPair
+from viewsmith.views import GaussianNoise, Identity, Neighbors, ViewPair
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import (
@@ -176,6 +176,18 @@ def test_fixed_views_are_applied_to_generated_samples_with_on_top():
         whole = ((pair.second - X)[made] % 100).abs()
         whole = torch.minimum(whole, 100 - whole).amax(1) > 1e-3
         assert bool(whole.all()) is moved
+
+
+def test_a_generated_view_has_the_id_of_its_own_sample():
+    """A view of a neighbor has the neighbor's id; a generated sample that replaces it does not."""
+    method = with_precomputed(alpha=0.5, quality=False, maker=Neighbors(1))
+    given = batch(rows=N)
+    pair, sources = method.pair(given)
+    of_neighbors = method.views.for_batch(given, method.framework).ids
+    assert (of_neighbors[1] != given.index).all()
+    for ids, source, others in zip(pair.ids, sources, of_neighbors, strict=True):
+        assert 0 < (source > 0).sum() < N
+        assert torch.equal(ids, torch.where(source > 0, given.index, others))
 
 
 def test_alpha_zero_without_quality_equals_the_framework():

@@ -53,11 +53,12 @@ METHODS = {
 def train(folder, which, resume=False, stop=None):
     """Train in float64; save the weights after every step and at the end."""
     folder = Path(folder)
-    steps = []
+    steps, seeds = [], []
 
     class Note(Callback):
         def step(self, trainer):
             steps.append([p.detach().clone() for p in trainer.method.parameters()])
+            seeds.append(trainer._generator.initial_seed() % 2**62)
             # A signal reaches one process, but all processes stop at the end of the epoch.
             trainer._stop |= trainer.steps == stop and distributed.rank() == 1
 
@@ -76,6 +77,7 @@ def train(folder, which, resume=False, stop=None):
     save_tensors(out / "final.safetensors", trainer.method.state_dict())
     losses = torch.tensor([row["loss"] for row in history.rows], dtype=torch.float64)
     save_tensors(out / "losses.safetensors", {"loss": losses})
+    save_tensors(out / "seeds.safetensors", {"seed": torch.tensor(seeds)})
 
 
 def member(rank, folder, which, **options):
@@ -134,6 +136,11 @@ def test_two_processes_equal_one(pair_of_processes, tmp_path, which):
     members = pair_of_processes(two, which)
 
     assert len(alone["steps"]) > 4 * N // BATCH
+    # The first process draws what it would alone, the second one other numbers in every step.
+    seeds = [each["seeds"]["seed"] for each in (alone, *members)]
+    assert (
+        torch.equal(seeds[0], seeds[1]) and not (seeds[1] == seeds[2]).any() and len(seeds[2].unique()) == len(seeds[2])
+    )
     for member_ in members:
         for name, expected in alone["steps"].items():
             torch.testing.assert_close(member_["steps"][name], expected, rtol=1e-10, atol=1e-10)

@@ -1,0 +1,85 @@
+"""The simulated device refuses what a GPU refuses, and gives what a CPU gives."""
+
+import numpy as np
+import pytest
+import torch
+from gpu_cases import TINY, vectors
+from simulated import MixedDevices, no_waiting
+from synchronization import Synchronized
+
+from viewsmith import Contrastive
+from viewsmith.training.engine import Trainer
+
+
+@pytest.fixture
+def pair(simulated):
+    """A tensor (3, 2) of the CPU, and the same on the device."""
+    x = torch.arange(6.0).view(3, 2)
+    return x, x.to(simulated)
+
+
+def test_operations_give_what_a_cpu_gives(pair):
+    x, there = pair
+    there.requires_grad_()
+    (there @ there.mT).logsumexp(1).sum().backward()
+    here = x.clone().requires_grad_()
+    (here @ here.mT).logsumexp(1).sum().backward()
+    assert there.grad.device.type == "simulated" and torch.equal(there.grad.cpu(), here.grad)
+    assert (there * 2 + torch.tensor(1.0)).tolist() == (x * 2 + 1).tolist()
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda x, there: x + there,
+        lambda x, there: torch.cat([x, there]),
+        lambda x, there: x[torch.tensor([0]).to(there.device)],
+        lambda x, there: there.index_put_((torch.tensor([0]).to(there.device),), x[:1]),
+        lambda x, there: torch.randn(3, generator=torch.Generator(there.device)),
+        lambda x, there: torch.randn(3, generator=torch.Generator(), device=there.device),
+        lambda x, there: there.clone().normal_(generator=torch.Generator()),
+    ],
+)
+def test_mixed_devices_are_refused(mix, pair):
+    with pytest.raises(MixedDevices):
+        mix(*pair)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x, there: there.cpu(),
+        lambda x, there: x.to(there.device),
+        lambda x, there: there.copy_(x),
+        lambda x, there: there.sum().item(),
+        lambda x, there: there.tolist(),
+        lambda x, there: there[[0, 2]],
+        lambda x, there: there[torch.tensor([0])],
+        lambda x, there: there.nonzero(),
+        lambda x, there: torch.tensor([1.0], device=there.device),
+        lambda x, there: there.new_tensor([1.0]),
+        lambda x, there: torch.as_tensor(np.ones(2), device=there.device),
+    ],
+)
+def test_waiting_is_refused_where_it_is_forbidden(wait, pair):
+    wait(*pair)
+    with pytest.raises(Synchronized), no_waiting():
+        wait(*pair)
+
+
+def test_neighbors_in_the_space_of_the_encoder(simulated, monkeypatch):
+    step = Trainer._update
+
+    def update(self, run, batch):
+        if not self.step:
+            return step(self, run, batch)
+        with no_waiting():
+            return step(self, run, batch)
+
+    monkeypatch.setattr(Trainer, "_update", update)
+    found = []
+    for device in ("cpu", simulated):
+        model = Contrastive(**TINY | {"epochs": 4}, neighbor_space="encoder", device=device).fit(vectors())
+        found.append(model.metrics_[-1]["loss"])
+    np.testing.assert_allclose(*found, rtol=0.5)  # each device draws its own numbers
+    assert model.summary_["device"].startswith(simulated)
