@@ -7,7 +7,7 @@ THREADS ?= 2
 WORKERS ?= 2
 # Always keep compiled tests: compiling them takes longer than collecting them.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
-TEST_EXTRAS := test,image,unclip,omics,parquet,viz,tune
+TEST_EXTRAS := test,image,unclip,omics,parquet,viz,tune,export
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 CORE  := $(VENV)/.installed-core

@@ -3,12 +3,13 @@
 import json
 import re
 import shutil
+import sys
 import tomllib
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import call, files, good
+from cli_tools import call, files, good, process
 
 import viewsmith
 from viewsmith.estimators import estimators
@@ -47,6 +48,7 @@ def test_the_run_folder(tmp_path, method):
     untaught = {"diffaug": "generated views drift from their samples", "crl-tac": "the channel has not left"}
     message = "warning: 142 rows are fewer than a batch of 256: every step takes all of them\n"
     message += rf"warning: {untaught[method]}.*\n" if method in untaught else ""
+    message += rf"next: open {run}/report.html, `viewsmith evaluate {run} wine`, `viewsmith embed {run} wine .*`\n"
     assert result.out == f"{run}\n" and re.fullmatch(message, result.err)
     assert {path.name for path in run.iterdir()} == FILES | {"checkpoint"}
     assert {path.suffix for path in (run / "checkpoint").iterdir()} == {".safetensors", ".json"}
@@ -304,3 +306,28 @@ def test_resume_repairs_the_weights_of_a_finished_run(tmp_path, runs, data):
     (run / "model.safetensors").write_bytes(model_bytes(run)[:1000])
     good("fit", data / "x.npy", "--out", run, *EPOCHS, "--resume")
     assert model_bytes(run) == model_bytes(runs / "plain")
+
+
+def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
+    given = ("fit", "wine", "--epochs", 40, "--set", "hidden=8", "--seed", 3)
+    good(*given, "--out", tmp_path / "whole")
+    first = good(*given, "--out", tmp_path / "cut", "--minutes", 1e-9)
+    assert f"resume with `viewsmith fit --out {tmp_path / 'cut'} --resume`" in first.err
+    assert call("fit", "--out", tmp_path / "cut").refused("Missing argument 'DATA'")
+    good("fit", "--out", tmp_path / "cut", "--resume", "--minutes", 10)
+    assert model_bytes(tmp_path / "cut") == model_bytes(tmp_path / "whole")
+    assert parameters(tmp_path / "cut") == parameters(tmp_path / "whole")
+    assert call("fit", "--out", tmp_path / "none", "--resume").refused("no run at")
+    viewsmith.Contrastive(epochs=1).fit(np.random.default_rng(0).normal(size=(20, 3)), run=tmp_path / "python")
+    assert call("fit", "--out", tmp_path / "python", "--resume").refused("does not say with which arguments")
+
+
+def test_help_lists_the_registered_names_without_importing_them():
+    from viewsmith.cli.options import LISTED
+    from viewsmith.core.registry import names
+
+    assert {kind: ", ".join(names(kind)) for kind in LISTED} == LISTED
+    code = "import sys; from viewsmith.cli import main\ntry: main(['fit', '--help'])\nexcept SystemExit: pass\n"
+    result = process(program=(sys.executable, "-c", code + "assert 'torch' not in sys.modules"))
+    assert result.code == 0, result.err
+    assert "barlow-twins, byol" in result.out

@@ -19,7 +19,7 @@ def test_a_recipe_by_set(tmp_path):
         "trust_coefficient": "0.02",
         "final_weight_decay": "0.4",
         "exclude_norm_and_bias": "false",
-        "freeze_first_layers": "1",
+        "freeze": "1",
         "freeze_last_layer": "0.5",
         "queue_start": "0.5",
         "queue_size": "178",
@@ -28,7 +28,7 @@ def test_a_recipe_by_set(tmp_path):
     saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     given, fitted = saved["parameters"], saved["fitted"]
     assert (given["optimizer"], given["trust_coefficient"], given["final_weight_decay"]) == ("lars", 0.02, 0.4)
-    assert given["exclude_norm_and_bias"] is False and given["freeze_first_layers"] == 1
+    assert given["exclude_norm_and_bias"] is False and given["freeze"] == 1
     assert fitted["framework_options"]["queue_start"] == 0.5 and fitted["learning_rate"] == 0.3
 
 

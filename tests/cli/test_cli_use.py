@@ -151,7 +151,7 @@ def test_evaluate_prints_a_table(data, runs):
     lines = result.out.splitlines()
     assert lines[0].split() == ["knn", "linear"]
     assert [line.split()[0] for line in lines[1:5]] == ["raw", "pca", "untrained", "representation"]
-    assert f"knn: {PROTOCOLS['knn']}" in lines and "svm" not in result.out
+    assert lines[-1].startswith("Representation ") and "kNN (" in lines[-1] and "svm" not in result.out
     assert "Fitted on 30 train rows, scored on 10 test rows, 2 classes." in lines
 
 

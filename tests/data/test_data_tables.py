@@ -368,3 +368,9 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"pip install 'viewsmith\[parquet\]'"):
         load_dataset(tmp_path / "a.parquet")
+
+
+def test_a_data_set_prints_one_line():
+    from viewsmith.data import load_dataset
+
+    assert repr(load_dataset("wine")) == "Dataset('wine': vectors, 178 x 13 (142 train, 36 test), labels)"

@@ -1,8 +1,10 @@
 """Encoders in formats of other libraries."""
 
-import importlib.util
+import json
+import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -15,8 +17,6 @@ from viewsmith.workflows.export import export_encoder
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0}
-# The tests do not need the extra `export`.
-ONNX = all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript", "onnxruntime"))
 FORMATS = ("timm", "torchvision", "safetensors")
 
 
@@ -29,6 +29,7 @@ def models():
     letters = rng.choice(np.frombuffer(b"ACGT", np.uint8), (16, 40))
     found = {
         "cnn": (images, {}),
+        "gray": (images[..., 0], {}),
         "resnet18": (images, {"encoder": "resnet18"}),
         "standard": (images[..., 0], {"encoder": "resnet18", "stem": "standard"}),
         "mlp": (vectors, {}),
@@ -92,20 +93,62 @@ def test_unknown_formats(models, tmp_path):
     )
 
 
-if ONNX:
+@pytest.mark.parametrize("name", ["cnn", "gray", "resnet18", "standard", "mlp", "dna"])
+def test_onnx_gives_the_same_representations_of_any_batch(models, name, tmp_path):
+    import onnxruntime
 
-    @pytest.mark.parametrize("name", ["cnn", "resnet18", "standard", "mlp", "dna"])
-    def test_onnx_gives_the_same_representations(models, name, tmp_path):
-        import onnxruntime
+    model, x = models[name]
+    export_encoder(model, tmp_path / "file.onnx", "onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "file.onnx"), providers=["CPUExecutionProvider"])
+    for rows in (x[:1], x[:2], x[:7], x):
+        (h,) = session.run(None, {"samples": model.scaled(rows) if name == "dna" else rows})
+        np.testing.assert_allclose(h, model.transform(rows), atol=1e-4)
 
-        model, x = models[name]
-        export_encoder(model, tmp_path / "file.onnx", "onnx")
-        session = onnxruntime.InferenceSession(str(tmp_path / "file.onnx"), providers=["CPUExecutionProvider"])
-        for rows in (x, x[:3]):
-            (h,) = session.run(None, {"samples": model.scaled(rows) if name == "dna" else rows})
-            np.testing.assert_allclose(h, model.transform(rows), atol=1e-4)
 
-else:
+def test_onnx_needs_its_extra(models, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    assert "viewsmith[export]" in refusal(export_encoder, models["mlp"][0], tmp_path / "file.onnx", "onnx")
 
-    def test_onnx_needs_its_extra(models, tmp_path):
-        assert "viewsmith[export]" in refusal(export_encoder, models["mlp"][0], tmp_path / "file.onnx", "onnx")
+
+def test_the_encoding_of_a_table_is_written_beside_its_graph(tmp_path):
+    """Features computed from the JSON alone, by hand, are those of the model; the graph takes them."""
+    import onnxruntime
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(np.arange(60) % 7, rng.integers(1, 90, 60), np.nan),
+            "color": rng.choice(["red", "green", "blue"], 60),
+            "bought": pd.date_range("2020-01-01", periods=60, freq="11D").strftime("%Y-%m-%d"),
+            "weight": rng.normal(size=60),
+        }
+    )
+    model = Contrastive(**TINY).fit(frame)
+    hint = export_encoder(model, tmp_path / "table.onnx", "onnx")
+    assert "table.columns.json says how columns become the" in hint
+    content = json.loads((tmp_path / "table.columns.json").read_text())
+    columns = {each["name"]: each for each in content["columns"]}
+    encoded = np.asarray(model.table_.encode(frame))
+    assert content["n_features"] == encoded.shape[1] == sum(len(each["features"]) for each in columns.values())
+    assert set(content["roles"]) == {each["role"] for each in columns.values()} == {"numeric", "category", "date"}
+
+    def block(name):
+        start = columns[name]["first_feature"]
+        return encoded[:, start : start + len(columns[name]["features"])]
+
+    age = frame["age"].fillna(columns["age"]["median"])
+    np.testing.assert_allclose(block("age"), np.column_stack([age, frame["age"].isna()]))
+    values = columns["color"]["values"]
+    np.testing.assert_allclose(
+        block("color")[:, : len(values)], [[v == each for each in values] for v in frame["color"]]
+    )
+    elapsed = (pd.to_datetime(frame["bought"]) - pd.Timestamp(columns["bought"]["origin"])).dt.days
+    np.testing.assert_allclose(block("bought")[:, columns["bought"]["parts"].index("elapsed")], elapsed)
+    session = onnxruntime.InferenceSession(str(tmp_path / "table.onnx"), providers=["CPUExecutionProvider"])
+    (h,) = session.run(None, {"samples": encoded[:5]})
+    np.testing.assert_allclose(h, model.transform(frame[:5]), atol=1e-4)
+
+
+def test_exports_of_plain_numbers_have_no_columns_file(models, tmp_path):
+    export_encoder(models["mlp"][0], tmp_path / "file.onnx", "onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["file.onnx"]

@@ -82,7 +82,7 @@ REFUSED = [
     ("exclude_norm_and_bias", "perhaps", "boolean or 'auto'"),
     ("trust_coefficient", 0, "greater than 0"),
     ("constant_predictor_rate", "perhaps", "boolean"),
-    ("freeze_first_layers", -1, "greater than or equal to 0"),
+    ("freeze", -1, "greater than or equal to 0"),
     ("freeze_last_layer", 1.5, "less than or equal to 1"),
     ("warmup", 1.5, "less than or equal to 1"),
     ("schedule", "linear", "'cosine' or 'constant'"),

@@ -15,7 +15,7 @@ from viewsmith.core.row_source import ArrayRows
 from viewsmith.domains.vectors import Vectors
 from viewsmith.estimators import contrastive
 from viewsmith.estimators.arguments import with_role
-from viewsmith.estimators.build.recipe import freeze_first_layers
+from viewsmith.estimators.build.recipe import freeze_layers
 from viewsmith.frameworks import SimCLR
 from viewsmith.networks import MLP
 from viewsmith.networks.inputs.skip import SkipAxes, variance_kept
@@ -54,7 +54,7 @@ def test_recipes_serve_every_method_with_frameworks(cls, wine, tmp_path):
     given = TINY | {"epochs": 2, "framework": "swav", "prototypes": 5, "projector_dims": (4, 3)}
     if cls is GenView:
         given |= {"generator_epochs": 1, "sampler_steps": 2}
-    model = cls(**given, freeze_last_layer=1.0, freeze_first_layers=1, weight_decay=0.1).fit(wine, run=tmp_path / "run")
+    model = cls(**given, freeze_last_layer=1.0, freeze=1, weight_decay=0.1).fit(wine, run=tmp_path / "run")
     trained, start = model.weights(), model.initial_
     matrices = [name for name in trained if name.startswith("method.framework") and trained[name].ndim == 2]
     first = next(name for name in matrices if ".encoder." in name and name.endswith("weight"))
@@ -89,9 +89,19 @@ def test_metaugs_generators_have_a_plain_recipe(wine):
             "leave it out",
         ),
         (
-            {"freeze_first_layers": 2},
-            "freeze_first_layers is 2, and the encoder has 2 layers: expected fewer, so that something is left to "
-            "train",
+            {"freeze": 2},
+            "freeze is 2, and the encoder has 2 layers: expected fewer, so that something is left to train, or 'all' "
+            "for an encoder with given weights",
+        ),
+        (
+            {"freeze": "all"},
+            "freeze is 'all', but the encoder mlp starts from random weights: give encoder_weights, or a trained "
+            "module as the encoder",
+        ),
+        (
+            {"encoder_weights": "pretrained"},
+            "encoder_weights is 'pretrained', and no library has weights for the encoder mlp: give a safetensors file, "
+            "or take timm:NAME",
         ),
     ],
 )
@@ -142,8 +152,8 @@ def test_the_first_layer_is_the_first_with_weights():
     embedded = nn.Sequential(
         nn.Embedding(4, 3), nn.BatchNorm1d(3), nn.ModuleList([nn.Conv1d(3, 2, 1), nn.Linear(2, 2)])
     )
-    freeze_first_layers(embedded, 2)
-    assert [p.requires_grad for p in embedded.parameters()] == [False, True, True, False, False, True, True]
+    freeze_layers(embedded, 2)
+    assert [p.requires_grad for p in embedded.parameters()] == [False] * 5 + [True] * 2
 
 
 NEIGHBOR_RECIPE = {"hidden": (6,), "n_components": 5, "batch_size": 64, "random_state": 0}

@@ -13,6 +13,7 @@ from viewsmith.evaluation import baselines
 from viewsmith.evaluation.compare import _select_raw_features, compare, format_table
 from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
+from viewsmith.reports.verdict import named_rows
 
 SHIFT, SCALE = load_wine().data.mean(axis=0), load_wine().data.std(axis=0)
 
@@ -187,9 +188,7 @@ def test_table_by_hand():
         "",
         "Fitted on 80 train rows, scored on 20 test rows, 3 classes.",
         "raw: scaled values",
-        "* best of the column",
-        "linear: how linear is scored",
-        "nmi: how nmi is scored",
+        '* best of the column; docs/evaluation.md and result["protocols"], in evaluation.json, describe the columns',
     ]
 
 
@@ -218,7 +217,14 @@ def test_table_of_all_protocols_fits_the_screen(result):
         assert [float(cell.rstrip("*")) for cell in row] == [round(value, 3) for value in scores.values()]
     tables = lines[: lines.index("Fitted on 89 train rows, scored on 89 test rows, 3 classes.")]
     assert [word for line in tables if line.startswith("  ") for word in line.split()] == list(PROTOCOLS)
-    assert all(any(line.startswith(f"{name}: ") for line in lines) for name in PROTOCOLS)
+
+
+def test_an_encoder_with_given_weights_is_not_called_untrained(dataset):
+    model = TwoColumns()
+    model.given_weights = True
+    result = compare(model, dataset, protocols=["knn"])
+    assert "given encoder" in format_table(result) and "untrained" not in format_table(result)
+    assert "given encoder" in named_rows(result) and "untrained" in result["embeddings"]
 
 
 def test_raw_features_are_selected_on_rows_that_the_probe_has_not_seen():

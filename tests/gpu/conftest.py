@@ -4,15 +4,16 @@ import os
 
 import pytest
 import torch
+from simulated import NAME, register_backend, simulated_device
 
 DEVICE = os.environ.get("VIEWSMITH_TEST_DEVICE", "cuda")
+
+register_backend()  # torch counts devices in the first backward pass, which may be in a test of another folder
 
 
 @pytest.fixture
 def simulated(monkeypatch):
     """The simulated device, which viewsmith finds by its name."""
-    from simulated import NAME, simulated_device
-
     from viewsmith.estimators import base, fitting
     from viewsmith.workflows import generate, generator_training
 

@@ -236,14 +236,18 @@ class _Backend:
         pass
 
 
+def register_backend() -> None:
+    """Make the name of the device known to torch, for as long as the process runs, before its first backward pass."""
+    if torch._C._get_privateuse1_backend_name() != NAME:
+        from torch.utils.backend_registration import _setup_privateuseone_for_python_backend  # experimental
+
+        _setup_privateuseone_for_python_backend(NAME, backend_module=_Backend())
+
+
 @contextlib.contextmanager
 def simulated_device() -> Iterator[torch.device]:
     """The device, which exists within the context."""
-    if torch._C._get_privateuse1_backend_name() != NAME:
-        # An experimental function of torch; the registration lasts as long as the process and does nothing by itself.
-        from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
-
-        _setup_privateuseone_for_python_backend(NAME, backend_module=_Backend())
+    register_backend()
     with mock.patch.object(torch, "Generator", Generator), _Operations(), _Functions():
         yield torch.device(NAME, 0)
 

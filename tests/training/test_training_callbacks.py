@@ -160,6 +160,12 @@ def test_without_a_terminal_lines_have_the_time_left(capfd):
     assert all("min left" in line for line in lines)
 
 
+def test_the_time_limit_is_said_where_it_comes_first(capfd):
+    trained(make_contrastive(epochs=100_000), ProgressBar(every=0.0), minutes=0.01)
+    lines = capfd.readouterr().err.splitlines()
+    assert all("the time limit in " in line for line in lines[5:])
+
+
 HEALTHY = {"effective_rank": 10.0}
 
 

@@ -13,7 +13,7 @@ import typer
 from viewsmith.cli.compare import compare
 from viewsmith.cli.discover import discover
 from viewsmith.cli.errors import cut, explain, leave, show_warning
-from viewsmith.cli.fit import fit
+from viewsmith.cli.fit import FitCommand, fit
 from viewsmith.cli.generate import generate, merge
 from viewsmith.cli.locate import crop, locate
 from viewsmith.cli.methods import methods
@@ -48,24 +48,10 @@ def common(
     """Contrastive learning with learned and generated views."""
 
 
+app.command(cls=FitCommand)(fit)
 for command in (
-    *(
-        fit,
-        embed,
-        evaluate,
-        compare,
-        tune,
-        views,
-        discover,
-        symmetries,
-        locate,
-        crop,
-        generate,
-        merge,
-        export,
-        report,
-        methods,
-    ),
+    *(embed, evaluate, compare, tune, views, discover, symmetries),
+    *(locate, crop, generate, merge, export, report, methods),
 ):
     app.command(cls=ListingCommand)(command)
 

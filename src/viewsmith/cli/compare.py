@@ -55,6 +55,7 @@ def compare(
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
     from viewsmith.cli.methods import listing
     from viewsmith.core.errors import InputError
+    from viewsmith.core.messages import lines_once
     from viewsmith.data import load_dataset
     from viewsmith.workflows.compare import compare_methods, format_comparison
 
@@ -79,7 +80,7 @@ def compare(
         impute=model.impute,
     )
     works = [name for name, entry in listing()["methods"].items() if dataset.domain in entry["domains"]]
-    with writing(out):
+    with writing(out), lines_once():
         result = compare_methods(
             dataset.in_memory(),
             out,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from viewsmith.cli.options import (
     ImageSize,
     Label,
     Labels,
+    ListingCommand,
     Stream,
     Threads,
     label_column,
@@ -26,9 +27,38 @@ from viewsmith.cli.options import (
     storage,
 )
 from viewsmith.cli.report import write_run_report
+from viewsmith.core.errors import InputError
+
+ARGUMENTS = "viewsmith.arguments"  # of the context: those given, and those of the run that is resumed
+
+
+class FitCommand(ListingCommand):
+    """`fit --out RUN --resume` alone takes the other arguments from the run."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = list(args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.TyperException as error:
+            if getattr(getattr(error, "param", None), "name", None) != "data" or "--resume" not in args:
+                raise
+            saved = _saved_arguments(ctx.params.get("out"))
+        ctx.meta[ARGUMENTS] = [*saved, *args]
+        return super().parse_args(ctx, [*saved, *args])
+
+
+def _saved_arguments(run: Path | None) -> list[str]:
+    """The arguments of the command that started a run."""
+    from viewsmith.training.run import RunFolder
+
+    saved = RunFolder(run).read_config().get("command") if run is not None else None
+    if not isinstance(saved, list):
+        raise InputError(f"the run {run} does not say with which arguments it was started: give DATA and the options")
+    return [str(each) for each in saved]
 
 
 def fit(
+    context: typer.Context,
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
     method: Annotated[str | None, typer.Option(help="[method] (contrastive is the default)")] = None,
@@ -90,7 +120,7 @@ def fit(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Train on DATA without labels, and save the run in a folder."""
+    """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
     from viewsmith.core import distributed
     from viewsmith.data import load_dataset
     from viewsmith.training.run import RunFolder
@@ -150,7 +180,7 @@ def fit(
         few_labels=model.supervision == "labels",
     )
     model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
-    record = data_record(dataset, transductive)
+    record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}
     if already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         typer.echo(str(out))
         return
@@ -162,7 +192,10 @@ def fit(
         write_run_report(out)
         is_first = distributed.rank() == 0
     if model.status_ != "finished" and is_first:
-        typer.echo(f"{model.status_}: resume with `viewsmith fit ... --out {out} --resume`", err=True)
+        typer.echo(f"{model.status_}: resume with `viewsmith fit --out {out} --resume`", err=True)
+    elif is_first:
+        scored = f"`viewsmith evaluate {out} {data}`, " if dataset.y is not None else ""
+        typer.echo(f"next: open {out / 'report.html'}, {scored}`viewsmith embed {out} {data} --out h.npz`", err=True)
     if is_first:
         typer.echo(str(out))
     if model.status_ == "interrupted":

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,20 +55,38 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
+#: The registered names that help lists, written here because to look them up takes seconds (a test compares them).
+LISTED = {
+    "method": "contrastive, crl-tac, diffaug, genview, metaug, pinda",
+    "framework": "barlow-twins, byol, dino, info-max, lejepa, moco, moco-v3, nnclr, oucl, simclr, simsiam, soft, "
+    "supcon, swav, vicreg",
+    "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
+    "view maker": "adversarial, byol, channel-mask, channel:RUN, conditional, corruption, crop, deletion, dna, "
+    "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "
+    "neighbors, noise, reverse-complement, scale, simclr, thinning, translocation, window",
+    "domain": "dna, images, series, vectors",
+}
+
+
 class ListingCommand(TyperCommand):
-    """A command whose help lists registered names in place of ``[KIND]``; they are looked up when help is printed."""
+    """A command whose help lists registered names in place of ``[KIND]``."""
 
     def get_help(self, ctx: Any) -> str:
         for parameter in self.params:
             text = str(getattr(parameter, "help", None) or "")
             if found := re.match(r"\[(.+?)\]", text):
-                # Imported here, because most commands list nothing, and the import takes seconds.
-                import viewsmith.estimators  # noqa: F401, it registers parts
-                from viewsmith.core.registry import names as registered
-
-                listed = ", ".join(registered(found[1]))  # type: ignore[arg-type]
-                parameter.help = listed + text[found.end() :]  # type: ignore[attr-defined]
+                parameter.help = listed(found[1]) + text[found.end() :]  # type: ignore[attr-defined]
         return super().get_help(ctx)
+
+
+def listed(kind: str) -> str:
+    """The registered names of a kind, those of plug-ins, which are then imported, included."""
+    if not metadata.entry_points(group="viewsmith.plugins"):
+        return LISTED[kind]
+    import viewsmith.estimators  # noqa: F401, it registers parts
+    from viewsmith.core.registry import names as registered
+
+    return ", ".join(registered(kind))  # type: ignore[arg-type]
 
 
 def make_estimator(

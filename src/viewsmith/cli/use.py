@@ -77,6 +77,7 @@ def evaluate(
     from viewsmith.core.files import write_json_atomic
     from viewsmith.estimators.given.labels import labels_used
     from viewsmith.evaluation.compare import compare, format_table
+    from viewsmith.reports.verdict import named_rows, verdict
     from viewsmith.training.run import RunFolder
 
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache, labeled=True)
@@ -95,7 +96,7 @@ def evaluate(
     if json_:
         typer.echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
     else:
-        typer.echo(format_table(result))
+        typer.echo(f"{format_table(result)}\n\n{verdict(named_rows(result), result['rows']['test'])}")
 
 
 def views(

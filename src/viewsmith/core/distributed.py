@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -72,20 +75,54 @@ def gather(x: Tensor) -> Tensor:
     Parameters
     ----------
     x : Tensor, shape (B, ...)
-        Rows of this process; B must be equal on all processes.
+        Rows of this process, as many as of every other one.
 
     Returns
     -------
     Tensor, shape (W * B, ...)
+
+    Raises
+    ------
+    RuntimeError
+        The processes have different numbers of rows.
     """
     if not is_distributed():
         return x
+    if not _EQUAL.get():
+        _check_equal(len(x), x.device)
     if not x.is_floating_point():
         parts = [torch.empty_like(x) for _ in range(world_size())]
         dist.all_gather(parts, x.contiguous())
         return torch.cat(parts)
     gathered: Tensor = _Gather.apply(x)
     return gathered
+
+
+#: Whether the code that runs makes sure that all processes have batches of one size.
+_EQUAL: ContextVar[bool] = ContextVar("equal batches", default=False)
+
+
+@contextlib.contextmanager
+def equal_batches() -> Iterator[None]:
+    """Within the context `gather` does not compare the numbers of rows, which takes a message between the processes."""
+    token = _EQUAL.set(True)
+    try:
+        yield
+    finally:
+        _EQUAL.reset(token)
+
+
+def _check_equal(rows: int, device: torch.device) -> None:
+    """Raise RuntimeError unless all processes have so many rows; on a GPU nobody waits for the answer.
+
+    The largest n and the largest -n over all processes have the sum 0 if all n are equal.
+    """
+    number = torch.full((1,), float(rows), dtype=torch.float64, device=device)
+    extremes = torch.cat([number, -number])
+    dist.all_reduce(extremes, dist.ReduceOp.MAX)
+    torch._assert_async(
+        extremes.sum() == 0, "gather: the processes have batches of different sizes: give all of them as many rows"
+    )
 
 
 class _Gather(torch.autograd.Function):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import sys
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 
 
 def one_line(text: object, limit: int = 300) -> str:
@@ -44,3 +48,38 @@ def suggest_names(name: str, known: Sequence[str], what: str) -> str:
 def duplicates(names: Sequence[str]) -> list[str]:
     """Names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+#: Lines that were said within `lines_once`; None outside of it.
+_SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
+
+
+def say(line: str) -> None:
+    """Print a line on stderr; within `lines_once` only the first time."""
+    said = _SAID.get()
+    if said is None or line not in said:
+        print(line, file=sys.stderr)
+    if said is not None:
+        said.add(line)
+
+
+@contextlib.contextmanager
+def lines_once() -> Iterator[None]:
+    """Within the context, `say` does not repeat a line: several trainings on the same data say the same of them."""
+    token = _SAID.set(set())
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
+
+
+def warn(message: str) -> None:
+    """Warn the user, at the line of the code outside of viewsmith that called it."""
+    level, depth, frame = 1, 1, sys._getframe(0)
+    while frame.f_back is not None:
+        # The outermost frame counts: a user's object may be between frames, and decorators of torch are around some.
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package == "viewsmith" or (package == "torch" and level == depth):
+            level = depth + 1
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)

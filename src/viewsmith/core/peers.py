@@ -13,13 +13,13 @@ import selectors
 import socket
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from viewsmith.core import distributed
+from viewsmith.core.messages import warn
 
 #: What to tell the user when another process is gone.
 LOST = (
@@ -85,7 +85,7 @@ def _connect(device: torch.device | str) -> Sequence[socket.socket]:
         connection.settimeout(None)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # for a machine that dies
     except OSError as error:
-        warnings.warn(f"the death of another process may be noticed late ({error})", UserWarning, stacklevel=4)
+        warn(f"the death of another process may be noticed late ({error})")
         return []
     return [connection]
 
@@ -112,7 +112,7 @@ def _accept(server: socket.socket, token: bytes) -> Sequence[socket.socket]:
                 connection.close()
                 continue
         except OSError as error:
-            warnings.warn(f"the death of another process may be noticed late ({error})", UserWarning, stacklevel=5)
+            warn(f"the death of another process may be noticed late ({error})")
             break
         connection.settimeout(None)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

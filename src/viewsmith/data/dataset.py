@@ -75,6 +75,15 @@ class Dataset:
     partly_labeled: bool = False
     label_fault: str | None = None
 
+    def __repr__(self) -> str:
+        """One line: what it is, where it is from, and its sizes."""
+        size = " x ".join(f"{number:,}" for number in self.x.shape)
+        split = f"{len(self.train_index):,} train" + (
+            "" if self.test_index is None else f", {len(self.test_index):,} test"
+        )
+        labels = "no labels" if self.y is None else f"labels {self.label_name!r}" if self.label_name else "labels"
+        return f"Dataset({self.source!r}: {self.domain}, {size} ({split}), {labels})"
+
     @property
     def x_train(self) -> Any:
         """Train rows of `x`."""

@@ -15,6 +15,7 @@ import numpy as np
 from viewsmith.core.files import write_text_atomic
 from viewsmith.core.mapped import read_mapped, write_mapped
 from viewsmith.core.memory import return_freed_memory
+from viewsmith.core.messages import warn
 from viewsmith.core.row_source import BLOCK_VALUES, stamp
 from viewsmith.data.claims import Claims
 from viewsmith.data.reading import Found, Reader, Request, reading
@@ -84,7 +85,7 @@ class _Kept:
         if facts is not None:
             return None
         for warning in said:
-            warnings.warn(str(warning.message), UserWarning, stacklevel=6)
+            warn(str(warning.message))
         return found
 
     def found(self) -> Found | None:
@@ -96,7 +97,7 @@ class _Kept:
                 return None
             found = Found(read_mapped(self.rows), **(facts | {key: _unpacked(facts[key]) for key in ("y", "groups")}))
         for text in record["warnings"]:
-            warnings.warn(text, UserWarning, stacklevel=5)
+            warn(text)
         return found
 
 

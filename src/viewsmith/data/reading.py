@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import one_line, pluralize
+from viewsmith.core.messages import one_line, pluralize, warn
 from viewsmith.core.row_source import RowSource, is_large
 from viewsmith.domains.checks import Impute, check_labels, warn_outer_spaces
 from viewsmith.domains.counts import Normalization
@@ -142,11 +141,9 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
     if absent.all():
         raise InputError(f"{what}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out")
     if not expected and request.schema is None:  # a run has said so when it was fitted
-        warnings.warn(
+        warn(
             f"{name}: {int(absent.sum()):,} of {pluralize(n_rows, 'row')} have no label (NaN or empty), and are not "
-            "scored by evaluate",
-            UserWarning,
-            stacklevel=5,
+            "scored by evaluate"
         )
     return y, True
 

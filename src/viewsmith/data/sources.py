@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
+from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names, warn
 from viewsmith.core.row_source import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.read_once import read_once
@@ -290,7 +289,7 @@ def _normalization(x: AnyRows, found: Found, request: Request, domain: str, what
     if wanted not in get_args(Normalization):
         raise InputError(f"unknown normalization {wanted!r}, expected one of {name_list(get_args(Normalization))}")
     if wanted == "auto" and found.cells and looks_like_counts(x):
-        warnings.warn(f"{what}: {NORMALIZED}", UserWarning, stacklevel=4)
+        warn(f"{what}: {NORMALIZED}")
         return "log"
     if wanted == "log":
         if domain != VECTORS.name:
@@ -315,11 +314,9 @@ def _name(source: str | os.PathLike[str]) -> str:
 def _read(name: str, request: Request) -> Found:
     if name in BUILTIN:
         if Path(name).exists():
-            warnings.warn(
+            warn(
                 f"{name!r} is the built-in data set, not the file or folder of this name here: give "
-                f"{os.path.join(os.curdir, name)} for that",
-                UserWarning,
-                stacklevel=3,
+                f"{os.path.join(os.curdir, name)} for that"
             )
         _check_source_options(name, request, None)
         return read_builtin(name, request)

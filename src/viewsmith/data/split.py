@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Literal
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import pluralize
+from viewsmith.core.messages import pluralize, warn
 
 Split = Literal["given", "stratified", "groups", "none"]
 
@@ -48,7 +47,7 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
         raise InputError(
             f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
             f"class: the test split would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
-            "train and test), or leave the labels out (a continuous target is not a label)"
+            "train and test), or leave the labels out (a continuous target is not a label: --columns NAME=drop)"
         )
     train, test = train_test_split(divisible, test_size=TEST_FRACTION, random_state=seed, stratify=codes[divisible])
     single = np.flatnonzero(counts[codes] == 1)
@@ -102,7 +101,7 @@ def split_by_label(
         if fresh:
             raise InputError(f"{what}: {error}") from error
         # A fitted run may be given a few new rows: only commands that need a split may raise an error.
-        warnings.warn(f"{what}: the rows are not split: {error}", UserWarning, stacklevel=3)
+        warn(f"{what}: the rows are not split: {error}")
         return rows, None, "none"
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import duplicates, name_list, one_line, pluralize
+from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, warn
 from viewsmith.core.row_source import RowSource, row_blocks
 
 # Values that float32 must tell apart in a column; with fewer a warning is given.
@@ -206,7 +205,8 @@ def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
         broken = y[~(np.abs(y) < 2.0**53) | (y != np.round(y))]
         if len(broken):
             raise InputError(
-                f"{what} contains {broken[0]}, expected classes: integers, booleans or text, not a continuous target"
+                f"{what} contains {broken[0]}, expected classes: integers, booleans or text, not a continuous target; "
+                "leave it out (a column NAME of a table: --columns NAME=drop)"
             )
         return y.astype(np.int64)
     if y.dtype.kind not in "biuU":
@@ -219,19 +219,18 @@ def warn_columns(
     names: list[str] | None = None,
     what: str = "the data",
     ranges: tuple[np.ndarray, np.ndarray] | None = None,
-    stacklevel: int = 3,
 ) -> None:
     """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored.
 
     `ranges` are the `column_ranges` of `x`, if they are known.
     """
     if x.shape[1] == 1:
-        warnings.warn(f"{what}: only one feature (n_features=1)", UserWarning, stacklevel=stacklevel)
+        warn(f"{what}: only one feature (n_features=1)")
     low, high = ranges or column_ranges(x)
     constant = ~(low < high)
     if constant.any():
         found = _columns(constant, names, "constant column")
-        warnings.warn(f"{what}: {found}, ignored", UserWarning, stacklevel=stacklevel)
+        warn(f"{what}: {found}, ignored")
 
 
 def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, what: str = "the data") -> None:
@@ -247,12 +246,10 @@ def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, what: str = 
     lost = (high > low) & (steps * LEVELS > high - low)
     if lost.any():
         first = int(np.argmax(lost))
-        warnings.warn(
+        warn(
             f"{what}: float32, in which rows are kept, hardly tells the values of {_columns(lost, names)} apart "
             f"({low[first]:.10g} to {high[first]:.10g}, in steps of {steps[first]:g}); subtract an offset, for "
-            f"instance {low[first]:.10g}",
-            UserWarning,
-            stacklevel=3,
+            f"instance {low[first]:.10g}"
         )
 
 
@@ -263,12 +260,10 @@ def warn_outer_spaces(values: Iterable[str], what: str) -> None:
         alike.setdefault(value.strip(), []).append(value)
     doubled = [group for group in alike.values() if len(group) > 1]
     if doubled:
-        warnings.warn(
+        warn(
             f"{what}: {pluralize(len(doubled), 'value')} with and without spaces at the ends, such as "
             f"{' and '.join(repr(value) for value in doubled[0][:2])}, taken as different: remove the spaces unless "
-            "they are meant",
-            UserWarning,
-            stacklevel=3,
+            "they are meant"
         )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import warn
 from viewsmith.core.row_source import RowSource
 
 Normalization = Literal["auto", "log", "none"]
@@ -42,11 +42,9 @@ def looks_like_counts(x: Any) -> bool:
 def warn_counts(x: Any, what: str) -> None:
     """Warn of raw counts that are given to a model of values that were not recognized as counts."""
     if looks_like_counts(x):
-        warnings.warn(
+        warn(
             f"{what} has raw counts, but the run was fitted on other values: give values as those, "
-            "viewsmith.domains.log_normalize(counts) for example",
-            UserWarning,
-            stacklevel=4,
+            "viewsmith.domains.log_normalize(counts) for example"
         )
 
 

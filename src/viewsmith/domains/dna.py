@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.memory import check_size
-from viewsmith.core.messages import one_line, pluralize
+from viewsmith.core.messages import one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.samples import shared_tensor
 from viewsmith.domains.base import Domain
@@ -273,11 +272,9 @@ class DNA(Domain):
 
     def near_miss(self, x: np.ndarray, what: str) -> None:
         if is_text(x):
-            warnings.warn(
+            warn(
                 f"{what}: ASCII letters, but not only A C G T N, so they are used as vectors; with domain='dna' "
-                "(--domain dna) the invalid letter is reported",
-                UserWarning,
-                stacklevel=5,
+                "(--domain dna) the invalid letter is reported"
             )
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:

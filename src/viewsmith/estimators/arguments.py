@@ -61,7 +61,7 @@ SHARED_DOC = """\
         Further options of the encoder by name.
     encoder_weights : str or None
         Safetensors file with initial weights: those of the published HyenaDNA for hyena, with torchvision's names for
-        ResNets.
+        ResNets, with timm's for timm:NAME. "pretrained": the published weights of timm:NAME, downloaded once.
     n_components : int or "auto"
         Width of the representation, if the encoder does not fix it ("auto": 256 for mlp and cnn, 200 for crl-cnn).
     stem : {"auto", "small", "standard"}
@@ -156,8 +156,9 @@ SHARED_DOC = """\
     schedule : {"cosine", "constant"}
     constant_predictor_rate : bool
         The predictor keeps its learning rate, whatever the schedule, as published with SimSiam ({predictors}).
-    freeze_first_layers : int
-        So many first layers of the encoder keep their initial weights (MoCo v3 with transformers: 1).
+    freeze : int or "all"
+        So many first layers of the encoder keep their initial weights and BatchNorm statistics (MoCo v3 with
+        transformers: 1). "all": the whole encoder, whose weights are given, and only what follows it is trained.
     freeze_last_layer : float
         Fraction of the steps at whose start the prototypes do not move ({prototypes}).
     gradient_clip : float or None
@@ -300,7 +301,7 @@ class Arguments:
     warmup: Fraction = 0.0
     schedule: Literal["cosine", "constant"] = "cosine"
     constant_predictor_rate: bool = False
-    freeze_first_layers: Natural = 0
+    freeze: Natural | Literal["all"] = 0
     freeze_last_layer: Fraction = 0.0
     gradient_clip: Positive | None = None
     precision: Literal["32", "bf16"] = "32"

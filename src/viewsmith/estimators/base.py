@@ -195,7 +195,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.scale_rows(self.checked_rows(X)).cpu().numpy()
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
-        """Features without a model, float32 (n, d) by name; evaluations compare with the best of them."""
+        """Features without a model, a dict from name to float32 (n, d); evaluations compare with the best of them."""
         check_is_fitted(self)
         return self.domain_.raw_features(self.checked_rows(X), self.scaler_)
 
@@ -309,14 +309,25 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         parameters = self.get_params(deep=False)
         if not hasattr(self, "resolved_"):
             return configuration(self.name, parameters, self.random_state, data, None)
-        return configuration(self.name, parameters, self.resolved_.seed, self.context_.get("data"), self.resolved_)
+        command = {name: self.context_[name] for name in ("command",) if name in self.context_}
+        made = configuration(self.name, parameters, self.resolved_.seed, self.context_.get("data"), self.resolved_)
+        return command | made
 
     def weights(self) -> dict[str, Tensor]:
         """Weights of the input layer and the method, on the CPU."""
         return copied_weights(self._modules())
 
+    @property
+    def given_weights(self) -> bool:
+        """Whether the encoder started from weights of the user, not from random ones."""
+        options = self.options_
+        return options.encoder_weights is not None or isinstance(options.encoder, nn.Module)
+
     def untrained(self, X: Any) -> Self:
-        """A copy with the initial weights, and BatchNorm statistics from one pass over the rows of `X`."""
+        """A copy with the initial weights, and BatchNorm statistics from one pass over the rows of `X`.
+
+        Statistics of given weights stay as they are.
+        """
         check_is_fitted(self)
         other = copy.copy(self)
         other.scaler_, other.method_ = copy.deepcopy(self.scaler_), copy.deepcopy(self.method_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import warn
 from viewsmith.core.progress import with_progress
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods.discovery.boxes import best_boxes
-from viewsmith.methods.discovery.contrast import Contrast, Gaussian
+from viewsmith.methods.discovery.contrast import Contrast, Gaussian, Whitening
 from viewsmith.methods.discovery.features import CELL, Patches, fit_patches, sizes_fitting
 from viewsmith.methods.discovery.images import (
     BACKGROUND,
@@ -27,7 +27,6 @@ from viewsmith.methods.discovery.images import (
     OUTSIDE,
     WINDOWS,
     Part,
-    Whitening,
     choose,
     discover,
     inside_boxes,
@@ -226,7 +225,7 @@ class Discovery(BaseEstimator):
             for boxes, _ in found:
                 free &= ~inside_boxes(boxes, free.shape[1:])
         if not self.parts_:
-            warnings.warn(f"nothing recurs in these images: {self.describe()}", UserWarning, stacklevel=2)
+            warn(f"nothing recurs in these images: {self.describe()}")
         return self
 
     @property

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import say, warn
 from viewsmith.core.method import Method
 from viewsmith.core.row_source import RowSource
 from viewsmith.core.samples import Rows
@@ -146,13 +145,11 @@ def train(
             folder.write_row_hashes(hashes)
     found = method.warnings(history.rows)
     for line in found:
-        warnings.warn(line, UserWarning, stacklevel=3)
+        warn(line)
     if status != "finished":
-        warnings.warn(
+        warn(
             f"training ended early ({status}) after {trainer.epochs_done} of {trainer.epochs} epochs; "
-            "the model is usable, and a run folder can be resumed",
-            UserWarning,
-            stacklevel=3,
+            "the model is usable, and a run folder can be resumed"
         )
     all_warnings = collapse_warnings(history.rows, len(x)) + found
     summary = {
@@ -207,14 +204,14 @@ def _say(plan: Plan[Any, Any], *lines: str) -> None:
     """Print lines on stderr, in the first process, if the training is verbose."""
     if plan.options.verbose and distributed.rank() == 0:
         for line in lines:
-            print(line, file=sys.stderr)
+            say(line)
 
 
 def _warn_ignored(data: TrainingData, names: list[str], context: Mapping[str, Any]) -> None:
     """Warn about a single feature and constant features; of rows of a file, `load_dataset` has done so."""
     if isinstance(data.layer, Scaler) and table_of(data.rows) is None and "source" not in context.get("data", {}):
         varies = data.layer.varies.cpu().numpy()
-        warn_columns(data.rows, names or None, ranges=(np.zeros_like(varies), varies), stacklevel=5)
+        warn_columns(data.rows, names or None, ranges=(np.zeros_like(varies), varies))
 
 
 def _columns(data: TrainingData, plan: Plan[Any, Any], context: Mapping[str, Any]) -> dict[str, str]:
@@ -284,11 +281,7 @@ def check_batch(n_rows: int, batch_size: int) -> None:
         A process would get less than two rows.
     """
     if n_rows < batch_size:
-        warnings.warn(
-            f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them")
     world, batch = distributed.world_size(), min(batch_size, n_rows)
     if world > 1 and batch // world < 2:
         raise InputError(
@@ -299,8 +292,15 @@ def check_batch(n_rows: int, batch_size: int) -> None:
 
 @torch.no_grad()
 def refresh_batch_norm(method: Method, x: Rows) -> None:
-    """Set the BatchNorm statistics to their plain average over one pass of scaled rows."""
-    norms = [m for m in method.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    """Set the BatchNorm statistics to their plain average over one pass of scaled rows.
+
+    Statistics that came with given weights stay: they have seen batches, `num_batches_tracked`.
+    """
+    norms = [
+        m
+        for m in method.modules()
+        if isinstance(m, nn.modules.batchnorm._BatchNorm) and not m.num_batches_tracked  # None: without statistics
+    ]
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]

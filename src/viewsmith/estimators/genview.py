@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import warn
 from viewsmith.core.method import Method
 from viewsmith.core.random import stream
 from viewsmith.core.registry import register
@@ -279,7 +279,7 @@ class GenView(ViewsmithEstimator):
             return {"samples": self.checked_rows(X)} | generated
         if pool is None and self.options_.view_cache is not None:
             line = f"no view cache of these rows at {self.options_.view_cache}: using fixed views"
-            warnings.warn(line, UserWarning, stacklevel=3)
+            warn(line)
         return super().described_views(X, n_views, random_state=random_state, pool=pool)
 
     def figures(self, dataset: Dataset) -> Figures:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 import time
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, pluralize
+from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.core.registry import entries
 from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
 from viewsmith.evaluation.groups import GROUP_SCORES, group_scores
@@ -73,9 +72,10 @@ def compare(
         additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
         ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes), ``label_free``
         (diagnostics by table row, on the same up to 2,000 test rows; alignment, of the representation with that of
-        views, on 512 of them), ``seconds`` (by table row: ``embed`` and ``score``); with labels used in training, or
-        missing, ``labels`` (what was used and left out); with two or more groups of test rows, ``groups`` (scores by
-        table row, see `viewsmith.evaluation.groups.group_scores`).
+        views, on 512 of them), ``seconds`` (by table row: ``embed`` and ``score``); if the encoder started from given
+        weights, ``names`` (the row untrained is shown as given encoder); with labels used in training, or missing,
+        ``labels`` (what was used and left out); with two or more groups of test rows, ``groups`` (scores by table row,
+        see `viewsmith.evaluation.groups.group_scores`).
 
     Raises
     ------
@@ -129,14 +129,14 @@ def compare(
         "seconds": seconds,
         **({} if label_used is None and not chosen.unlabeled else {"labels": labels}),
         **({"groups": of_groups} if of_groups else {}),
+        **({"names": {"untrained": "given encoder"}} if getattr(model, "given_weights", False) else {}),
     }
 
 
 def format_table(result: Mapping[str, Any]) -> str:
     """The scores of `compare` as plain text, at most 120 characters wide, the best of each column marked with ``*``.
 
-    Scores that are equal to three decimals are all marked. Columns that do not fit are in a second block of rows. The
-    descriptions of the protocols follow the table.
+    Scores that are equal to three decimals are all marked. Columns that do not fit are in a second block of rows.
 
     Parameters
     ----------
@@ -145,7 +145,8 @@ def format_table(result: Mapping[str, Any]) -> str:
     """
     rows: Mapping[str, Mapping[str, float]] = result["embeddings"]
     columns = [_column(name, [scores[name] for scores in rows.values()]) for name in result["protocols"]]
-    tables = in_blocks(list(rows), columns)
+    names = result.get("names", {})
+    tables = in_blocks([names.get(name, name) for name in rows], columns)
     count = result["rows"]
     size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {count['classes']} classes."
     if "sampled_from" in count:
@@ -157,8 +158,7 @@ def format_table(result: Mapping[str, Any]) -> str:
         size,
         *labels,
         f"raw: {result['raw']}",
-        "* best of the column",
-        *(f"{name}: {text}" for name, text in result["protocols"].items()),
+        '* best of the column; docs/evaluation.md and result["protocols"], in evaluation.json, describe the columns',
     ]
     wrapped = [textwrap.fill(note, WIDTH, subsequent_indent="    ") for note in notes]
     return "\n\n".join([*tables, "\n".join(wrapped)])
@@ -175,11 +175,9 @@ def _groups(dataset: LabeledSplit, chosen: ScoredRows) -> tuple[np.ndarray | Non
 def _warn_new_classes(y_train: np.ndarray, y_test: np.ndarray) -> None:
     new = np.setdiff1d(y_test, y_train)
     if len(new):
-        warnings.warn(
+        warn(
             f"{pluralize(int(np.isin(y_test, new).sum()), 'test row')} have classes that no train row has, which a "
-            f"classifier can never predict: {name_list([str(each) for each in new])}",
-            UserWarning,
-            stacklevel=3,
+            f"classifier can never predict: {name_list([str(each) for each in new])}"
         )
 
 

@@ -12,7 +12,6 @@ wide data. The solver is L-BFGS-B on full-batch gradients, after two exact chang
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import warn
 
 Loss = Literal["logistic", "squared_hinge"]
 
@@ -215,10 +215,8 @@ def _minimize(
     with threadpool_limits(limits=1, user_api="blas"):
         result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
     if gap > 10 * tol:
-        warnings.warn(
+        warn(
             f"the linear probe stopped after {result.nit} steps at an estimated relative distance of {gap:.1e} "
-            f"from its optimum (tolerance {tol:.0e}); standardize the columns or raise max_iter",
-            UserWarning,
-            stacklevel=3,
+            f"from its optimum (tolerance {tol:.0e}); standardize the columns or raise max_iter"
         )
     return to_weights(result.x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import warn
 from viewsmith.domains.checks import check_finite, check_labels, check_numbers
 from viewsmith.evaluation.linear import Loss, fit_linear, standardize
 from viewsmith.evaluation.neighbors import Metric, majority, neighbors
@@ -219,11 +219,7 @@ def _cluster_scores(rows: Rows, codes: Codes, n_classes: int) -> tuple[float, fl
 
     n_known = max(n_classes, int(codes.max()) + 1)
     if len(rows) < n_known:
-        warnings.warn(
-            f"{len(rows)} test rows are fewer than the {n_known} classes; k-means scores are nan",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"{len(rows)} test rows are fewer than the {n_known} classes; k-means scores are nan")
         return float("nan"), float("nan"), float("nan")
     classes = np.unique(codes, return_inverse=True)[1]
     clusters = KMeans(int(classes.max()) + 1, n_init=STARTS, random_state=0).fit_predict(rows).astype(np.int64)

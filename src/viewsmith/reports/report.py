@@ -19,7 +19,7 @@ from viewsmith.reports.profiles import draw_profile
 from viewsmith.reports.projections import draw_projections
 from viewsmith.reports.similarities import draw_histogram, draw_sorted
 from viewsmith.reports.transform_probabilities import draw_transform_probabilities
-from viewsmith.reports.verdict import caveat, comparison, protocol_title, score, verdict
+from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, score, verdict
 from viewsmith.reports.violins import draw_violins
 
 __all__ = ["ReportContent", "render_report", "write_report"]
@@ -105,12 +105,12 @@ def _page(content: ReportContent) -> dict[str, Any]:
 
 def _comparison(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     rows = evaluation.get("rows") or {}
-    test_rows = rows.get("test")
+    test_rows, embeddings = rows.get("test"), named_rows(evaluation)
     return {
-        "verdict": verdict(evaluation["embeddings"], test_rows),
+        "verdict": verdict(embeddings, test_rows),
         "caveat": caveat(test_rows),
-        "table": comparison(evaluation["embeddings"], test_rows),
-        "unit_table": comparison(evaluation["embeddings"], test_rows, unit_rows=True),
+        "table": comparison(embeddings, test_rows),
+        "unit_table": comparison(embeddings, test_rows, unit_rows=True),
         "protocols": [(protocol_title(key), text) for key, text in (evaluation.get("protocols") or {}).items()],
         "rows": {key: rows[key] for key in ("train", "test", "classes") if rows.get(key) is not None},
         "seconds": list(_flat(evaluation.get("seconds") or {})),

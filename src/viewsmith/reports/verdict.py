@@ -32,8 +32,8 @@ _VERDICT_PROTOCOLS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "km
 _SUBJECT = "representation"
 _LEARNED = {_SUBJECT, "map", "projection"}
 _TABLE_NAMES = {"pca": "PCA", "umap": "UMAP"}
-_TEXT_NAMES = {**_TABLE_NAMES, "untrained": "the untrained encoder"}
-_BASELINE_ORDER = ("raw", "pca", "umap", "untrained")
+_TEXT_NAMES = {**_TABLE_NAMES, "untrained": "the untrained encoder", "given encoder": "the given encoder"}
+_BASELINE_ORDER = ("raw", "pca", "umap", "untrained", "given encoder")
 
 CAVEAT = "This is one run: a claim needs several seeds."
 
@@ -56,6 +56,12 @@ class Comparison:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     outcomes: tuple[tuple[Outcome, float] | None, ...]
+
+
+def named_rows(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The scores of an evaluation by the names that its rows are shown with."""
+    names = evaluation.get("names") or {}
+    return {names.get(name, name): scores for name, scores in evaluation["embeddings"].items()}
 
 
 def score(value: Any) -> float | None:

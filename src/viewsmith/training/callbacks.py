@@ -6,7 +6,6 @@ import math
 import os
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from torch import Tensor
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import TrainingError
 from viewsmith.core.memory import resident_bytes, return_freed_memory
+from viewsmith.core.messages import warn
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.training.engine import Callback, Status, Trainer
@@ -46,10 +46,13 @@ class ProgressBar(Callback):
             BarColumn(),
             TextColumn("{task.percentage:>3.0f}%  loss {task.fields[loss]:.4f}  {task.fields[rate]:,.0f} samples/s"),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[limit]}"),
             console=Console(stderr=True),
         )
         total = trainer.epochs * trainer.steps_per_epoch
-        self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0)
+        self._task = self._bar.add_task(
+            trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0, limit=""
+        )
         self._bar.start()
         for name, facts in trainer.method.describe().items():
             text = ", ".join(f"{key} {value}" for key, value in facts.items()) if isinstance(facts, dict) else facts
@@ -68,8 +71,10 @@ class ProgressBar(Callback):
         """Phase, epoch and time left, at the mean speed since training was started or resumed."""
         total, epoch = trainer.epochs * trainer.steps_per_epoch, min(trainer.epochs_done + 1, trainer.epochs)
         seconds_per_step = (time.monotonic() - self._started) / max(1, trainer.steps - self._first_step)
-        left = math.ceil(seconds_per_step * max(0, total - trainer.steps) / 60)
-        return f"{trainer.phase.name}: epoch {epoch} of {trainer.epochs}, about {left} min left"
+        seconds = seconds_per_step * max(0, total - trainer.steps)
+        if (limit := trainer.seconds_left()) is not None and limit < seconds:
+            return f"{trainer.phase.name}: epoch {epoch} of {trainer.epochs}, the time limit in {_minutes(limit)}"
+        return f"{trainer.phase.name}: epoch {epoch} of {trainer.epochs}, about {_minutes(seconds)} left"
 
     def _update_bar(self, trainer: Trainer) -> None:
         assert self._bar is not None
@@ -81,6 +86,7 @@ class ProgressBar(Callback):
             description=trainer.phase.name,
             loss=trainer.mean_loss(),
             rate=rate,
+            limit="" if (left := trainer.seconds_left()) is None else f"time limit in {_minutes(left)}",
         )
 
     def end(self, trainer: Trainer, status: Status) -> None:
@@ -88,6 +94,10 @@ class ProgressBar(Callback):
             self._update_bar(trainer)
             self._bar.stop()
             self._bar = None
+
+
+def _minutes(seconds: float) -> str:
+    return f"{math.ceil(max(0.0, seconds) / 60)} min"
 
 
 class History(Callback):
@@ -230,7 +240,7 @@ class EarlyWarnings(Callback):
     @staticmethod
     def _warn(line: str) -> None:
         if rank() == 0:
-            warnings.warn(line, UserWarning, stacklevel=3)
+            warn(line)
 
 
 def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
@@ -254,5 +264,5 @@ def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[
             "if the rows differ from each other, use stronger views, a larger batch or a lower learning rate"
         )
     for line in found:
-        warnings.warn(line, UserWarning, stacklevel=2)
+        warn(line)
     return found

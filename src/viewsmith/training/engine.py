@@ -173,7 +173,8 @@ class Trainer:
         self._started = self._saved = time.monotonic()
         self._generator = torch.Generator(self.device)
         self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
-        with _global_randomness(derive_seed(self.seed, "global"), self.device), self._signals():
+        seed = derive_seed(self.seed, "global")
+        with _global_randomness(seed, self.device), self._signals(), distributed.equal_batches():
             self.method.prepare(self.x, self.seed)
             restored = self._restore() if resume else None
             for callback in self.callbacks:
@@ -305,8 +306,12 @@ class Trainer:
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", self.phase_index, self.epoch))
         return torch.randperm(len(self.x), generator=generator).to(self.device)
 
+    def seconds_left(self) -> float | None:
+        """Seconds until the time limit; None without one."""
+        return None if self.minutes is None else self.minutes * 60 - self.elapsed
+
     def _stopped(self) -> Status | None:
-        late = self.minutes is not None and self.elapsed > self.minutes * 60
+        late = (left := self.seconds_left()) is not None and left < 0
         code = 2 if self._stop else int(late)
         if distributed.is_distributed():
             # All processes must stop at the same step. They communicate only at the end of an epoch, to save time.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import write_json_atomic, write_text_atomic
-from viewsmith.core.messages import name_list, pluralize
+from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
 from viewsmith.estimators.discovery import Discovery, ImageList, as_images, square
@@ -60,11 +59,7 @@ def _folder(path: Path) -> tuple[ImageList, list[str]]:
         files.append(file)
         shapes.append((height, width))
     if damaged:
-        warnings.warn(
-            f"{pluralize(len(damaged), 'file')} cannot be read as an image, left out: {name_list(damaged)}",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn(f"{pluralize(len(damaged), 'file')} cannot be read as an image, left out: {name_list(damaged)}")
     if not files:
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)})")
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.files import atomic_path
+from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.tensors import save_tensors
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.rows import device_of
@@ -39,7 +39,8 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
         ``safetensors``: weights with the names of viewsmith, and the input scaling as ``scaler.*``. ``timm``,
         ``torchvision``: weights as safetensors with the names of these libraries, for encoders that they have (ResNets;
         encoders from timm); the returned line says how to scale images. ``onnx``: a graph from any number of samples,
-        in the units of the data (DNA: one-hot letters), to representations (extra ``export``).
+        in the units of the data (DNA: one-hot letters), to representations (extra ``export``). Of a mixed table, both
+        take encoded rows; how columns become features is written beside it, as ``NAME.columns.json``.
 
     Raises
     ------
@@ -57,15 +58,40 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
                 f"the representation of {model.name} is a mean over views, which is not written to ONNX: use "
                 "--format safetensors for its encoder, or `viewsmith embed`"
             )
-        return _write_onnx(model, encoder, out)
+        return _write_onnx(model, encoder, out) + _write_columns(model, out)
     weights = dict(encoder.state_dict())
     if form == "safetensors":
         save_tensors(out, weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()})
         hint = "load into the encoder of viewsmith.networks with the same weight names; scaler.* is the input scaling"
-        return hint + of_views
+        return hint + of_views + _write_columns(model, out)
     hint = _published_names(model, encoder, form)
     save_tensors(out, weights)
     return hint + of_views
+
+
+#: What a feature of a column of each role is, for those who encode tables without viewsmith.
+ROLES = {
+    "numeric": "the number; a gap is the median; with gaps, a second feature is 1 for a gap, else 0",
+    "category": "1 for the value of the row, else 0, in the order of values; then, unless values contains it, 'other' "
+    "for all other values; with gaps, a last feature for a gap",
+    "text": "coordinates of hashed n-grams on principal axes: use viewsmith.load(RUN).table_.encode(frame)",
+    "date": "the parts, elapsed in days since origin; a gap is the median; with gaps, a last feature is 1 for a gap",
+}
+
+
+def _write_columns(model: ViewsmithEstimator, out: Path) -> str:
+    """Write how the columns of a mixed table become features, as JSON beside a file; returns where it is, if so."""
+    table = model.table_
+    if table is None:
+        return ""
+    fitted, path = table.as_dict()["columns"], out.with_suffix(".columns.json")
+    described = [
+        each | {"features": column.features, "first_feature": first}
+        for each, column, (first, _) in zip(fitted, table.columns, table.spans, strict=True)
+    ]
+    roles = {role: text for role, text in ROLES.items() if any(each["role"] == role for each in fitted)}
+    write_json_atomic(path, {"n_features": len(table.features), "roles": roles, "columns": described})
+    return f"; {path.name} says how columns become the {len(table.features)} features"
 
 
 def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import pluralize
+from viewsmith.core.messages import pluralize, warn
 from viewsmith.data import Dataset
 from viewsmith.data.write_locations import check_crops_path, check_locations_path, write_crops, write_locations
 from viewsmith.estimators import CRLTAC
@@ -39,7 +38,7 @@ def locate_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 
     found = _of_crl_tac(model).locate(dataset.x, n)
     locations = table_of(dataset, found)
     if missing := len(dataset.x) - locations.index.nunique():
-        warnings.warn(f"{_no_location(missing, dataset)}; these samples have no row", UserWarning, stacklevel=2)
+        warn(f"{_no_location(missing, dataset)}; these samples have no row")
     write_locations(path, dataset, locations)
     return locations
 
@@ -61,7 +60,7 @@ def crop_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 1)
     if not len(locations):
         raise InputError(f"{_no_location(missing, dataset)}; there is nothing to crop: see the report of the run")
     if missing:
-        warnings.warn(f"{_no_location(missing, dataset)}; these samples have no crops", UserWarning, stacklevel=2)
+        warn(f"{_no_location(missing, dataset)}; these samples have no crops")
     write_crops(path, dataset, locations, crops[_order(dataset, found)])
     return locations
 

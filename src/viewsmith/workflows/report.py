@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +12,7 @@ import numpy as np
 from torch import nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.messages import warn
 from viewsmith.data import Dataset
 from viewsmith.domains import check_labels
 from viewsmith.estimators.base import ViewsmithEstimator
@@ -50,13 +50,13 @@ def report_content(
             "evaluation": folder.read_evaluation(),
         }
     if pictures and not folder.model.exists():
-        warnings.warn("no maps and galleries: the training has not finished", UserWarning, stacklevel=2)
+        warn("no maps and galleries: the training has not finished")
     elif pictures and not custom and (missing := custom_part(config)):
         line = (
             f"no maps and galleries: the {missing[0]} is custom, which commands cannot load; use Python, "
             f"viewsmith.report({str(folder.path)!r}, X, {missing[0]}={missing[1]})"
         )
-        warnings.warn(line, UserWarning, stacklevel=2)
+        warn(line)
     elif pictures:
         model, rows = load_run(folder.path, custom), None
         try:
@@ -68,7 +68,7 @@ def report_content(
         except InputError as error:
             if data is not None and rows is None:  # they cannot be read
                 raise
-            warnings.warn(f"no maps and galleries: {error}", UserWarning, stacklevel=2)
+            warn(f"no maps and galleries: {error}")
     return ReportContent(**content)
 
 

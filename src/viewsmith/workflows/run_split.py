@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import pluralize
+from viewsmith.core.messages import pluralize, warn
 from viewsmith.data import Dataset
 from viewsmith.data.split import Split
 from viewsmith.domains.few_labels import missing_labels
@@ -31,10 +30,11 @@ class _Recorded:
         return len(self.train) + (0 if self.test is None else len(self.test))
 
 
-def with_split_of_run(dataset: Dataset, model: ViewsmithEstimator) -> Dataset:
+def with_split_of_run(dataset: Dataset, model: ViewsmithEstimator, *, scored: bool = True) -> Dataset:
     """The data set with the split of the run if it has the same rows in the same order, whatever its labels.
 
-    A split that the data have themselves stays. Warns about test rows that the run was trained on.
+    A split that the data have themselves stays. If they are to be `scored`, warns about test rows that the run was
+    trained on.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def with_split_of_run(dataset: Dataset, model: ViewsmithEstimator) -> Dataset:
     same = len(dataset.x) == recorded.n_rows and fingerprint(dataset.x) == record.get("fingerprint")
     if same:
         dataset = _split_as_in_run(dataset, recorded)
-    if dataset.test_index is None or (same and record.get("transductive")):
+    if not scored or dataset.test_index is None or (same and record.get("transductive")):
         return dataset
     trained = np.zeros(len(dataset.x), dtype=bool)
     if same:
@@ -92,10 +92,8 @@ def _warn_trained(dataset: Dataset, trained: np.ndarray) -> None:
         test = test[~missing_labels(dataset.y[test])]  # others are not scored
     if test is None or not trained[test].any():
         return
-    warnings.warn(
+    warn(
         f"{dataset.source}: {int(trained[test].sum()):,} of {pluralize(len(test), 'test row')} are rows that the run "
         "was trained on, so scores of them say little about new rows: give other rows, or train again with these data "
-        "and labels, which keeps test rows out of the training",
-        UserWarning,
-        stacklevel=4,
+        "and labels, which keeps test rows out of the training"
     )

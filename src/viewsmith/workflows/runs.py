@@ -17,6 +17,7 @@ import torch
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, InUseError
+from viewsmith.core.messages import warn
 from viewsmith.core.peers import watched_peers
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.dataset import take
@@ -212,8 +213,8 @@ def load_for(
     label : str, optional
     labels : Path, optional
     labeled : bool
-        Labels that cannot be used are an error; else they are left out with a warning, unless `label` or `labels` name
-        them.
+        The rows are scored by their labels. Labels that cannot be used are then an error; else they are left out with a
+        warning, unless `label` or `labels` name them.
     **storage
         Options of `load_dataset` that say what stays on disk.
     """
@@ -221,11 +222,11 @@ def load_for(
     if dataset.label_fault is not None:
         if labeled:
             raise InputError(dataset.label_fault)
-        warnings.warn(f"{dataset.label_fault}; these labels are left out", UserWarning, stacklevel=3)
+        warn(f"{dataset.label_fault}; these labels are left out")
     of_cells = Path(data).suffix.lower() in (".h5ad", ".zarr") and dataset.schema.get("use_rep") is None
     if of_cells and model.options_.normalization == "auto" and model.resolved_.normalization == "none":
         warn_counts(dataset.x, dataset.source)
-    return with_split_of_run(dataset, model)
+    return with_split_of_run(dataset, model, scored=labeled)
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:

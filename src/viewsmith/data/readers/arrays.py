@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import warnings
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -11,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list
+from viewsmith.core.messages import name_list, warn
 from viewsmith.core.row_source import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.checks import check_array
@@ -59,11 +58,9 @@ def read_npz(path: Path, request: Request) -> Found:
 def _warn_unused(path: Path, keys: set[str]) -> None:
     """Warn of the arrays without a split, beside those with one."""
     if unused := [key for key in ("X", "y") if key in keys]:
-        warnings.warn(
+        warn(
             f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out what is "
-            "not meant",
-            UserWarning,
-            stacklevel=4,
+            "not meant"
         )
 
 
@@ -180,11 +177,7 @@ def _feature_names(path: Path, archive: Any, x: AnyRows) -> list[str] | None:
         names = np.empty(0)
     if x.ndim == 2 and names.shape == (x.shape[1],) and names.dtype.kind in "US":
         return [str(name) for name in (np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names)]
-    warnings.warn(
-        f"{path}: feature_names does not have one string per column and is ignored (save np.array(names, dtype=str))",
-        UserWarning,
-        stacklevel=4,
-    )
+    warn(f"{path}: feature_names does not have one string per column and is ignored (save np.array(names, dtype=str))")
     return None
 
 

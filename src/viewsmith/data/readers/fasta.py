@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize
+from viewsmith.core.messages import name_list, one_line, pluralize, warn
 from viewsmith.data.reading import Found, Request, reading
 from viewsmith.domains.dna import first_other_letter, letter_fault, pad_rows
 
@@ -96,11 +95,7 @@ def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray |
             f"{name_list(unused)}; give records without a label a line with an empty label, or correct the names"
         )
     if unused:
-        warnings.warn(
-            f"{labels}: {pluralize(len(unused), 'name')} that {path} does not have, ignored: {name_list(unused)}",
-            UserWarning,
-            stacklevel=5,
-        )
+        warn(f"{labels}: {pluralize(len(unused), 'name')} that {path} does not have, ignored: {name_list(unused)}")
     return np.array([known.get(name, "") for name in names], dtype=np.str_)
 
 
@@ -147,7 +142,7 @@ def _given_split(headers: list[str], path: Path, fresh: bool) -> np.ndarray | No
     given = f"{path}: every record has split={found[0]}"
     if fresh:
         raise InputError(f"{given}; expected both split=train and split=test, or neither")
-    warnings.warn(f"{given}, so the rows are not split", UserWarning, stacklevel=5)
+    warn(f"{given}, so the rows are not split")
     return None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.memory import check_size
-from viewsmith.core.messages import name_list, pluralize
+from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.data.claims import Claims
 from viewsmith.data.readers.image_cache import ImageCache
 from viewsmith.data.reading import Found, Request, reading
@@ -48,11 +48,9 @@ def read_folder(path: Path, request: Request) -> Found:
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
-        warnings.warn(
+        warn(
             f"{path}: {pluralize(len(names), 'entry that is not an image', 'entries that are not images')}, ignored: "
-            f"{name_list(names)}",
-            UserWarning,
-            stacklevel=4,
+            f"{name_list(names)}"
         )
     size = request.or_fitted("image_size")
     fitted = request.schema["row_shape"] if request.schema else []

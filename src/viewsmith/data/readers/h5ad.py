@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import shutil
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path
 from viewsmith.core.memory import check_size
-from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
+from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names, warn
 from viewsmith.core.row_source import AnyRows, RowSource
 from viewsmith.data.readers.hdf5 import try_attributes
 from viewsmith.data.readers.tables import group_column
@@ -303,11 +302,7 @@ def column_order(names: list[str], schema: dict[str, Any] | None, what: str) -> 
     known = {*fitted, *schema["drop"]}
     extra = [name for name in names if name not in known]
     if extra:
-        warnings.warn(
-            f"{what}: {pluralize(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}",
-            UserWarning,
-            stacklevel=5,
-        )
+        warn(f"{what}: {pluralize(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}")
     return None if names == fitted else np.array([position[name] for name in fitted])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import write_json_atomic
 from viewsmith.core.mapped import read_mapped, write_mapped
+from viewsmith.core.messages import warn
 
 
 class ImageCache:
@@ -51,11 +51,9 @@ class ImageCache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if known != self._digest:
-            warnings.warn(
+            warn(
                 f"{self.source} has other files than when its images were decoded (names, sizes or dates): they are "
-                "decoded again",
-                UserWarning,
-                stacklevel=5,
+                "decoded again"
             )
             return None
         try:

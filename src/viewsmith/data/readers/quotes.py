@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
-from viewsmith.core.messages import one_line
+from viewsmith.core.messages import one_line, warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,9 +22,7 @@ def warn_open_quotes(frame: pd.DataFrame, what: str) -> None:
             most, found = int(breaks.max()), f"column {one_line(name, 60)} has a cell"
             place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
     if most >= MANY:
-        warnings.warn(
+        warn(
             f"{what}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of all "
-            "lines up to the next quote: correct the file if these lines are rows",
-            UserWarning,
-            stacklevel=5,
+            "lines up to the next quote: correct the file if these lines are rows"
         )

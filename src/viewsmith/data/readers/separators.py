@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import re
-import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from viewsmith.core.messages import name_list
+from viewsmith.core.messages import name_list, warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,5 +74,5 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], wha
         text = text.where(~commas, text.str.replace(",", mark, regex=False))
         changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
     if changed:
-        warnings.warn(f"{what}: commas are read as marks of {means} in {name_list(list(changed))}", stacklevel=6)
+        warn(f"{what}: commas are read as marks of {means} in {name_list(list(changed))}")
     return frame.assign(**changed) if changed else frame

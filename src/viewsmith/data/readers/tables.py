@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names
+from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names, warn
 from viewsmith.data.readers.mixed import (
     check_label_is_free,
     encode_later,
@@ -104,7 +103,7 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
             header = pd.read_csv(path, sep=given or separator, **options)
             found = given or find_separator(header.iloc[0].tolist(), separator)
             if found != separator:
-                warnings.warn(f"{path}: columns are separated by {found!r}", UserWarning, stacklevel=5)
+                warn(f"{path}: columns are separated by {found!r}")
                 separator = found
                 header = pd.read_csv(path, sep=separator, **options)
         except pd.errors.EmptyDataError as error:
@@ -127,11 +126,9 @@ def _check_header(names: list[str], separator: str, what: str) -> None:
     if len(names) == 1 and other:
         raise InputError(f"{what} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs")
     if names != [str(i) for i in range(len(names))] and all(_is_number(name) for name in names):
-        warnings.warn(
+        warn(
             f"{what}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the columns; "
-            "add a header line if it is data",
-            UserWarning,
-            stacklevel=2,
+            "add a header line if it is data"
         )
 
 
@@ -231,11 +228,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     known = {*columns, *encoded, *schema["drop"], schema["label"], label, request.or_fitted("groups")}
     extra = [column for column in frame.columns if column not in known]
     if extra:
-        warnings.warn(
-            f"{what}: {pluralize(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn(f"{what}: {pluralize(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}")
     frames.check_no_text(frame, columns, what)
     if request.impute == "none":
         _check_missing(frame, [*columns, *encoded], what)
@@ -254,11 +247,9 @@ def _encode(frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, re
         blocks.append(block)
         names += [f"{column}={category}" for category in categories]
         if unseen:
-            warnings.warn(
+            warn(
                 f"{what}: column {one_line(column, 60)} has {pluralize(len(unseen), 'category', 'categories')} that "
-                f"the run has not seen, encoded as zeros: {name_list(unseen)}",
-                UserWarning,
-                stacklevel=2,
+                f"the run has not seen, encoded as zeros: {name_list(unseen)}"
             )
     x = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
     return Found(x, y, names=names, table=table)

@@ -6,7 +6,6 @@ principal axes.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -16,7 +15,7 @@ import pandas as pd
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize
+from viewsmith.core.messages import name_list, one_line, pluralize, warn
 from viewsmith.domains import frames
 from viewsmith.domains.checks import warn_lost_digits, warn_outer_spaces
 from viewsmith.domains.tables import dates, texts
@@ -59,11 +58,9 @@ class Number:
         name, numbers = str(column.name), _numbers(column)
         lost = column[numbers.isna() & column.notna()]
         if len(lost):
-            warnings.warn(
+            warn(
                 f"{what}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
-                f"{'is' if len(lost) == 1 else 'are'} not numbers, taken as missing: {list_cells(column, lost)}",
-                UserWarning,
-                stacklevel=2,
+                f"{'is' if len(lost) == 1 else 'are'} not numbers, taken as missing: {list_cells(column, lost)}"
             )
         given = numbers.iloc[rows]
         values = given.dropna().to_numpy(np.float64)
@@ -178,7 +175,7 @@ class Category:
                 f"{what}: column {name} has none of the values that are known ({known}), but {given}: all are taken as "
                 "other; check that it is the column that the model was fitted on, spelled in the same way"
             )
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warn(message)
 
     def _check_kind(self, column: pd.Series, what: str) -> None:
         """Refuse a column of numbers for text: its dtype says so, whatever rows are beside a row."""
@@ -372,9 +369,7 @@ def _as_text(column: pd.Series) -> pd.Series:
 def _warn_gaps(name: str, missing: np.ndarray | Sequence[bool], instead: str, what: str) -> None:
     count = int(np.sum(missing))
     if count:
-        warnings.warn(
+        warn(
             f"{what}: column {one_line(name, 60)} has {pluralize(count, 'missing value')}, and the training rows had "
-            f"none: {instead} stands for {'it' if count == 1 else 'them'}",
-            UserWarning,
-            stacklevel=2,
+            f"none: {instead} stands for {'it' if count == 1 else 'them'}"
         )

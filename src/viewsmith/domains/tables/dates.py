@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.messages import one_line
+from viewsmith.core.messages import one_line, warn
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
 NANOSECONDS = 86_400e9  # in a day
@@ -41,11 +39,9 @@ def date_format(values: pd.Series) -> str | None:
         return None
     fitting = [each for each in FORMATS if not parse(text, each).isna().any()]
     if len(fitting) > 1 and fitting[0] != "ISO8601" and (parse(text, fitting[0]) != parse(text, fitting[1])).any():
-        warnings.warn(
+        warn(
             f"column {one_line(values.name, 60)} has dates like {text.iloc[0]!r}, read as month/day: write "
-            "year-month-day if it is day/month",
-            UserWarning,
-            stacklevel=2,
+            "year-month-day if it is day/month"
         )
     return fitting[0] if fitting else None
 

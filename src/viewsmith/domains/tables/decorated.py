@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import pandas as pd
 
-from viewsmith.core.messages import one_line
+from viewsmith.core.messages import one_line, warn
 
 # Thousands may be separated by commas, dots, apostrophes or spaces, of any kind; decimals by a comma or a dot.
 _NUMBER = r"(?:\d{1,3}(?P<mark>[,.'’\s])\d{3}(?:(?P=mark)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)"
@@ -50,10 +49,8 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
     if example is None or len(most) < _MOST * len(cells):
         return False
     name, (taken, given) = one_line(column.name, 60), outcome(role)
-    warnings.warn(
+    warn(
         f"{what}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and is "
-        f"{taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})",
-        UserWarning,
-        stacklevel=3,
+        f"{taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})"
     )
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ import pandas as pd
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, pluralize
+from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.domains.checks import check_finite
 from viewsmith.domains.tables.array import TableArray
 from viewsmith.domains.tables.columns import KINDS, Category, Column, Date, Number, Text
@@ -78,11 +77,7 @@ class TableEncoder:
             )
         extra = [name for name in frame.columns if name not in self.roles]
         if extra:
-            warnings.warn(
-                f"{what}: {pluralize(len(extra), 'column')} that the model does not know, ignored: {name_list(extra)}",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn(f"{what}: {pluralize(len(extra), 'column')} that the model does not know, ignored: {name_list(extra)}")
         rows = np.concatenate([column.encode(frame[column.name], what) for column in self.columns], axis=1)
         check_finite(rows, self.features, "none", what)
         return TableArray(rows, self, known_values(self.columns, frame) if known is None else known)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.messages import name_list, one_line
+from viewsmith.core.messages import name_list, one_line, warn
 from viewsmith.domains.few_labels import LEAK_ROWS, repeated_by
 
 PURE = 0.999  # of the rows whose value occurs again have the most frequent label of the value
@@ -49,10 +47,8 @@ def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> Non
     if found := leaking_columns(frame, y):
         one = len(found) == 1
         option = ",".join(f"{one_line(name, 60)}=drop" for name in found[:5])
-        warnings.warn(
+        warn(
             f"{what}: {'column' if one else 'columns'} {name_list(found)} {'says' if one else 'say'} the label "
             f"{one_line(label, 60)} (rows with equal values have one label): leave {'it' if one else 'them'} out with "
-            f"--columns {option!r} unless new rows have {'it' if one else 'them'}, too",
-            UserWarning,
-            stacklevel=2,
+            f"--columns {option!r} unless new rows have {'it' if one else 'them'}, too"
         )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pandas as pd
 
-from viewsmith.core.messages import one_line
+from viewsmith.core.messages import one_line, warn
 from viewsmith.domains.tables.dates import are_dates
 from viewsmith.domains.tables.decorated import outcome
 
@@ -38,9 +36,7 @@ def warn_mostly(column: pd.Series, role: str, what: str) -> None:
         return
     name, (taken, given) = one_line(column.name, 60), outcome(role)
     share = f"{100 * (1 - len(others) / len(cells)):.0f} %"
-    warnings.warn(
+    warn(
         f"{what}: column {name} has {kind} in {share} of its cells, and is {taken} because of the others, such as "
-        f"{one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it is meant",
-        UserWarning,
-        stacklevel=3,
+        f"{one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it is meant"
     )

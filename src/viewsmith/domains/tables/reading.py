@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize
+from viewsmith.core.messages import name_list, one_line, pluralize, warn
 from viewsmith.domains.checks import check_finite, to_rows
 from viewsmith.domains.tables.array import TableArray
 from viewsmith.domains.tables.encoder import TableEncoder, fit_table
@@ -134,11 +133,9 @@ def by_stored_name(X: Any, names: list[str], n_features: int) -> Any:
 def _known(frame: Any, names: list[str]) -> Any:
     """The columns with these names in their order; others are left out with a warning."""
     if extra := [one_line(name, 60) for name in frame.columns if name not in set(names)]:
-        warnings.warn(
+        warn(
             f"the DataFrame: {pluralize(len(extra), 'column')} that the model does not know, ignored: "
-            f"{name_list(extra)}",
-            UserWarning,
-            stacklevel=3,
+            f"{name_list(extra)}"
         )
     return frame[names]
 

@@ -19,10 +19,11 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.domains import Domain, domain_of
 from viewsmith.estimators.build.plan import Plan
-from viewsmith.estimators.build.recipe import freeze_first_layers
+from viewsmith.estimators.build.recipe import freeze_layers, keep_frozen_parts
 from viewsmith.estimators.build.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.networks.base import EncoderContext
+from viewsmith.networks.encoders.resnet import ResNet
 from viewsmith.networks.inputs.scaling import PrincipalAxes
 from viewsmith.networks.inputs.skip import FirstColumns, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
 from viewsmith.networks.mlp import MLP
@@ -95,7 +96,8 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     options, resolved = plan.options, plan.resolved
     if isinstance(options.encoder, nn.Module):
         custom: nn.Module = copy.deepcopy(options.encoder)
-        freeze_first_layers(custom, options.freeze_first_layers)
+        freeze_layers(custom, options.freeze)
+        keep_frozen_parts(custom)
         return custom
     name = resolved.encoder
     if name.startswith(MODULE):
@@ -109,17 +111,35 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     )
     encoder: nn.Module = find("encoder", name, domain.name).build(context, **resolved.encoder_options)
     if plan.fresh and options.encoder_weights is not None:
-        _load_initial(options.encoder_weights, encoder, name)
-    freeze_first_layers(encoder, options.freeze_first_layers)
+        _load_initial(options.encoder_weights, encoder, context, domain.name)
+    if options.freeze == "all" and options.encoder_weights is None:
+        raise InputError(
+            f"freeze is 'all', but the encoder {name} starts from random weights: give encoder_weights, or a trained "
+            "module as the encoder"
+        )
+    freeze_layers(encoder, options.freeze)
     return encoder
 
 
-def _load_initial(file: str, encoder: nn.Module, name: str) -> None:
-    """Load initial weights from a safetensors file, with the method `load_published` of the encoder if it has one."""
-    if hasattr(encoder, "load_published"):
-        encoder.load_published(file)  # type: ignore[operator]
+def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, domain: str) -> None:
+    """Load initial weights: from a safetensors file, or "pretrained", those that the library of the encoder has.
+
+    An encoder with a method `load_published` reads the file itself.
+    """
+    name = context.name
+    if source == "pretrained":
+        load = find("encoder", name, domain).trait("load_pretrained")
+        if load is None:
+            raise InputError(
+                f"encoder_weights is 'pretrained', and no library has weights for the encoder {name}: give a "
+                "safetensors file, or take timm:NAME"
+            )
+        load(encoder, context)
         return
-    path = Path(file)
+    if hasattr(encoder, "load_published"):
+        encoder.load_published(source)  # type: ignore[operator]
+        return
+    path = Path(source)
     if not path.is_file():
         raise InputError(f"no weights at {path} (encoder_weights): expected a safetensors file for the encoder {name}")
     try:
@@ -130,6 +150,16 @@ def _load_initial(file: str, encoder: nn.Module, name: str) -> None:
             f"{path} (encoder_weights) is damaged or not a safetensors file: pickled weights are never read, save them "
             "with safetensors.torch.save_file(encoder.state_dict(), path)"
         ) from error
+    # The oldest published weights lack the number of batches behind the statistics of BatchNorm.
+    counts = (key for key in encoder.state_dict() if key.endswith("num_batches_tracked"))
+    kept |= {key: torch.tensor(1) for key in counts if key not in kept}
+    if isinstance(encoder, ResNet) and (first := kept.get("conv1.weight")) is not None:
+        stem = "standard" if first.shape[-1] == 7 else "small"
+        if encoder.conv1.kernel_size != first.shape[2:]:
+            raise InputError(
+                f"{path} (encoder_weights) has the first layer of stem='{stem}' ({first.shape[-1]} x {first.shape[-1]} "
+                f"pixels): set stem='{stem}' (--set stem={stem})"
+            )
     load_weights(encoder, kept, f"{path} (encoder_weights)", f"the encoder {name}")
 
 
@@ -151,7 +181,8 @@ def _framework(plan: AnyPlan) -> Framework:
     if isinstance(given, nn.Module):
         custom: Any = copy.deepcopy(given)
         if getattr(custom, "connected", True):
-            freeze_first_layers(custom.encoder, options.freeze_first_layers)
+            freeze_layers(custom.encoder, options.freeze)
+            keep_frozen_parts(custom.encoder)
             return custom
         context = framework_context(plan, make_encoder(plan))
         if isinstance(options.projector_dims, tuple):

@@ -18,6 +18,9 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import one_line
 from viewsmith.core.registry import Entry
 
+#: Options of earlier versions, and their names now.
+RENAMED = {"freeze_first_layers": "freeze"}
+
 
 @functools.cache
 def schema(cls: type) -> type[pydantic.BaseModel]:
@@ -47,6 +50,8 @@ def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] 
         known = [*model.model_fields, *further]
         close = difflib.get_close_matches(unknown[0], known, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(close)}?" if close else f"its options are {', '.join(known)}"
+        if unknown[0] in RENAMED:
+            hint = f"it is called {RENAMED[unknown[0]]} now"
         raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: {hint}")
     try:
         value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})

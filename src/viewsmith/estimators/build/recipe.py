@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Literal
+
 from torch import nn
 
 from viewsmith.core.errors import InputError
@@ -51,24 +54,49 @@ def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
         raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {advice}")
 
 
-def freeze_first_layers(encoder: nn.Module, count: int) -> None:
+def freeze_layers(encoder: nn.Module, count: int | Literal["all"]) -> None:
     """Freeze the first `count` layers of an encoder: linear layers, convolutions and embeddings, in order.
 
-    MoCo v3 freezes the patch embedding of a transformer, its first layer (Chen, Xie and He 2021, section 4.2).
+    What follows a frozen layer before the next layer, such as its BatchNorm, is frozen with it. Frozen modules stay in
+    evaluation mode: they keep their running statistics, and have no dropout. MoCo v3 freezes the patch embedding of a
+    transformer, its first layer (Chen, Xie and He 2021, section 4.2).
 
     Raises
     ------
     InputError
         The encoder has no further layer.
     """
-    if not count:
-        return
     leaves = [module for module in encoder.modules() if not list(module.children())]
-    layers = [module for module in leaves if any(p.ndim > 1 for p in module.parameters())]
-    if count >= len(layers):
+    layers = [i for i, module in enumerate(leaves) if any(p.ndim > 1 for p in module.parameters())]
+    if count == "all":
+        encoder.requires_grad_(False)
+        keep_in_evaluation_mode(encoder)
+    elif count and count >= len(layers):
         raise InputError(
-            f"freeze_first_layers is {count}, and the encoder has {len(layers)} layers: expected fewer, so that "
-            "something is left to train"
+            f"freeze is {count}, and the encoder has {len(layers)} layers: expected fewer, so that something is left "
+            "to train, or 'all' for an encoder with given weights"
         )
-    for layer in layers[:count]:
-        layer.requires_grad_(False)
+    elif count:
+        for module in leaves[: layers[count]]:
+            module.requires_grad_(False)
+            keep_in_evaluation_mode(module)
+
+
+def keep_frozen_parts(encoder: nn.Module) -> None:
+    """Keep the parts of an encoder whose parameters are all frozen in evaluation mode."""
+    for module in encoder.modules():
+        parameters = list(module.parameters())
+        if parameters and not any(p.requires_grad for p in parameters):
+            keep_in_evaluation_mode(module)
+
+
+def keep_in_evaluation_mode(module: nn.Module) -> None:
+    """Put a module, and those in it, into evaluation mode; its parents' `train()` does not change it."""
+    module.eval()
+    for each in module.modules():
+        # A partial function, whose module a copy of the module replaces by itself.
+        each.train = functools.partial(_unchanged, each)  # type: ignore[method-assign]
+
+
+def _unchanged(module: nn.Module, mode: bool = True) -> nn.Module:
+    return module

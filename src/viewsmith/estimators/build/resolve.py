@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import join_names, pluralize
+from viewsmith.core.messages import join_names, pluralize, warn
 from viewsmith.core.registry import Entry, find, get, names
 from viewsmith.core.row_source import too_large_for_memory
 from viewsmith.core.samples import Rows
@@ -218,11 +217,9 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
             "neighbors is given, and neighbor_space='encoder' would replace it during training: leave one of them out"
         )
     if alone := int((data.neighbors.degrees == 0).sum()):
-        warnings.warn(
+        warn(
             f"neighbors: {pluralize(alone, 'row')} of {len(data.x):,} without neighbors: the second view of such a row "
-            "is the row itself",
-            UserWarning,
-            stacklevel=6,
+            "is the row itself"
         )
 
 

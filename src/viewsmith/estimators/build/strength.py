@@ -12,6 +12,7 @@ import torch
 from sklearn.base import clone
 
 from viewsmith.core import distributed
+from viewsmith.core.messages import warn
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.estimators.build.plan import Resolved, TrainingData
 from viewsmith.estimators.build.resolve import view_entries
@@ -84,7 +85,7 @@ def choose_strength(
     cut = max(1, len(order) // 5)
     held, kept = rows[order[:cut]], rows[order[cut:]]
     if len(held) < 5 or len(kept) < 20:
-        warnings.warn(f"{len(rows)} rows are too few to choose {name}: using 1.0", UserWarning, stacklevel=4)
+        warn(f"{len(rows)} rows are too few to choose {name}: using 1.0")
         return 1.0, {}
     epochs = max(1, TRIAL_STEPS // max(1, len(kept) // batch_size))
     scores = {}

@@ -71,8 +71,16 @@ def figure_rows(dataset: Dataset) -> tuple[np.ndarray, np.ndarray | None, str]:
 
 
 def gallery_samples(dataset: Dataset) -> np.ndarray:
-    """The first rows for figures, as many as a gallery has."""
-    return figure_rows(dataset)[0][: domain_of(dataset.domain).gallery]
+    """Rows for a gallery, increasing: the first of each class in turn; without labels, evenly spaced rows."""
+    x, y, _ = figure_rows(dataset)
+    count = min(domain_of(dataset.domain).gallery, len(x))
+    if y is None:
+        return x[np.linspace(0, len(x) - 1, count).astype(int)]
+    _, codes = np.unique(y, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    turn = np.empty(len(x), int)  # of a row: how many rows of its class are before it
+    turn[order] = np.arange(len(x)) - np.searchsorted(codes[order], codes[order])
+    return x[np.sort(np.lexsort((codes, turn))[:count])]
 
 
 def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> Figures:

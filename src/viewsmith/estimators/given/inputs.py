@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line
+from viewsmith.core.messages import name_list, one_line, warn
 from viewsmith.data.map_style import collect, is_map_style
 from viewsmith.data.readers.cells import WHAT, is_anndata, matrix_of
 from viewsmith.domains.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
@@ -109,7 +108,7 @@ def _cells_to_fit(cells: Any, options: Arguments) -> Given:
     if options.normalization == "log":
         check_counts(matrix, _place(options))
     elif options.normalization == "auto" and names is not None and looks_like_counts(matrix):
-        warnings.warn(f"{_place(options)} has {NORMALIZED}", UserWarning, stacklevel=5)
+        warn(f"{_place(options)} has {NORMALIZED}")
     else:
         return Given(_floats(matrix), names, "none")
     return Given(log_normalize(matrix), names, "log")

@@ -29,6 +29,9 @@ from scipy.linalg import cholesky, solve_triangular
 
 #: Share of the covariance of all windows in that of the chosen ones, which may be fewer than the features.
 MIXED = 0.1
+CHOSEN = 3  # windows of a sample that p_P is fitted on
+ROUNDS = 12
+KEPT = 24  # whitened components of a window
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,27 @@ class Moments:
 
 
 @dataclass(frozen=True)
+class Whitening:
+    """Whitened principal components of features: (z - mean) @ axes."""
+
+    mean: np.ndarray
+    axes: np.ndarray
+
+    @classmethod
+    def of(cls, z: np.ndarray) -> Whitening:
+        """Fitted to rows z (m, d)."""
+        moments = Moments.of(z)
+        variance, axes = np.linalg.eigh(moments.covariance)
+        count = int(min(KEPT, (variance > 1e-9 * max(variance[-1], 1e-12)).sum()))
+        kept = slice(None, -count - 1, -1)
+        return cls(moments.mean, axes[:, kept] / np.sqrt(np.maximum(variance[kept], 1e-12)))
+
+    def __call__(self, z: np.ndarray) -> np.ndarray:
+        """Components (..., KEPT) of features (..., d), float32."""
+        return np.asarray((z - self.mean.astype(np.float32)) @ self.axes.astype(np.float32))
+
+
+@dataclass(frozen=True)
 class Contrast:
     """log p_P(z) / p_U(z) as a function of z."""
 
@@ -103,6 +127,50 @@ def folds(n: int, seed: int, count: int = 4) -> np.ndarray:
     """The fold of each of n samples, int (n,), as equal in size as possible."""
     count = min(count, n)
     return np.random.default_rng(seed).permutation(n) % count
+
+
+def moments_by_fold(z: np.ndarray, kept: np.ndarray, fold: np.ndarray) -> list[Moments]:
+    """Moments of the kept rows of z (n, ..., d), by fold."""
+    return [Moments.of(z[fold == f][kept[fold == f]]) for f in range(int(fold.max()) + 1)]
+
+
+def choose_windows(z: np.ndarray, whole: np.ndarray, fold: np.ndarray) -> tuple[np.ndarray, Contrast]:
+    """Choose the windows of each sample that look alike across samples, and unlike windows in general.
+
+    It starts from the windows farthest from the mean window of their own sample. In each round the best `CHOSEN`
+    windows of a sample are chosen, and p_P is fitted to those of the other folds.
+
+    Parameters
+    ----------
+    z : ndarray, shape (n, m, d)
+        Features of m windows of n samples.
+    whole : ndarray of bool, shape (n, m)
+        Windows that may be chosen.
+    fold : ndarray of int, shape (n,)
+
+    Returns
+    -------
+    scores : ndarray of float64, shape (n, m)
+        log p_P(z) / p_U(z), held out; -inf where a window may not be chosen.
+    contrast : Contrast
+        Fitted to the chosen windows of all samples.
+    """
+    center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
+    score = np.where(whole, ((z - center) ** 2).sum(-1).astype(np.float64), -np.inf)
+    everything = moments_by_fold(z, whole, fold)
+    chosen = np.zeros_like(whole)
+    for _ in range(ROUNDS):
+        best = np.argpartition(-score, CHOSEN - 1, 1)[:, :CHOSEN]
+        before, chosen = chosen, np.zeros_like(whole)
+        np.put_along_axis(chosen, best, True, 1)
+        chosen &= whole
+        if np.array_equal(before, chosen):
+            break
+        moments = moments_by_fold(z, chosen, fold)
+        by_fold = [z[fold == f].reshape(-1, z.shape[-1]) for f in range(len(moments))]
+        for f, rows in enumerate(held_out_scores(moments, everything, by_fold)):
+            score[fold == f] = np.where(whole[fold == f], rows.reshape(-1, score.shape[1]), -np.inf)
+    return score, Contrast.of(sum(moments[1:], moments[0]), sum(everything[1:], everything[0]))
 
 
 def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[np.ndarray]) -> list[np.ndarray]:

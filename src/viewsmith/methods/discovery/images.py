@@ -21,38 +21,15 @@ import torch.nn.functional as F
 from scipy.special import expit
 
 from viewsmith.methods.discovery.boxes import best_boxes
-from viewsmith.methods.discovery.contrast import Contrast, Moments, folds, held_out_scores
+from viewsmith.methods.discovery.contrast import Contrast, Whitening, choose_windows, folds, moments_by_fold
 
 WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
-KEPT = 24  # whitened components of a window or a cell
-CHOSEN = 3  # windows of an image that p_P is fitted on
-ROUNDS, BOX_ROUNDS = 12, 2
+BOX_ROUNDS = 2
 OUTSIDE = -1e6  # of a cell that no box may contain
 BACKGROUND = 0.4  # mean posterior above which a solution is background
 # Least consistency of a part that recurs. Blood smears: .73 to .74 at four sides of windows; discs in noise, two in an
 # image: .41 to .45. Textures of five spectra and overlapping discs, none of which have a part: at most .32.
 CONSISTENT = 0.38
-
-
-@dataclass(frozen=True)
-class Whitening:
-    """Whitened principal components of features: (z - mean) @ axes."""
-
-    mean: np.ndarray
-    axes: np.ndarray
-
-    @classmethod
-    def of(cls, z: np.ndarray) -> Whitening:
-        """Fitted to rows z (m, d)."""
-        moments = Moments.of(z)
-        variance, axes = np.linalg.eigh(moments.covariance)
-        count = int(min(KEPT, (variance > 1e-9 * max(variance[-1], 1e-12)).sum()))
-        kept = slice(None, -count - 1, -1)
-        return cls(moments.mean, axes[:, kept] / np.sqrt(np.maximum(variance[kept], 1e-12)))
-
-    def __call__(self, z: np.ndarray) -> np.ndarray:
-        """Components (..., KEPT) of features (..., d), float32."""
-        return np.asarray((z - self.mean.astype(np.float32)) @ self.axes.astype(np.float32))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,33 +103,13 @@ def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(window_means(valid[..., None].astype(np.float32), side)[..., 0] > 1 - 0.5 / side**2)
 
 
-def _moments(z: np.ndarray, kept: np.ndarray, fold: np.ndarray) -> list[Moments]:
-    """Moments of the kept rows of z (n, ..., d), by fold."""
-    return [Moments.of(z[fold == f][kept[fold == f]]) for f in range(int(fold.max()) + 1)]
-
-
 def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) -> Part:
     """The part that windows of one side lead to (steps 1 to 4)."""
     means, whole = window_means(maps, side), whole_windows(valid, side)
     n, _, columns, _ = means.shape
     whitening = Whitening.of(means[whole])
     z, whole = whitening(means).reshape(n, -1, len(whitening.axes.T)), whole.reshape(n, -1)
-    center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
-    score = np.where(whole, ((z - center) ** 2).sum(-1).astype(np.float64), -np.inf)
-    everything = _moments(z, whole, fold)
-    chosen = np.zeros_like(whole)
-    for _ in range(ROUNDS):
-        best = np.argpartition(-score, CHOSEN - 1, 1)[:, :CHOSEN]
-        before, chosen = chosen, np.zeros_like(whole)
-        np.put_along_axis(chosen, best, True, 1)
-        chosen &= whole
-        if np.array_equal(before, chosen):
-            break
-        moments = _moments(z, chosen, fold)
-        by_fold = [z[fold == f].reshape(-1, z.shape[-1]) for f in range(len(moments))]
-        for f, rows in enumerate(held_out_scores(moments, everything, by_fold)):
-            score[fold == f] = np.where(whole[fold == f], rows.reshape(-1, score.shape[1]), -np.inf)
-    contrast = Contrast.of(sum(moments[1:], moments[0]), sum(everything[1:], everything[0]))
+    score, contrast = choose_windows(z, whole, fold)
     top, left = np.divmod(score.argmax(1), columns)
     boxes = np.stack([top, left, top + side, left + side], 1)
     cell_whitening = Whitening.of(maps[valid])
@@ -185,7 +142,7 @@ def _cell_posteriors(
 ) -> tuple[np.ndarray, Contrast]:
     """Held-out posteriors (n, h, w) of cells to lie in a box, and the contrast fitted on all folds."""
     inside, d = inside_boxes(boxes, valid.shape[1:]), cells.shape[-1]
-    ins, outs = _moments(cells, inside & valid, fold), _moments(cells, ~inside & valid, fold)
+    ins, outs = moments_by_fold(cells, inside & valid, fold), moments_by_fold(cells, ~inside & valid, fold)
     total_in, total_out = sum(ins[1:], ins[0]), sum(outs[1:], outs[0])
     posterior = np.empty(valid.shape)
     for f, (own_in, own_out) in enumerate(zip(ins, outs, strict=True)):

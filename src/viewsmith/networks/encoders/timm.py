@@ -12,7 +12,27 @@ from viewsmith.core.registry import register
 from viewsmith.networks.base import EncoderContext
 
 
-@register("encoder", "timm:", help="any network of timm (extra timm)", domains="images")
+def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
+    """Load timm's published weights, from its cache or by a download; the first layer is adapted to the channels.
+
+    Raises
+    ------
+    InputError
+        timm has no weights for this network, or cannot download them.
+    """
+    builder = importlib.import_module("timm.models._builder")
+    try:
+        builder.load_pretrained(network, num_classes=0, in_chans=context.channels)
+    except Exception as error:  # timm, its hub and urllib raise many kinds
+        raise InputError(
+            f"timm cannot load pretrained weights of {context.name.removeprefix('timm:')!r} "
+            f"({' '.join(str(error).split())[:200]}): see timm.list_pretrained(), or give a safetensors file"
+        ) from error
+
+
+@register(
+    "encoder", "timm:", help="any network of timm (extra timm)", domains="images", load_pretrained=load_pretrained
+)
 def timm_encoder(context: EncoderContext) -> nn.Module:
     """Build the encoder ``timm:NAME``: the network NAME of timm, without its classifier.
 

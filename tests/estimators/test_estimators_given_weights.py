@@ -1,0 +1,142 @@
+"""Encoders that start from given weights: read, named, frozen in parts or as a whole."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from refusals import refusal
+from viewsmith import Contrastive, load
+from viewsmith.core.tensors import save_tensors
+from viewsmith.data import load_dataset
+from viewsmith.evaluation import compare
+from viewsmith.networks import resnet18
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TINY = {"epochs": 2, "batch_size": 16, "random_state": 0}
+IMAGES = np.random.default_rng(0).integers(0, 256, (20, 16, 16, 3), dtype=np.uint8)
+ROWS = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+
+
+def encoder_of(model):
+    return model.method_.framework.encoder
+
+
+def trained_module(width=4):
+    """A network with BatchNorm that has seen data, its weights and statistics."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, width))
+    network(torch.randn(64, 6) * 3 + 1)
+    return network
+
+
+def same(one, other):
+    return all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_a_frozen_encoder_gives_what_it_was_given_as():
+    given = trained_module()
+    model = Contrastive(**TINY, encoder=given, freeze="all").fit(ROWS)
+    assert same(given.state_dict(), encoder_of(model).state_dict())
+    expected = given.eval()(torch.from_numpy(model.scaled(ROWS))).detach()
+    np.testing.assert_allclose(model.transform(ROWS), expected, atol=1e-6)
+    head = [name for name in model.weights() if ".head." in name and name.endswith("weight")]
+    assert head and any(not torch.equal(model.weights()[name], model.initial_[name]) for name in head)
+
+
+def test_what_the_user_has_frozen_does_not_drift():
+    given = trained_module()
+    given[:2].requires_grad_(False)
+    model = Contrastive(**TINY, encoder=given).fit(ROWS)
+    after = encoder_of(model).state_dict()
+    changed = {name for name, value in given.state_dict().items() if not torch.equal(value, after[name])}
+    assert changed == {"4.weight", "4.bias"}
+
+
+def test_first_layers_keep_weights_and_statistics():
+    model = Contrastive(**TINY, hidden=(8, 8), freeze=1).fit(ROWS)
+    start = {name: value for name, value in model.initial_.items() if ".encoder." in name}
+    changed = [name for name, value in start.items() if not torch.equal(value, model.weights()[name])]
+    norms = [name.removesuffix("running_mean") for name in start if name.endswith("running_mean")]
+    first = [name for name in start if name.startswith(norms[0])]
+    assert len(first) == 5 and not set(first) & set(changed)
+    assert f"{norms[1]}running_mean" in changed and f"{norms[1]}weight" in changed
+
+
+def test_a_copied_frozen_module_stays_in_evaluation_mode():
+    model = Contrastive(**TINY, framework="byol", encoder=trained_module(), freeze="all").fit(ROWS)
+    model.method_.train()
+    norms = [m for m in model.method_.framework.modules() if isinstance(m, nn.BatchNorm1d) and m.num_features == 8]
+    assert norms and not any(norm.training for norm in encoder_of(model).modules() if isinstance(norm, nn.BatchNorm1d))
+    assert encoder_of(model)[1] is not trained_module()[1]
+
+
+def test_published_weights_without_counts_of_batches(tmp_path):
+    torch.manual_seed(1)
+    network = resnet18(stem="standard")
+    network(torch.rand(8, 3, 32, 32))
+    weights = {name: value for name, value in network.state_dict().items() if not name.endswith("num_batches_tracked")}
+    save_tensors(tmp_path / "w.safetensors", weights | {"fc.weight": torch.zeros(10, 512)})
+    options = TINY | {"encoder": "resnet18", "encoder_weights": str(tmp_path / "w.safetensors"), "epochs": 1}
+    model = Contrastive(**options, stem="standard", freeze="all").fit(IMAGES)
+    assert all(torch.equal(value, encoder_of(model).state_dict()[name]) for name, value in weights.items())
+    # The row of an evaluation with these weights has their statistics, not those of the new data.
+    started = model.untrained(IMAGES)
+    np.testing.assert_allclose(started.transform(IMAGES), model.transform(IMAGES), atol=1e-5)
+    message = refusal(Contrastive(**options).fit, IMAGES)
+    assert "has the first layer of stem='standard' (7 x 7 pixels): set stem='standard'" in message
+
+
+def test_the_row_of_given_weights_is_not_called_untrained():
+    data = load_dataset("wine")
+    given = nn.Sequential(nn.Linear(data.n_features, 5))
+    model = Contrastive(**TINY, encoder=given).fit(data.x_train)
+    assert compare(model, data, protocols=["knn"])["names"] == {"untrained": "given encoder"}
+    assert "names" not in compare(Contrastive(**TINY).fit(data.x_train), data, protocols=["knn"])
+
+
+@pytest.fixture
+def timm(monkeypatch):
+    """A library with the functions of timm that are used, and a network whose published weights are 0.5."""
+    calls = []
+    module, builder = types.ModuleType("timm"), types.ModuleType("timm.models._builder")
+
+    def create_model(name, *, num_classes, in_chans):
+        if name != "tiny":
+            raise RuntimeError("unknown")
+        return nn.Sequential(nn.Conv2d(in_chans, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    def load_pretrained(network, *, num_classes, in_chans):
+        calls.append(in_chans)
+        if in_chans == 1:
+            raise OSError("no network")
+        for p in network.parameters():
+            nn.init.constant_(p, 0.5)
+
+    module.create_model, builder.load_pretrained = create_model, load_pretrained
+    monkeypatch.setitem(sys.modules, "timm", module)
+    monkeypatch.setitem(sys.modules, "timm.models._builder", builder)
+    return calls
+
+
+def test_pretrained_weights_of_timm_are_loaded_once(timm, tmp_path):
+    options = TINY | {"encoder": "timm:tiny", "encoder_weights": "pretrained", "freeze": "all", "epochs": 1}
+    model = Contrastive(**options).fit(IMAGES, run=tmp_path / "run")
+    assert timm == [3] and all((p == 0.5).all() for p in encoder_of(model).parameters())
+    again = load(tmp_path / "run")
+    assert timm == [3]  # the weights are those of the run
+    assert np.array_equal(again.transform(IMAGES), model.transform(IMAGES))
+    message = refusal(Contrastive(**options).fit, IMAGES[..., 0])
+    assert "timm cannot load pretrained weights of 'tiny' (no network): see timm.list_pretrained()" in message
+
+
+def test_weights_of_timm_from_a_file(timm, tmp_path):
+    weights = {"0.weight": torch.full((4, 3, 3, 3), 0.25), "0.bias": torch.zeros(4)}
+    save_tensors(tmp_path / "w.safetensors", weights)
+    options = {"encoder": "timm:tiny", "encoder_weights": str(tmp_path / "w.safetensors"), "freeze": "all"}
+    model = Contrastive(**TINY, **options).fit(IMAGES)
+    assert same(weights, encoder_of(model).state_dict()) and timm == []
