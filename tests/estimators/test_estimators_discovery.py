@@ -12,9 +12,10 @@ from scipy.stats import multivariate_normal
 
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.discovery import as_images, q_values
 from viewsmith.methods.discovery.boxes import best_boxes
 from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, folds, held_out_scores
+from viewsmith.methods.discovery.image_search import as_images
+from viewsmith.methods.discovery.search import q_values
 from viewsmith.workflows.discover import read_any_sizes
 
 SIDE = 64
@@ -148,7 +149,7 @@ def test_images_of_several_sizes_and_gray_ones():
 def test_nothing_recurs_in_noise(seed):
     model = Discovery()
     x = noise(60, seed)
-    with pytest.warns(UserWarning, match="nothing recurs in these images: of the best candidate"):
+    with pytest.warns(UserWarning, match="nothing recurs in these samples: of the best candidate"):
         model.fit(x)
     assert not model.recurs_
     assert len(model.locate(x)) == 0

@@ -142,7 +142,7 @@ def _scores(model: Any, found: np.ndarray) -> Any:
     """Histograms of the scores of the first kind, and of those apart from the boxes."""
     with style():
         figure, axes = new_axes(6.0, 2.4)
-        parts, rest = found["score"][found["kind"] == 0], model.null_[0]
+        parts, rest = found["score"][found["kind"] == 0], model.search_.null[0]
         both = np.concatenate([parts, rest])
         bins = np.linspace(both.min(), both.max(), 41).tolist()
         axes.hist(rest, bins, alpha=0.6, label="apart from the boxes")

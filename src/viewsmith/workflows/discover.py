@@ -14,7 +14,8 @@ from viewsmith.core.files import write_json_atomic, write_text_atomic
 from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
-from viewsmith.estimators.discovery import Discovery, ImageList, as_images, square
+from viewsmith.estimators.discovery import Discovery
+from viewsmith.methods.discovery.image_search import ImageList, as_images, square
 from viewsmith.reports.parts import write_parts_report
 
 

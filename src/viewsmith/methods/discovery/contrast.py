@@ -22,6 +22,7 @@ Symbols: z features of a window; P chosen windows; U all windows; n samples, m w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,6 +101,10 @@ class Whitening:
         kept = slice(None, -count - 1, -1)
         return cls(moments.mean, axes[:, kept] / np.sqrt(np.maximum(variance[kept], 1e-12)))
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return {"mean": self.mean, "axes": self.axes}
+
     def __call__(self, z: np.ndarray) -> np.ndarray:
         """Components (..., KEPT) of features (..., d), float32."""
         return np.asarray((z - self.mean.astype(np.float32)) @ self.axes.astype(np.float32))
@@ -117,6 +122,16 @@ class Contrast:
         """The contrast of two sets of windows, given by their moments."""
         mixed = (1 - MIXED) * chosen.covariance + MIXED * everything.covariance
         return cls(Gaussian.of(chosen.mean, mixed), Gaussian.of(everything.mean, everything.covariance))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of both densities by name."""
+        both = {"chosen": self.chosen, "all": self.all_windows}
+        return {f"{which}.{name}": value for which, density in both.items() for name, value in vars(density).items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Contrast:
+        """Inverse of `arrays`."""
+        return cls(*(Gaussian(arrays[f"{which}.mean"], arrays[f"{which}.factor"]) for which in ("chosen", "all")))
 
     def __call__(self, z: np.ndarray) -> np.ndarray:
         """Scores (n,) of rows z (n, d)."""

@@ -1,0 +1,175 @@
+"""Discovery in DNA: motifs of several kinds, their sites in sequences, and q-values of the sites.
+
+After a motif is found, its sites are masked (N), and the next one is sought. A site has the score log p_P(z) / p_U(z);
+its q-value compares it with the best scores of sequences of the same lengths that are drawn from the background, so a
+sequence may have no site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+from viewsmith.domains import domain_of
+from viewsmith.methods.discovery.motifs import CLEAR, WIDTHS, Background, Motif, as_codes, choose, find_motif
+from viewsmith.methods.discovery.search import q_values
+
+NULL = 2_000  # sequences drawn from the background for q-values
+#: One row for each site: number of the sequence and kind, first letter from 0 and the one after the last on the given
+#: strand, whether it is read from the other strand, score and q-value.
+SITES = np.dtype(
+    [
+        *((name, np.int64) for name in ("sample", "kind", "start", "end")),
+        *(("reverse", np.bool_), ("score", np.float64), ("q", np.float64)),
+    ]
+)
+
+
+@dataclass
+class MotifSearch:
+    """Motifs in DNA; see `viewsmith.Discovery` for the options.
+
+    Attributes
+    ----------
+    parts : list of Motif
+        One for each kind that recurs.
+    tried : list of list of Motif
+        For each kind, a motif of each width.
+    null : list of ndarray
+        For each kind, the best scores of sequences drawn from the background, sorted.
+    """
+
+    name: ClassVar[str] = "dna"
+
+    windows: Sequence[int] | None = None
+    both_strands: bool = True
+    kinds: int = 1
+    max_parts: int = 1
+    seed: int = 0
+    parts: list[Motif] = field(default_factory=list)
+    tried: list[list[Motif]] = field(default_factory=list)
+    null: list[np.ndarray] = field(default_factory=list)
+
+    def fit(self, X: Any) -> None:
+        """Find what recurs; raises InputError for samples or options that cannot be used."""
+        codes = sequence_codes(X)
+        rng = np.random.default_rng(self.seed)
+        for _ in range(self.kinds):
+            widths = WIDTHS if self.windows is None else self.windows
+            motifs = find_motif(codes, widths=widths, both=self.both_strands, seed=self.seed)
+            self.tried.append(motifs)
+            motif = choose(motifs)
+            if motif is None:
+                break
+            drawn = motif.background.draw(rng.choice(_lengths(codes), NULL), rng)
+            self.null.append(np.sort(motif.best_sites(drawn)[2]))
+            self.parts.append(motif)
+            for starts, _, scores in _sites(motif, codes, self.max_parts):
+                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
+
+    def describe(self) -> str:
+        """What was found, in one sentence."""
+        best = max(self.tried[0], key=lambda motif: motif.clarity)
+        numbers = (
+            f"{best.consensus} of {best.width} letters, {best.clarity:.1f} standard deviations above what is found in "
+            "random sequences of the same composition"
+        )
+        if not self.parts:
+            return f"the best candidate is {numbers}; expected more than {CLEAR}"
+        kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
+        return f"{kinds}; the first is {numbers}"
+
+    def candidates(self, X: Any) -> np.ndarray:
+        """The best sites of every kind in every sequence, with their q-values among all of them."""
+        codes = sequence_codes(X)
+        tables = []
+        for kind, motif in enumerate(self.parts):
+            for starts, reverse, scores in _sites(motif, codes, self.max_parts):
+                rows = np.flatnonzero(np.isfinite(scores))
+                table = np.zeros(len(rows), SITES)
+                table["sample"], table["kind"], table["start"] = rows, kind, starts[rows]
+                table["end"], table["reverse"] = starts[rows] + motif.width, reverse[rows]
+                table["score"] = scores[rows]
+                tables.append(table)
+                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
+        found = np.concatenate(tables) if tables else np.zeros(0, SITES)
+        for kind, null in enumerate(self.null):
+            of_kind = found["kind"] == kind
+            found["q"][of_kind] = q_values(found["score"][of_kind], null)
+        return found[np.argsort(found["sample"], kind="stable")]
+
+    def crops(self, X: Any, found: np.ndarray, size: int) -> list[str]:
+        """`size` letters around sites, read from the strand of the site; fewer at the ends of a sequence."""
+        letters = np.asarray(domain_of("dna").read(X))
+        ends = _lengths(as_codes(letters))
+        cut = []
+        for site in found:
+            middle, length = int(site["start"] + site["end"]) // 2, int(ends[site["sample"]])
+            start = max(0, min(middle - size // 2, length - size))
+            text = letters[site["sample"], start : min(start + size, length)].tobytes().decode("ascii")
+            cut.append(text.translate(COMPLEMENT)[::-1] if site["reverse"] else text)
+        return cut
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors of what was fitted."""
+        plain = {name: [getattr(motif, name) for motif in self.parts] for name in ("share", "gain", "both")}
+        plain["nothing"] = [list(motif.nothing) for motif in self.parts]
+        tensors: dict[str, Tensor] = {}
+        for i, (motif, null) in enumerate(zip(self.parts, self.null, strict=True)):
+            arrays = {"probabilities": motif.probabilities, "background": motif.background.log_p, "null": null}
+            tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+        return plain, tensors
+
+    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Take what `state` gave."""
+        for i, nothing in enumerate(fitted["nothing"]):
+            p, log_p, null = (tensors[f"{i}.{name}"].numpy() for name in ("probabilities", "background", "null"))
+            share, gain, both = (fitted[name][i] for name in ("share", "gain", "both"))
+            self.parts.append(Motif(p, Background(log_p), float(share), float(gain), tuple(nothing), bool(both)))
+            self.null.append(null)
+        self.tried = [[motif] for motif in self.parts]
+
+
+COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")
+
+
+def sequence_codes(X: Any) -> np.ndarray:
+    """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`.
+
+    Raises
+    ------
+    InputError
+        They are no DNA, or fewer than four.
+    """
+    letters = np.asarray(domain_of("dna").read(X))
+    if len(letters) < 4:
+        raise InputError(f"{len(letters)} sequences, expected at least 4: what recurs is seen across sequences")
+    return as_codes(letters)
+
+
+def _lengths(codes: np.ndarray) -> np.ndarray:
+    """Lengths (n,) up to the last known letter."""
+    return np.asarray(np.where(codes < 4, np.arange(1, codes.shape[1] + 1), 0).max(1))
+
+
+def _sites(motif: Motif, codes: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Starts, strands and scores of up to `count` sites of each sequence, which do not overlap; -inf for none."""
+    found = []
+    for _ in range(count):
+        starts, reverse, scores = motif.best_sites(codes)
+        found.append((starts, reverse, scores))
+        codes = _masked(codes, starts, np.full(len(codes), motif.width))
+    return found
+
+
+def _masked(codes: np.ndarray, starts: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Codes with N in place of a site of each sequence; width 0: none."""
+    place = np.arange(codes.shape[1])
+    inside = (place >= starts[:, None]) & (place < (starts + widths)[:, None]) & (starts >= 0)[:, None]
+    return np.where(inside, 4, codes).astype(np.uint8)
