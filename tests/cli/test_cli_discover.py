@@ -75,3 +75,52 @@ def test_nothing_recurs_is_an_answer(tmp_path):
     assert "nothing recurs" in result.err
     assert len(pd.read_csv(tmp_path / "out" / "parts.csv")) == 0
     assert "Nothing recurs here." in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
+    from xml.etree import ElementTree
+
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(30):
+        text = "".join(rng.choice(list("ACGT"), 90))
+        start = int(rng.integers(0, 70))
+        lines.append(f">s{i}\n{text[:start]}TTGACATTTATAATCG{text[start + 16 :]}\n")
+    (tmp_path / "x.fa").write_text("".join(lines))
+    out = tmp_path / "found"
+    result = good("discover", tmp_path / "x.fa", "--out", out, "--windows", "16", "--one-strand")
+    assert "one motif recurs; the first is TTGACATTTATAATCG of 16 letters" in result.out
+    bed = pd.read_csv(out / "parts.bed", sep="\t", header=None)
+    table = pd.read_csv(out / "parts.csv")
+    assert (
+        table.columns.tolist() == ["file", "kind", "start", "end", "reverse", "score", "q"]
+        and len(bed) == len(table) == 30
+    )
+    assert (bed[2] - bed[1] == 16).all() and set(bed[5]) == {"+"} and bed[4].between(0, 1000).all()
+    assert "MOTIF motif0 TTGACATTTATAATCG" in (out / "motifs.meme").read_text()
+    assert (out / "motifs.jaspar").read_text().startswith(">motif0\tTTGACATTTATAATCG\nA [")
+    assert ElementTree.parse(out / "motif0.svg").getroot().tag.endswith("svg")
+    crops = load_dataset(str(out / "crops.fa"))
+    assert crops.domain == "dna" and len(crops.x) == 30
+    page = (out / "report.html").read_text()
+    assert "<h2>Motif 0</h2>" in page and "TTGACATTTATAATCG, " in page and "Sites, best first" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_discover_in_recordings_writes_events(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 200)).astype(np.float32)
+    for row, start in zip(x, rng.integers(0, 160, 60), strict=True):
+        row[start : start + 30] += 5 * np.hanning(30) * np.sin(np.arange(30))
+    np.save(tmp_path / "x.npy", x)
+    assert call("discover", tmp_path / "x.npy", "--out", tmp_path / "no").refused(
+        "has vectors, expected images", "series"
+    )
+    result = good("discover", tmp_path / "x.npy", "--domain", "series", "--windows", "30", "--out", tmp_path / "found")
+    assert "one event recurs" in result.out
+    table = pd.read_csv(tmp_path / "found" / "parts.csv")
+    assert table.columns.tolist() == ["index", "kind", "start", "end", "score", "q"] and len(table) > 55
+    crops = load_dataset(str(tmp_path / "found" / "crops.npz"), domain="series")
+    assert crops.x.shape == (len(table), 1, 128)
+    page = (tmp_path / "found" / "report.html").read_text()
+    assert "Mean and deciles" in page and "Pieces, from the best score" in page

@@ -28,7 +28,7 @@ OPTIONS = {
     "embed": "out output inference label labels stream cache threads debug",
     "evaluate": "json umap protocols label labels stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
-    "discover": "out kinds max-parts max-q image-size windows crop-size seed threads debug",
+    "discover": "out kinds max-parts domain one-strand max-q image-size windows crop-size seed threads debug",
     "symmetries": "json label labels image-size domain seed threads debug",
     "locate": "out n label labels stream cache threads debug",
     "crop": "out n label labels stream cache threads debug",

@@ -16,7 +16,7 @@ from viewsmith.methods.discovery.boxes import best_boxes
 from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, folds, held_out_scores
 from viewsmith.methods.discovery.image_search import as_images
 from viewsmith.methods.discovery.search import q_values
-from viewsmith.workflows.discover import read_any_sizes
+from viewsmith.workflows.discover import read_samples
 
 SIDE = 64
 
@@ -233,7 +233,7 @@ needs_data = pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="need
 @pytest.mark.slow
 def test_white_cells_in_blood_smears():
     folder = Path(os.environ["VIEWSMITH_DATA"]) / "objects" / "bccd"
-    images, names = read_any_sizes(str(folder / "images"))
+    images, names = read_samples(str(folder / "images"))
     truth = {name: [] for name in names}
     with (folder / "boxes.csv").open() as file:
         for row in csv.DictReader(file):

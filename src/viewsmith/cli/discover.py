@@ -1,4 +1,4 @@
-"""The command discover: what recurs in images, and where."""
+"""The command discover: what recurs in images, DNA or recordings, and where."""
 
 from __future__ import annotations
 
@@ -13,30 +13,47 @@ from viewsmith.core.errors import InputError
 
 
 def discover(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A folder of images of any sizes, or a file.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A folder of images of any sizes, FASTA, or a file with an array.")
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
     kinds: Annotated[int, typer.Option(min=1, help="Number of kinds of parts.")] = 1,
     max_parts: Annotated[int, typer.Option(min=1, help="Largest number of parts of a kind in an image.")] = 1,
+    domain: Annotated[
+        str, typer.Option(help="auto, images, dna or series (recordings, which are never recognized)")
+    ] = "auto",
+    one_strand: Annotated[bool, typer.Option("--one-strand", help="DNA: sites on the given strand only.")] = False,
     max_q: Annotated[float, typer.Option(help="Largest q-value of a part, above 0 and at most 1.")] = 0.1,
-    image_size: Annotated[int, typer.Option(min=32, help="Longer side to which images are reduced, in pixels.")] = 128,
+    image_size: Annotated[
+        int, typer.Option(min=32, help="Images: longer side to which they are reduced, in pixels.")
+    ] = 128,
     windows: Annotated[
-        str | None, typer.Option(metavar="K,K", help="Sides of windows in cells of 4 pixels (default: 4,5,7,9).")
+        str | None,
+        typer.Option(
+            metavar="K,K",
+            help="Windows that are tried: cells of 4 pixels (4,5,7,9), letters (8,12,16,22), points (1/24 to 1/8).",
+        ),
     ] = None,
-    crop_size: Annotated[int, typer.Option(min=4, help="Side of the crops, in pixels.")] = 64,
+    crop_size: Annotated[
+        int | None, typer.Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of patches and folds.")] = 0,
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Find the parts that recur in images, and where they are, without labels: boxes, crops and a report.
+    """Find what recurs in images, DNA or recordings, and where, without labels: places, crops and a report.
 
-    DIR gets parts.csv and coco.json (boxes in the pixels of the original files), crops/ (a folder of images for the
-    other commands), report.html, and the model. If nothing recurs, this is said and no part is listed.
+    DIR gets parts.csv, report.html, the model, and crops for the other commands. Images: coco.json (boxes in the pixels
+    of the original files), crops/. DNA: parts.bed, motifs.meme, motifs.jaspar, logos, crops.fa. Recordings: crops.npz.
+    If nothing recurs, this is said and no part is listed.
     """
     options: dict[str, Any] = {
         "kinds": kinds,
         "max_parts": max_parts,
         "max_q": max_q,
+        "domain": domain,
         "image_size": image_size,
+        "both_strands": not one_strand,
         "random_state": seed,
     }
     if windows is not None:

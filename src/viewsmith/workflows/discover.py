@@ -1,4 +1,4 @@
-"""What `viewsmith discover` does: read images of any sizes, find the parts, write tables, crops and a report."""
+"""What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
 from __future__ import annotations
 
@@ -10,30 +10,53 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.files import write_json_atomic, write_text_atomic
+from viewsmith.core.files import atomic_path, write_json_atomic, write_text_atomic
 from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
+from viewsmith.data.write import write_npz
 from viewsmith.estimators.discovery import Discovery
-from viewsmith.methods.discovery.image_search import ImageList, as_images, square
+from viewsmith.methods.discovery.image_search import ImageList, as_images
+from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
+from viewsmith.reports.logo import save_logo
 from viewsmith.reports.parts import write_parts_report
 
 
-def read_any_sizes(data: str) -> tuple[ImageList, list[str] | None]:
-    """Images of a folder, of any sizes, with the names of their files; or of a file with an array.
+def read_samples(data: str, domain: str = "auto") -> tuple[Any, list[str] | None, str]:
+    """Samples for `Discovery`, their names if they have some, and their domain.
+
+    Images of a folder, of any sizes; sequences; recordings, of one channel as numbers (n, T).
 
     Raises
     ------
     InputError
-        There are no images, or DATA is of another modality.
+        There are no samples, or DATA is of another modality.
     """
     path = Path(data)
-    if path.is_dir():
-        return _folder(path)
-    dataset = load_dataset(data)
-    if dataset.domain != "images":
-        raise InputError(f"{data} has {dataset.domain}, expected images: a folder of image files, or an array uint8")
-    return as_images(np.asarray(dataset.x)), None
+    if path.is_dir() and domain in ("auto", "images"):
+        return *_folder(path), "images"
+    dataset = load_dataset(data, domain="series" if domain == "series" and not _one_channel(path) else None)
+    found, x = dataset.domain, np.asarray(dataset.x)
+    if domain == "series" and found == "vectors":
+        found = "series"
+    if found == "vectors" or domain not in ("auto", found):
+        raise InputError(
+            f"{data} has {dataset.domain}, expected images (a folder of image files, or an array uint8), DNA (a FASTA "
+            "file), or recordings (--domain series)"
+        )
+    if found == "dna":
+        return x, dataset.row_names, found
+    return (as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x), dataset.row_names, found
+
+
+def _one_channel(path: Path) -> bool:
+    """Whether the file has recordings of one channel, numbers (n, T)."""
+    if path.suffix.lower() == ".npy" and path.is_file():
+        return np.load(path, mmap_mode="r", allow_pickle=False).ndim == 2
+    if path.suffix.lower() == ".npz" and path.is_file():
+        with np.load(path, allow_pickle=False) as content:
+            return any(content[name].ndim == 2 for name in content.files if name.lower().startswith("x"))
+    return path.suffix.lower() not in (".npy", ".npz")
 
 
 def _folder(path: Path) -> tuple[ImageList, list[str]]:
@@ -77,27 +100,56 @@ def _folder(path: Path) -> tuple[ImageList, list[str]]:
     return ImageList(shapes, read, 3 if color else 1), [file.relative_to(path).as_posix() for file in files]
 
 
-def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int = 64) -> Discovery:
-    """Find what recurs in the images of DATA, and write the folder `out`.
+def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> Discovery:
+    """Find what recurs in the samples of DATA, and write the folder `out`.
 
-    It gets the model (``config.toml``, ``model.safetensors``), ``parts.csv`` and ``coco.json`` with boxes in the pixels
-    of the original images, ``crops/`` with a square around each part, and ``report.html``.
+    It gets the model (``config.toml``, ``model.safetensors``), ``parts.csv``, the crops as samples for other commands,
+    and ``report.html``. Images: boxes in the pixels of the original images, also as ``coco.json``; ``crops/`` with a
+    square around each part. DNA: ``parts.bed``, ``motifs.meme``, ``motifs.jaspar``, ``motif0.svg`` (a logo) and so on,
+    ``crops.fa``. Recordings: ``crops.npz``.
     """
-    model = Discovery(**options)
-    images, names = read_any_sizes(data)
-    model.fit(images)
+    samples, names, domain = read_samples(data, options.pop("domain", "auto"))
+    model = Discovery(domain=domain, **options)
+    model.fit(samples)
     model.save(out)
-    found = model.locate(images)
-    table = parts_table(found, names)
-    write_text_atomic(out / "parts.csv", table.to_csv(index=False, float_format="%.4g"))
-    write_json_atomic(out / "coco.json", coco(found, images, names))
-    _write_crops(out / "crops", images, found, crop_size)
-    write_parts_report(out / "report.html", model, images, found, names, title=Path(data).name)
+    crops, found = model.crops(samples, {"images": 64}.get(domain) if crop_size is None else crop_size)
+    write_text_atomic(out / "parts.csv", parts_table(found, names).to_csv(index=False, float_format="%.4g"))
+    if domain == "images":
+        write_json_atomic(out / "coco.json", coco(found, samples, names))
+        _write_crops(out / "crops", crops, found)
+    elif domain == "dna":
+        _write_motifs(out, model, crops, found, names)
+    elif len(crops):
+        with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
+            write_npz(file, {"X": crops})
+    write_parts_report(out / "report.html", model, samples, found, names, title=Path(data).name)
     return model
 
 
+def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarray, names: list[str] | None) -> None:
+    """Sites as BED and FASTA, motifs in the formats of the MEME Suite and JASPAR, and their logos."""
+    motifs, titles = model.parts_, [f"motif{kind}" for kind in range(len(model.parts_))]
+    labels = [str(i) if names is None else names[i].split()[0] for i in found["sample"]]
+    strands = ["-" if site["reverse"] else "+" for site in found]
+    # The score of BED is a whole number from 0 to 1,000.
+    bed = pd.DataFrame({"name": labels, "start": found["start"], "end": found["end"]})
+    bed["kind"] = [f"motif{kind}" for kind in found["kind"]]
+    bed["score"], bed["strand"] = np.clip(np.round(50 * found["score"]), 0, 1000).astype(int), strands
+    write_text_atomic(out / "parts.bed", bed.to_csv(sep="\t", index=False, header=False))
+    write_text_atomic(out / "motifs.meme", as_meme(motifs, titles))
+    write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles))
+    for title, motif in zip(titles, motifs, strict=True):
+        save_logo(out / f"{title}.svg", motif.probabilities, motif.background.frequencies)
+    if crops:
+        records = (
+            f">{label}:{site['start']}-{site['end']}({strand})_motif{site['kind']}\n{text}\n"
+            for label, site, strand, text in zip(labels, found, strands, crops, strict=True)
+        )
+        write_text_atomic(out / "crops.fa", "".join(records))
+
+
 def parts_table(found: np.ndarray, names: list[str] | None) -> pd.DataFrame:
-    """Parts as a table: file (or index), kind, left, top, right, bottom, score, q."""
+    """Parts as a table: file (or index), kind, place, score, q."""
     table = pd.DataFrame(found).rename(columns={"sample": "index"})
     if names is not None:
         table["index"] = [names[i] for i in found["sample"]]
@@ -131,7 +183,7 @@ def coco(found: np.ndarray, images: ImageList, names: list[str] | None) -> dict[
     return {"images": listed, "annotations": annotations, "categories": categories}
 
 
-def _write_crops(folder: Path, images: ImageList, found: np.ndarray, size: int) -> None:
+def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:
     """PNG files of squares around the parts, named by image and part; `load_dataset` reads the folder."""
     if not len(found):
         return
@@ -140,8 +192,6 @@ def _write_crops(folder: Path, images: ImageList, found: np.ndarray, size: int) 
     from PIL import Image
 
     folder.mkdir(exist_ok=True)
-    for number, part in enumerate(found):
-        pixels = square(images.read(int(part["sample"]), None), part)
+    for number, (part, pixels) in enumerate(zip(found, crops, strict=True)):
         crop = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0])
-        crop = crop.resize((size, size), Image.Resampling.BILINEAR)
         crop.save(folder / f"{int(part['sample']):06d}_{number:06d}_kind{int(part['kind'])}.png")

@@ -149,11 +149,12 @@ def moments_by_fold(z: np.ndarray, kept: np.ndarray, fold: np.ndarray) -> list[M
     return [Moments.of(z[fold == f][kept[fold == f]]) for f in range(int(fold.max()) + 1)]
 
 
-def choose_windows(z: np.ndarray, whole: np.ndarray, fold: np.ndarray) -> tuple[np.ndarray, Contrast]:
+def choose_windows(
+    z: np.ndarray, whole: np.ndarray, fold: np.ndarray, start: np.ndarray | None = None, count: int = CHOSEN
+) -> tuple[np.ndarray, Contrast]:
     """Choose the windows of each sample that look alike across samples, and unlike windows in general.
 
-    It starts from the windows farthest from the mean window of their own sample. In each round the best `CHOSEN`
-    windows of a sample are chosen, and p_P is fitted to those of the other folds.
+    In each round the best windows of a sample are chosen, and p_P is fitted to those of the other folds.
 
     Parameters
     ----------
@@ -162,6 +163,10 @@ def choose_windows(z: np.ndarray, whole: np.ndarray, fold: np.ndarray) -> tuple[
     whole : ndarray of bool, shape (n, m)
         Windows that may be chosen.
     fold : ndarray of int, shape (n,)
+    start : ndarray, shape (n, m), optional
+        Scores of the first round. Default: the distance from the mean window of the own sample.
+    count : int
+        Windows of a sample that p_P is fitted to.
 
     Returns
     -------
@@ -170,12 +175,14 @@ def choose_windows(z: np.ndarray, whole: np.ndarray, fold: np.ndarray) -> tuple[
     contrast : Contrast
         Fitted to the chosen windows of all samples.
     """
-    center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
-    score = np.where(whole, ((z - center) ** 2).sum(-1).astype(np.float64), -np.inf)
+    if start is None:
+        center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
+        start = ((z - center) ** 2).sum(-1).astype(np.float64)
+    score = np.where(whole, start, -np.inf)
     everything = moments_by_fold(z, whole, fold)
     chosen = np.zeros_like(whole)
     for _ in range(ROUNDS):
-        best = np.argpartition(-score, CHOSEN - 1, 1)[:, :CHOSEN]
+        best = np.argpartition(-score, count - 1, 1)[:, :count]
         before, chosen = chosen, np.zeros_like(whole)
         np.put_along_axis(chosen, best, True, 1)
         chosen &= whole

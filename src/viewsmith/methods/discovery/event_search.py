@@ -22,7 +22,7 @@ from viewsmith.methods.discovery.search import q_values
 
 FRACTIONS = (24, 16, 12, 8)  # widths that are tried are these fractions of a piece
 SHORTEST = 8  # points of a window
-FITTED = 1_000  # pieces that events are fitted to; all others are only scored
+FITTED = 400  # pieces that events are fitted to; all others are only scored
 NULL = 2_000  # pieces with random phases for q-values
 BLOCK = 256
 #: One row for each event: number of the piece and kind, first point and the one after the last, score and q-value.

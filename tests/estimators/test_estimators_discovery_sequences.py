@@ -1,0 +1,216 @@
+"""Discovery in DNA and recordings: motifs and events with their places, several kinds, files, bad input."""
+
+import os
+
+import numpy as np
+import pytest
+
+from refusals import refusal
+from viewsmith import Discovery
+from viewsmith.methods.discovery import motifs
+
+WORDS = "TTGACATTTATAATCG", "GGCCACGTGACCAAGT"
+OTHER = str.maketrans("ACGT", "TGCA")
+
+
+def random_text(rng, length):
+    return "".join(rng.choice(list("ACGT"), length))
+
+
+def with_words(n=24, length=80, words=WORDS[:1], present=1.0, seed=0):
+    """Sequences with words, each with two letters changed, on either strand; and first letters and strands."""
+    rng = np.random.default_rng(seed)
+    texts, places = [], []
+    for _ in range(n):
+        text, own = random_text(rng, length), []
+        for number, word in enumerate(words):
+            if rng.random() >= present:
+                own.append((-1, False))
+                continue
+            site = list(word)
+            for at in rng.choice(len(word), 2, replace=False):
+                site[at] = str(rng.choice(list("ACGT")))
+            reverse = bool(rng.random() < 0.5)
+            made = "".join(site)
+            made = made.translate(OTHER)[::-1] if reverse else made
+            span = length // len(words)
+            start = number * span + int(rng.integers(0, span - len(word)))
+            text = text[:start] + made + text[start + len(word) :]
+            own.append((start, reverse))
+        texts.append(text)
+        places.append(own)
+    return texts, places
+
+
+def few(patch):
+    """Fewer starts of motifs: sequences are short here."""
+    for name, value in (("STARTS", 1500), ("TOP", 100), ("LAST", 8)):
+        patch.setattr(motifs, name, value)
+
+
+@pytest.fixture(autouse=True)
+def few_starts(monkeypatch):
+    few(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def motif():
+    texts, places = with_words()
+    with pytest.MonkeyPatch.context() as patch:
+        few(patch)
+        return texts, places, Discovery(windows=[16]).fit(texts)
+
+
+def test_sites_are_located_on_both_strands(motif):
+    texts, places, model = motif
+    found = model.locate(texts)
+    assert model.domain_ == "dna" and model.recurs_ and "one motif recurs" in model.describe()
+    assert len(found) >= 23 and (found["end"] - found["start"] == model.parts_[0].width).all()
+    middle = (found["start"] + found["end"]) / 2
+    near = [abs(m - places[i][0][0] - 8) <= 3 for m, i in zip(middle, found["sample"], strict=True)]
+    assert np.mean(near) >= 0.95
+    strands = np.array([places[i][0][1] for i in found["sample"]]) == found["reverse"]
+    assert strands.mean() >= 0.95 or strands.mean() <= 0.05  # the word, or its reverse complement, is the motif
+
+
+def test_crops_are_read_from_the_strand_of_the_site(motif):
+    texts, _, model = motif
+    crops, found = model.crops(texts, 16)
+    consensus, site = model.parts_[0].consensus, found[0]
+    word = texts[site["sample"]][site["start"] : site["end"]]
+    word = word.translate(OTHER)[::-1] if site["reverse"] else word
+    inner = model.crops(texts, len(consensus))[0][0]
+    assert inner == word and len(crops) == len(found) and {len(crop) for crop in crops} == {16}
+    letters = np.array([list(crop) for crop in model.crops(texts, len(consensus))[0]])
+    assert (letters == np.array(list(consensus))).mean() > 0.7
+
+
+def test_sequences_without_a_site_are_told_apart():
+    texts, places = with_words(n=80, present=0.5, seed=1)
+    model = Discovery(windows=[16]).fit(texts)
+    scores, present = model.score_samples(texts), np.array([own[0][0] >= 0 for own in places])
+    order = scores[present][:, None] > scores[~present]
+    assert order.mean() > 0.9
+    located = np.isin(np.arange(80), model.locate(texts)["sample"])
+    assert located[present].mean() > 0.8 and located[~present].mean() < 0.3
+
+
+def test_a_second_motif_is_found_after_the_first():
+    texts, places = with_words(n=40, length=100, words=WORDS)
+    model = Discovery(windows=[16], kinds=2).fit(texts)
+    assert len(model.parts_) == 2 and "2 motifs recur" in model.describe()
+    found = model.locate(texts)
+    for kind in (0, 1):
+        own = found[found["kind"] == kind]
+        hits = [[abs(int(site["start"]) - place[0]) <= 3 for place in places[site["sample"]]] for site in own]
+        assert len(own) > 33 and max(np.mean(hits, axis=0)) > 0.9
+
+
+def test_several_sites_of_a_sequence_do_not_overlap():
+    texts, _ = with_words(n=24, length=100, words=(WORDS[0], WORDS[0]))
+    model = Discovery(windows=[16], max_parts=2).fit(texts)
+    found = model.locate(texts)
+    assert len(found) > 38
+    for i in range(24):
+        own = np.sort(found["start"][found["sample"] == i])
+        assert (np.diff(own) >= model.parts_[0].width).all()
+
+
+def test_nothing_recurs_in_random_sequences():
+    rng = np.random.default_rng(0)
+    texts = [random_text(rng, 60) for _ in range(24)]
+    with pytest.warns(UserWarning, match="nothing recurs in these samples: the best candidate is"):
+        model = Discovery(windows=[12]).fit(texts)
+    assert not model.recurs_ and len(model.locate(texts)) == 0 and (model.score_samples(texts) == -np.inf).all()
+
+
+def recordings(n=80, length=300, seed=0, events=1):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, length)).astype(np.float32)
+    shape = 5 * np.sin(np.linspace(0, 3 * np.pi, 30)) * np.hanning(30)
+    starts = np.stack([rng.integers(k * 150, (k + 1) * 300 // events - 40, n) for k in range(events)], 1)
+    for row, own in zip(x, starts, strict=True):
+        for start in own:
+            row[start : start + 30] += shape
+    return x, starts
+
+
+@pytest.fixture(scope="module")
+def event():
+    x, starts = recordings()
+    return x, starts[:, 0], Discovery(windows=[24, 40]).fit(x)
+
+
+def test_events_are_located(event):
+    x, starts, model = event
+    found = model.locate(x)
+    assert model.domain_ == "series" and "one event recurs" in model.describe() and len(found) >= 76
+    offset = found["start"] - starts[found["sample"]]
+    assert (abs(offset - np.median(offset)) <= 5).mean() >= 0.95
+    crops, _ = model.crops(x, 50)
+    assert crops.shape == (len(found), 1, 50)
+    assert np.array_equal(model.locate(x[:, None])["start"], found["start"])
+
+
+def test_several_events_of_a_piece():
+    x, starts = recordings(events=2)
+    found = Discovery(windows=[30], max_parts=2).fit(x).locate(x)
+    assert len(found) > 140
+    offsets = found["start"][:, None] - starts[found["sample"]]
+    offset = offsets[np.arange(len(found)), abs(offsets).argmin(1)]
+    assert (abs(offset - np.median(offset)) <= 5).mean() >= 0.95
+
+
+def test_pieces_of_noise_have_no_event():
+    x, _ = recordings()
+    model = Discovery(windows=[30]).fit(x)
+    noise = np.random.default_rng(5).normal(size=(100, 300)).astype(np.float32)
+    assert len(model.locate(noise)) <= 2
+    with pytest.warns(UserWarning, match="nothing recurs"):
+        assert not Discovery(windows=[30]).fit(noise).recurs_
+
+
+@pytest.mark.parametrize("which", ["motif", "event"])
+def test_saved_models_give_the_same(which, request, tmp_path):
+    samples, _, model = request.getfixturevalue(which)
+    model.save(tmp_path / "model")
+    again = Discovery.load(tmp_path / "model")
+    assert np.array_equal(again.locate(samples), model.locate(samples)) and again.domain_ == model.domain_
+    assert again.describe() == model.describe()
+    options = {"windows": list(model.windows)}
+    same = Discovery(**options).fit(samples)
+    assert np.array_equal(same.locate(samples), model.locate(samples))
+
+
+def test_what_cannot_be_used():
+    texts = ["ACGTACGTACGTACGT" + random_text(np.random.default_rng(i), 40) for i in range(8)]
+    x = np.random.default_rng(0).normal(size=(8, 100))
+    for options, samples, message in (
+        ({}, texts[:2], "2 sequences, expected at least 4"),
+        ({"windows": [80]}, texts, "0 sequences have 80 letters without N in a row"),
+        ({}, ["N" * 60] * 8, "have 8 letters without N in a row"),
+        ({}, [texts[0]] * 8, "all sequences are equal"),
+        ({"image_size": 64}, texts, "image_size is an option for images, and the data are dna: leave it out"),
+        ({"both_strands": False}, x, "both_strands is an option for dna, and the data are series"),
+        ({"windows": [3]}, texts, "expected whole numbers of at least 4 for dna"),
+        ({}, x[:2], "2 pieces, expected at least 4"),
+        ({"windows": [60]}, x, "expected windows of at most half of a piece"),
+        ({}, np.repeat(x[:1], 8, 0), "all samples are equal, expected recordings that differ"),
+        ({}, np.arange(8.0)[:, None] * np.ones(100), "all channels are flat"),
+        ({}, np.where(x > 2, np.nan, x), "NaN"),
+        ({"domain": "text"}, texts, "domain is 'text', expected 'auto', 'images', 'dna', 'series'"),
+    ):
+        assert message in refusal(Discovery(**options).fit, samples), message
+    two = Discovery(domain="series", windows=[20]).fit(np.stack([recordings()[0]] * 2, 1))
+    assert "recordings of 1 channels, but the model was fitted on 2" in refusal(two.locate, recordings()[0])
+
+
+@pytest.mark.skipif(not os.environ.get("VIEWSMITH_DATA"), reason="VIEWSMITH_DATA names no folder of data sets")
+def test_heart_beats_of_an_electrocardiogram(data_dir):
+    with np.load(data_dir / "events" / "ecg100.npz") as content:
+        x, beats, rate = content["X"], content["beats"], int(content["rate"])
+    model = Discovery(windows=[67]).fit(x)
+    found = model.locate(x)
+    offsets = [start - row[row >= 0] for start, row in zip(found["start"], beats[found["sample"]], strict=True)]
+    hits = [np.mean([(abs(o - d) <= rate * 0.05).any() for o in offsets]) for d in range(-100, 40)]
+    assert len(found) >= 0.99 * len(x) and max(hits) >= 0.97
