@@ -8,7 +8,10 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
 3. Rounds (EM): posterior of each window to be the site; frequencies of the letters, weighted by the posterior; share of
    the sequences that have a site. Hundreds of starts at once, as one product of matrices.
 4. Shifts: the best motif is moved to both sides and fitted again.
-5. Choice: the gain of a motif is the mean log likelihood ratio of a sequence, under the motif that its own sites did
+5. Two models of p_P: frequencies of their own for each position (MEME), or one frequency of the consensus letter for
+   all positions, the others equal, as in planted motifs (Pevzner and Sze 2000). The second one cannot fit noise, and
+   tells weak motifs from it.
+6. Choice: the gain of a motif is the mean log likelihood ratio of a sequence, under the motif that its own sites did
    not help to fit. The same search in sequences drawn from p_U says what gain is found in nothing: of several w, the
    one farthest above it, in standard deviations, is taken. If none is clearly above it, nothing recurs.
 
@@ -17,7 +20,7 @@ Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,12 +32,14 @@ from viewsmith.core.errors import InputError
 WIDTHS = (8, 12, 16, 22)
 ORDER = 2  # letters before, on which a letter of the background depends
 STARTS, TOP, LAST = 12_000, 600, 40  # windows that are ranked, fitted for a few rounds, and fitted to the end
-SCREENED = 60_000  # windows in which starts are ranked
+FINAL = 4  # motifs that are fitted to all windows
+SCREENED = 24_000  # windows in which starts are ranked and fitted
 FEW_ROUNDS, ROUNDS = 6, 60
-FITTED = 1_500  # sequences that a motif is fitted to; all others are only scored
+FITTED = 500  # sequences that a motif is fitted to; all others are only scored
 PRIOR = 6.0  # letters that are added to each position of a motif
 MATCH = 0.6  # frequency of the letter of a start
-DRAWS = 8  # of sequences from p_U
+MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
+DRAWS, FEW_DRAWS, MANY = 8, 3, 100  # of sequences from p_U; of at least so many, whose mean gain hardly varies
 CLEAR = 4.5  # least clarity of a motif that recurs
 LEAST_SPREAD = 0.02  # nats
 BLOCK = 500
@@ -270,17 +275,18 @@ def find_motif(
         raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
     background = Background.of(np.concatenate([codes, _other_strand(codes)]) if both else codes)
     lengths = np.where(codes < 4, np.arange(1, codes.shape[1] + 1), 0).max(1)
-    empty = [background.draw(lengths, rng) for _ in range(DRAWS)]
+    empty = [background.draw(lengths, rng) for _ in range(DRAWS if len(codes) < MANY else FEW_DRAWS)]
     found = []
     for width in sorted(widths):
         if codes.shape[1] < width:
             continue
-        nothing = [_search(Windows.of(drawn, width, background, both), rng, every)[2] for drawn in empty]
-        log_p, share, gain = _search(Windows.of(codes, width, background, both), rng, every)
-        p = log_p.double().exp().reshape(width, 4).numpy()
-        spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
-        p /= p.sum(1, keepdims=True)
-        found.append(Motif(p, background, share, gain, (float(np.mean(nothing)), spread), both))
+        drawn = [_search(Windows.of(each, width, background, both), rng, every) for each in empty]
+        for number, (log_p, share, gain) in enumerate(_search(Windows.of(codes, width, background, both), rng, every)):
+            nothing = [models[number][2] for models in drawn]
+            p = log_p.double().exp().reshape(width, 4).numpy()
+            p /= p.sum(1, keepdims=True)
+            spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
+            found.append(Motif(p, background, share, gain, (float(np.mean(nothing)), spread), both))
     return found
 
 
@@ -289,30 +295,61 @@ def choose(tried: Sequence[Motif]) -> Motif | None:
     return max((motif for motif in tried if motif.recurs), key=lambda motif: motif.clarity, default=None)
 
 
-def _search(windows: Windows, rng: np.random.Generator, every: bool) -> tuple[Tensor, float, float]:
-    """log p_P (4 w,), the share of the sequences and the gain of the best motif of all starts."""
-    words = _ranked(windows, rng)
+Model = Callable[[Tensor], Tensor]  # from counts of letters (S, w, 4) to log p_P (S, 4 w)
+
+
+def _search(windows: Windows, rng: np.random.Generator, every: bool) -> list[tuple[Tensor, float, float]]:
+    """log p_P (4 w,), the share of the sequences and the gain of the best motif of all starts, under both models."""
+    free, screen = own_frequencies(windows), _some(windows, rng)
+    words = _ranked(windows, screen, rng)
     log_p = torch.log((1 - MATCH) / 3 + (MATCH - (1 - MATCH) / 3) * words)
-    screen = _some(windows, rng)
     share = torch.full((len(log_p),), 1.0 if every else 0.5)
-    log_p, share, gain = _fit(screen, log_p, share, every, FEW_ROUNDS)
+    log_p, share, gain = _fit(screen, log_p, share, every, FEW_ROUNDS, free)
     best = torch.topk(gain, min(LAST, len(gain))).indices
-    log_p, share, gain = _fit(windows, log_p[best], share[best], every, ROUNDS)
+    log_p, share, gain = _fit(screen, log_p[best], share[best], every, ROUNDS, free)
+    alike = _fit(screen, one_frequency(log_p.exp().reshape(len(log_p), -1, 4)), share, every, ROUNDS, one_frequency)
+    return [
+        _finished(windows, log_p, share, gain, every, free),
+        _finished(windows, *alike, every, one_frequency),
+    ]
+
+
+def _finished(
+    windows: Windows, log_p: Tensor, share: Tensor, gain: Tensor, every: bool, model: Model
+) -> tuple[Tensor, float, float]:
+    """The best of the motifs, fitted to all windows, and moved to both sides; its share and its left-out gain."""
+    best = torch.topk(gain, min(FINAL, len(gain))).indices
+    log_p, share, gain = _fit(windows, log_p[best], share[best], every, ROUNDS, model)
     i = int(gain.argmax())
     shifted = _shifts(log_p[i], windows)
-    moved, of_moved, _ = _fit(windows, shifted, share[i].expand(len(shifted)), every, ROUNDS)
+    moved, of_moved, _ = _fit(windows, shifted, share[i].expand(len(shifted)), every, ROUNDS, model)
     log_p, share = torch.cat([log_p, moved]), torch.cat([share, of_moved])
-    left_out = torch.stack([_left_out_gains(windows, *one).mean() for one in zip(log_p, share, strict=True)])
+    left_out = torch.stack([_left_out_gains(windows, *one, model).mean() for one in zip(log_p, share, strict=True)])
     i = int(left_out.argmax())
     return log_p[i], float(share[i]), float(left_out[i])
 
 
-def _ranked(windows: Windows, rng: np.random.Generator) -> Tensor:
+def own_frequencies(windows: Windows) -> Model:
+    """Frequencies of their own for each position, with `PRIOR` letters added to the counts."""
+    frequencies = windows.letters.mean(0).reshape(-1, 4).mean(0)
+    return lambda counts: torch.log((counts + PRIOR * frequencies) / (counts.sum(2, keepdim=True) + PRIOR)).flatten(1)
+
+
+def one_frequency(counts: Tensor) -> Tensor:
+    """One frequency of the most frequent letter for all positions; the other three are equal."""
+    top = counts.argmax(2, keepdim=True)
+    q = (counts.gather(2, top).sum((1, 2)) / counts.sum((1, 2)).clamp_min(1e-12)).clamp(*MATCHES)[:, None, None]
+    p = ((1 - q) / 3).expand(counts.shape).scatter(2, top, q.expand(top.shape))
+    return torch.log(p).flatten(1)
+
+
+def _ranked(windows: Windows, screen: Windows, rng: np.random.Generator) -> Tensor:
     """One-hot words (S, 4 w) of the windows with the largest sum over sequences of their best match."""
-    screen = _some(windows, rng)
     # The other strand of a window is the same start.
     rows = torch.nonzero(~screen.reverse).ravel()
-    rows = rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:STARTS]))]
+    # Of many sequences, half of the starts are enough: a motif has more sites there.
+    count = STARTS if screen is windows else STARTS // 2
+    rows = rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]
     total = torch.empty(len(rows))
     for at in range(0, len(rows), BLOCK):
         matches = screen.letters[rows[at : at + BLOCK]] @ screen.letters.T
@@ -348,9 +385,10 @@ def _gains(windows: Windows, log_p: Tensor, share: Tensor) -> tuple[Tensor, Tens
     return ratio, torch.log1p(share[:, None] * (mean - 1).clamp_min(-1 + 1e-12))
 
 
-def _fit(windows: Windows, log_p: Tensor, share: Tensor, every: bool, rounds: int) -> tuple[Tensor, Tensor, Tensor]:
+def _fit(
+    windows: Windows, log_p: Tensor, share: Tensor, every: bool, rounds: int, model: Model
+) -> tuple[Tensor, Tensor, Tensor]:
     """EM from S motifs at once; returns log p_P (S, 4 w), shares (S,) and mean log likelihood ratios (S,)."""
-    prior = _prior(windows)
     n, before = len(windows.count), torch.full((len(log_p),), -torch.inf)
     for _ in range(rounds):
         ratio, gains = _gains(windows, log_p, share)
@@ -360,30 +398,22 @@ def _fit(windows: Windows, log_p: Tensor, share: Tensor, every: bool, rounds: in
         before = gain
         weight = share[:, None] / windows.count.clamp_min(1) / torch.exp(gains)
         posterior = ratio * weight[:, windows.sequence]
-        counts = (posterior @ windows.letters + prior).reshape(len(log_p), -1, 4)
-        log_p = torch.log(counts / counts.sum(2, keepdim=True)).flatten(1)
+        log_p = model((posterior @ windows.letters).reshape(len(log_p), -1, 4))
         share = torch.ones_like(share) if every else (posterior.sum(1) / n).clamp(1 / n, 1 - 0.5 / n)
     return log_p, share, _gains(windows, log_p, share)[1].mean(1)
 
 
-def _left_out_gains(windows: Windows, log_p: Tensor, share: float) -> Tensor:
+def _left_out_gains(windows: Windows, log_p: Tensor, share: float | Tensor, model: Model) -> Tensor:
     """Log likelihood ratio of each sequence (n,), under the motif that its own sites did not help to fit."""
     ratio, gains = _gains(windows, log_p[None], torch.as_tensor(share).reshape(1))
     weight = share / windows.count.clamp_min(1) / torch.exp(gains[0])
     posterior = (ratio[0] * weight[windows.sequence])[:, None]
     own = windows.letters.new_zeros(len(windows.count), windows.letters.shape[1])
     own.index_add_(0, windows.sequence, posterior * windows.letters)
-    counts = (own.sum(0) - own + _prior(windows)).reshape(len(own), -1, 4)
-    others = torch.log(counts / counts.sum(2, keepdim=True)).flatten(1)
+    others = model((own.sum(0) - own).reshape(len(own), -1, 4))
     s = (others[windows.sequence] * windows.letters).sum(1) - windows.log_background
     mean = windows.summed(torch.exp(s)[None])[0] / windows.count.clamp_min(1)
     return torch.log1p(share * (mean - 1).clamp_min(-1 + 1e-12))
-
-
-def _prior(windows: Windows) -> Tensor:
-    """Counts of letters that are added to those of the sites, (4 w,)."""
-    frequencies = windows.letters.mean(0).reshape(-1, 4).mean(0)
-    return PRIOR * frequencies.repeat(windows.letters.shape[1] // 4)
 
 
 def _shifts(log_p: Tensor, windows: Windows) -> Tensor:
