@@ -8,6 +8,7 @@ import pytest
 from cli_tools import call, good
 from PIL import Image
 
+import viewsmith
 from viewsmith.data import load_dataset
 
 
@@ -43,6 +44,10 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     assert [left, top, left + width, top + height] == table.iloc[0][["left", "top", "right", "bottom"]].tolist()
     crops = load_dataset(str(out / "crops"))
     assert crops.x.shape == (len(table), 64, 64, 3)
+    good("locate", out, folder, "--out", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == (out / "parts.csv").read_text()
+    good("crop", out, folder, "--out", tmp_path / "parts")
+    assert load_dataset(str(tmp_path / "parts")).x.shape == (len(table), 32, 32, 3)
     page = (out / "report.html").read_text()
     assert "What recurs in photos" in page
     assert "http" not in page.replace("http://www.w3.org", "")
@@ -102,6 +107,14 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     assert ElementTree.parse(out / "motif0.svg").getroot().tag.endswith("svg")
     crops = load_dataset(str(out / "crops.fa"))
     assert crops.domain == "dna" and len(crops.x) == 30
+    again = ("locate", out, tmp_path / "x.fa", "--out")
+    good(*again, tmp_path / "again.bed")
+    assert (tmp_path / "again.bed").read_text() == (out / "parts.bed").read_text()
+    good("crop", out, tmp_path / "x.fa", "--out", tmp_path / "again.fasta")
+    assert (tmp_path / "again.fasta").read_text() == (out / "crops.fa").read_text()
+    assert call(*again, tmp_path / "again.txt").refused("expected a file that ends in .csv, or for DNA .bed")
+    assert call("embed", out, tmp_path / "x.fa", "--out", tmp_path / "h.npz").refused("is of the command discover")
+    assert viewsmith.load(out).domain_ == "dna"
     page = (out / "report.html").read_text()
     assert "<h2>Motif 0</h2>" in page and "TTGACATTTATAATCG, " in page and "Sites, best first" in page
     assert "http" not in page.replace("http://www.w3.org", "")
@@ -120,6 +133,8 @@ def test_discover_in_recordings_writes_events(tmp_path):
     assert "one event recurs" in result.out
     table = pd.read_csv(tmp_path / "found" / "parts.csv")
     assert table.columns.tolist() == ["index", "kind", "start", "end", "score", "q"] and len(table) > 55
+    good("crop", tmp_path / "found", tmp_path / "x.npy", "--out", tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "found" / "crops.npz").read_bytes()
     crops = load_dataset(str(tmp_path / "found" / "crops.npz"), domain="series")
     assert crops.x.shape == (len(table), 1, 128)
     page = (tmp_path / "found" / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""The commands that use locations found by a run of crl-tac: locate, crop."""
+"""The commands that use locations found by a run of crl-tac or by discover: locate, crop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Cache, Data, Debug, Label, Labels, Run, Stream, Threads, check_out, load_run_and_data
+from viewsmith.cli.options import (
+    Cache,
+    Data,
+    Debug,
+    Label,
+    Labels,
+    Run,
+    Stream,
+    Threads,
+    check_out,
+    load_run_and_data,
+    set_threads,
+)
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 
@@ -25,13 +37,22 @@ def locate(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write the locations that a run of crl-tac finds in DATA: boxes in images, windows of sequences, features.
+    """Write the locations that a run of crl-tac, or discover, finds in DATA: boxes, windows of sequences, features.
 
     One row for each location, train rows first. Samples without a location have no row.
     """
     from viewsmith.workflows.locate import locate_to
+    from viewsmith.workflows.runs import is_discovery
 
     check_out(out, data)
+    if is_discovery(run):
+        from viewsmith.workflows.discover import locate_again
+
+        set_threads(threads)
+        with writing(out):
+            locate_again(out, run, data, n)
+        typer.echo(str(out))
+        return
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     with writing(out):
         locate_to(out, model, dataset, n)
@@ -50,10 +71,19 @@ def crop(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Write crops of images or windows of sequences at the locations that a run of crl-tac finds, as new data."""
+    """Write crops of images or windows of sequences at the locations that a run of crl-tac, or discover, finds."""
     from viewsmith.workflows.locate import crop_to
+    from viewsmith.workflows.runs import is_discovery
 
     check_out(out, data)
+    if is_discovery(run):
+        from viewsmith.workflows.discover import crop_again
+
+        set_threads(threads)
+        with writing(out):
+            crop_again(out, run, data, n)
+        typer.echo(str(out))
+        return
     model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
     with writing(out):
         crop_to(out, model, dataset, n)

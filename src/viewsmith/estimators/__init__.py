@@ -51,7 +51,7 @@ def load(
     family: FamilyOption | None = None,
     features: nn.Module | None = None,
 ) -> ViewsmithEstimator:
-    """Load the fitted model of a run folder. Nothing in the folder is executed or unpickled.
+    """Load the fitted model of a run folder, also of `viewsmith discover`. Nothing there is executed or unpickled.
 
     Parameters
     ----------
@@ -75,6 +75,8 @@ def load(
     folder = RunFolder(path)
     config = folder.read_config()
     method = str(config.get("method", ""))
+    if method == Discovery.name:
+        return Discovery.load(path)
     entry = get("method", method)
     if entry is None and "package" in config:
         check_package("method", method, str(config["package"]), folder.path)

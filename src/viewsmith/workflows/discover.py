@@ -15,7 +15,7 @@ from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
 from viewsmith.data.write import write_npz
-from viewsmith.estimators.discovery import Discovery
+from viewsmith.estimators.discovery import CROP, Discovery
 from viewsmith.methods.discovery.image_search import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.reports.logo import save_logo
@@ -126,26 +126,76 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
     return model
 
 
+def locate_again(out: Path, run: Path, data: str, n: int) -> None:
+    """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
+    model, found, names, _ = _found_in(run, data, n)
+    if out.suffix.lower() == ".bed" and model.domain_ == "dna":
+        write_text_atomic(out, bed(found, names))
+    elif out.suffix.lower() == ".csv":
+        write_text_atomic(out, parts_table(found, names).to_csv(index=False, float_format="%.4g"))
+    else:
+        raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for DNA .bed")
+
+
+def crop_again(out: Path, run: Path, data: str, n: int) -> None:
+    """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
+    model, found, names, samples = _found_in(run, data, n)
+    suffix = {"images": "", "dna": ".fasta", "series": ".npz"}[model.domain_]
+    if out.suffix.lower() != suffix:
+        expected = f"a file that ends in {suffix}" if suffix else "a new folder"
+        raise InputError(f"--out is {str(out)!r}, expected {expected}")
+    crops = model.search_.crops(samples, found, CROP[model.domain_])
+    if model.domain_ == "images":
+        if out.exists():
+            raise InputError(f"--out is {str(out)!r}, which exists: choose a new folder")
+        _write_crops(out, crops, found)
+    elif model.domain_ == "dna":
+        write_text_atomic(out, fasta(crops, found, names))
+    else:
+        with atomic_path(out) as temporary, temporary.open("wb") as file:
+            write_npz(file, {"X": crops})
+
+
+def _found_in(run: Path, data: str, n: int) -> tuple[Discovery, np.ndarray, list[str] | None, Any]:
+    """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names and samples."""
+    model = Discovery.load(run)
+    samples, names, _ = read_samples(data, model.domain_)
+    model.search_.max_parts = n
+    return model, model.locate(samples), names, samples
+
+
+def bed(found: np.ndarray, names: list[str] | None) -> str:
+    """Sites in the format BED; its score is a whole number from 0 to 1,000, 50 for each nat."""
+    table = pd.DataFrame({"name": _labels(found, names), "start": found["start"], "end": found["end"]})
+    table["kind"] = [f"motif{kind}" for kind in found["kind"]]
+    table["score"] = np.clip(np.round(50 * found["score"]), 0, 1000).astype(int)
+    table["strand"] = np.where(found["reverse"], "-", "+")
+    return str(table.to_csv(sep="\t", index=False, header=False))
+
+
+def fasta(crops: list[str], found: np.ndarray, names: list[str] | None) -> str:
+    """Letters around sites as FASTA, read from the strand of the site."""
+    return "".join(
+        f">{label}:{site['start']}-{site['end']}({'-' if site['reverse'] else '+'})_motif{site['kind']}\n{text}\n"
+        for label, site, text in zip(_labels(found, names), found, crops, strict=True)
+    )
+
+
+def _labels(found: np.ndarray, names: list[str] | None) -> list[str]:
+    """Names of the sequences of sites, without what follows a space."""
+    return [str(i) if names is None else names[i].split()[0] for i in found["sample"]]
+
+
 def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarray, names: list[str] | None) -> None:
     """Sites as BED and FASTA, motifs in the formats of the MEME Suite and JASPAR, and their logos."""
     motifs, titles = model.parts_, [f"motif{kind}" for kind in range(len(model.parts_))]
-    labels = [str(i) if names is None else names[i].split()[0] for i in found["sample"]]
-    strands = ["-" if site["reverse"] else "+" for site in found]
-    # The score of BED is a whole number from 0 to 1,000.
-    bed = pd.DataFrame({"name": labels, "start": found["start"], "end": found["end"]})
-    bed["kind"] = [f"motif{kind}" for kind in found["kind"]]
-    bed["score"], bed["strand"] = np.clip(np.round(50 * found["score"]), 0, 1000).astype(int), strands
-    write_text_atomic(out / "parts.bed", bed.to_csv(sep="\t", index=False, header=False))
+    write_text_atomic(out / "parts.bed", bed(found, names))
     write_text_atomic(out / "motifs.meme", as_meme(motifs, titles))
     write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles))
     for title, motif in zip(titles, motifs, strict=True):
         save_logo(out / f"{title}.svg", motif.probabilities, motif.background.frequencies)
     if crops:
-        records = (
-            f">{label}:{site['start']}-{site['end']}({strand})_motif{site['kind']}\n{text}\n"
-            for label, site, strand, text in zip(labels, found, strands, crops, strict=True)
-        )
-        write_text_atomic(out / "crops.fa", "".join(records))
+        write_text_atomic(out / "crops.fa", fasta(crops, found, names))
 
 
 def parts_table(found: np.ndarray, names: list[str] | None) -> pd.DataFrame:

@@ -126,6 +126,8 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
     """Load the model of a run, with its custom parts; raises InputError for every reason why this fails."""
     from viewsmith.estimators import load
 
+    if is_discovery(run):
+        raise InputError(f"{run} is of the command discover: use it with locate or crop, or train on its crops")
     with reading_run(run):
         if not custom and (missing := custom_part(RunFolder(run).read_config())):
             name, variable = missing
@@ -136,6 +138,12 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
         model: ViewsmithEstimator = load(run, **custom).set_params(verbose=True)
         model.context_["row_hashes"] = RunFolder(run).read_row_hashes()
         return model
+
+
+def is_discovery(run: Path) -> bool:
+    """Whether a folder was written by the command discover."""
+    folder = RunFolder(run)
+    return folder.exists() and folder.read_config().get("method") == "discovery"
 
 
 def custom_part(config: dict[str, Any]) -> tuple[str, str] | None:

@@ -16,6 +16,8 @@ class Search(Protocol):
     ----------
     name : str
         Of the domain.
+    max_parts : int
+        Largest number of parts of a kind in a sample.
     parts : sequence
         One for each kind that recurs.
     tried : sequence of sequences
@@ -25,6 +27,7 @@ class Search(Protocol):
     """
 
     name: ClassVar[str]
+    max_parts: int
     parts: Sequence[Any]
     tried: Sequence[Sequence[Any]]
     null: Sequence[np.ndarray]

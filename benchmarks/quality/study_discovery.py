@@ -1,0 +1,335 @@
+"""What recurs, and where: `Discovery` with its defaults on real images, DNA and recordings, planted motifs and nothing.
+
+discovery         the default
+farthest, center  images: the window farthest from the mean of its own image; the box in the middle, a third of the side
+lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
+
+Sets: bccd (blood smears), bccd_gray, crp (binding sites), ecg100 (as it is, with drift, with noise), planted (a word of
+15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000), half (10,000 sequences of 200, half of
+them with a word of 15, 2 letters changed), and nothing: textures of five spectra, sequences with shuffled letters that
+keep their pairs, recordings with random phases. Known places are read for the scores alone.
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.linalg import eigh
+from scipy.ndimage import label as components
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.common.runner import RESULTS, Cell, rows
+from benchmarks.quality.suite import command, rounded
+from viewsmith import Discovery
+from viewsmith.methods.discovery.events import random_phases
+from viewsmith.methods.discovery.image_search import ImageSearch
+from viewsmith.methods.discovery.images import window_means
+from viewsmith.workflows.discover import read_samples
+
+PATH = RESULTS / "study_discovery.jsonl"
+DRAWS = 20
+LEAST_SIMILAR, AFFINITY, SEED_PATCHES = 0.2, 1e-5, 100  # of TokenCut, and of LOST
+IMAGE_ROWS = ("discovery", "farthest", "center", "lost", "tokencut")
+
+
+def folder() -> Path:
+    """The folder of the data sets."""
+    return Path(os.environ["VIEWSMITH_DATA"])
+
+
+# ---- images ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def smears() -> tuple[Any, list[np.ndarray]]:
+    """Blood smears, and the boxes of white cells in each, (k, 4): left, top, right, bottom."""
+    images, names, _ = read_samples(str(folder() / "objects" / "bccd" / "images"))
+    boxes: dict[str, list[list[float]]] = {name: [] for name in names or []}
+    with (folder() / "objects" / "bccd" / "boxes.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["class"] == "WBC" and row["file"] in boxes:
+                boxes[row["file"]].append([float(row[side]) for side in ("left", "top", "right", "bottom")])
+    return images, [np.array(own).reshape(-1, 4) for own in boxes.values()]
+
+
+def overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Intersection over union of a box (4,) with others (k, 4)."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    both = np.clip(high - low, 0, None).prod(1)
+    return both / ((box[2:] - box[:2]).prod() + (others[:, 2:] - others[:, :2]).prod(1) - both)
+
+
+def places(found: list[np.ndarray], known: list[np.ndarray]) -> dict[str, float]:
+    """Shares of the images with a known box whose found box has its center in one, and overlaps one by half."""
+    centers, halves = [], []
+    for box, own in zip(found, known, strict=True):
+        if len(own):
+            middle = (box[:2] + box[2:]) / 2
+            centers.append(((own[:, :2] <= middle) & (middle < own[:, 2:])).all(1).any())
+            halves.append(overlap(box, own).max() >= 0.5)
+    return {"center": float(np.mean(centers)), "corloc": float(np.mean(halves)), "images": len(centers)}
+
+
+def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
+    """Center and CorLoc of a row on the smears, and CPU seconds."""
+    images, known = smears()
+    if gray:
+        images = [images.read(i, (96, 128)).mean(2).round().astype(np.uint8) for i in range(len(images))]
+        known = [own / 5 for own in known]  # 640 x 480 to 128 x 96
+    began = time.process_time()
+    if row == "discovery":
+        model = Discovery(random_state=seed).fit(images)
+        parts = model.search_.candidates(images)
+        if not model.recurs_:
+            return {"recurs": False, "cpu_seconds": time.process_time() - began}
+        found = [parts[parts["sample"] == i] for i in range(len(known))]
+        boxes = [np.array([p[0][s] for s in ("left", "top", "right", "bottom")], float) for p in found]
+        return places(boxes, known) | {"recurs": True, "cpu_seconds": time.process_time() - began}
+    shape = np.array([96, 128])
+    if row == "center":
+        boxes = [np.array([128 / 3, 96 / 3, 256 / 3, 64.0])] * len(known)
+    else:
+        search = ImageSearch(seed=seed)
+        search.fit(images)
+        maps, _ = search._maps(search_images(images), np.arange(len(known)))
+        method = {"farthest": farthest, "lost": lost, "tokencut": tokencut}[row]
+        flat = maps.reshape(-1, maps.shape[-1])
+        boxes = [method(m - flat.mean(0)) * np.tile((shape / maps.shape[1:3])[::-1], 2) for m in maps]
+    scale = 1 if gray else 5
+    return places([box * scale for box in boxes], known) | {"cpu_seconds": time.process_time() - began}
+
+
+def search_images(images: Any) -> Any:
+    """Images in the form that `ImageSearch` reads."""
+    from viewsmith.methods.discovery.image_search import as_images
+
+    return as_images(images)
+
+
+def farthest(features: np.ndarray, side: int = 7) -> np.ndarray:
+    """The window (left, top, right, bottom, in cells) farthest from the mean of the image."""
+    means = window_means(features[None], side)[0]
+    distance = ((means - means.mean((0, 1))) ** 2).sum(2)
+    top, left = np.unravel_index(distance.argmax(), distance.shape)
+    return np.array([left, top, left + side, top + side], float)
+
+
+def _box_of(mask: np.ndarray, place: int) -> np.ndarray:
+    """The box of the connected part of a mask that contains a cell."""
+    parts, _ = components(mask)
+    rows_, columns = np.nonzero(parts == parts.ravel()[place])
+    return np.array([columns.min(), rows_.min(), columns.max() + 1, rows_.max() + 1], float)
+
+
+def lost(features: np.ndarray) -> np.ndarray:
+    """LOST: the cell that is alike to the fewest, those alike to it among the rarest, and what is alike to these."""
+    height, width, d = features.shape
+    x = features.reshape(-1, d)
+    alike = x @ x.T
+    degree = (alike > 0).sum(1)
+    seed = int(degree.argmin())
+    rare = np.argsort(degree, kind="stable")[:SEED_PATCHES]
+    similar = rare[alike[seed, rare] > 0]
+    mask = (alike[:, similar].sum(1) > 0).reshape(height, width)
+    mask.ravel()[seed] = True
+    return _box_of(mask, seed)
+
+
+def tokencut(features: np.ndarray) -> np.ndarray:
+    """TokenCut: the second eigenvector of the normalized cut of cells, above its mean, around its largest value."""
+    height, width, d = features.shape
+    x = features.reshape(-1, d)
+    x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+    weight = np.where(x @ x.T > LEAST_SIMILAR, 1.0, AFFINITY)
+    degree = np.diag(weight.sum(1))
+    vector = eigh(degree - weight, degree, subset_by_index=[1, 1])[1][:, 0]
+    largest = int(abs(vector).argmax())
+    vector = vector * np.sign(vector[largest])
+    return _box_of((vector > vector.mean()).reshape(height, width), largest)
+
+
+# ---- DNA ------------------------------------------------------------------------------------------------------------
+
+
+def binding_sites() -> tuple[list[str], list[list[int]]]:
+    """Sequences with binding sites, and the middles of the known sites, from 0."""
+    lines = (folder() / "motifs" / "crp.fa").read_text().splitlines()
+    sites = [[int(s) + 10 for s in line.split("sites=")[1].split(",")] for line in lines if line.startswith(">")]
+    return [line for line in lines if not line.startswith(">")], sites
+
+
+def in_crp(seed: int) -> dict[str, Any]:
+    """Sequences whose best site is within 3 letters of a known one."""
+    texts, sites = binding_sites()
+    began = time.process_time()
+    model = Discovery(random_state=seed).fit(texts)
+    found = model.search_.candidates(texts)
+    near = [min(abs((s["start"] + s["end"]) / 2 - m) for m in sites[s["sample"]]) <= 3 for s in found]
+    spent = time.process_time() - began
+    return {"recurs": model.recurs_, "near": sum(near), "sequences": len(texts), "cpu_seconds": spent}
+
+
+def planted(seed: int, n: int = 20, length: int = 600, width: int = 15, changed: int = 4) -> dict[str, Any]:
+    """Performance coefficient of the sites of a planted word, of known width and on one strand."""
+    rng = np.random.default_rng(1000 + seed)
+    codes = rng.integers(0, 4, (n, length))
+    word, starts = rng.integers(0, 4, width), rng.integers(0, length - width + 1, n)
+    for own, start in zip(codes, starts, strict=True):
+        site, at = word.copy(), rng.choice(width, changed, replace=False)
+        site[at] = (site[at] + rng.integers(1, 4, changed)) % 4
+        own[start : start + width] = site
+    texts = np.frombuffer(b"ACGT", np.uint8)[codes]
+    began = time.process_time()
+    model = Discovery(windows=[width], both_strands=False, random_state=seed).fit(texts)
+    best = max(model.tried_[0], key=lambda motif: motif.clarity)
+    common = np.clip(width - abs(best.best_sites(codes.astype(np.uint8))[0] - starts), 0, None).sum()
+    coefficient = common / (2 * width * n - common)
+    spent = time.process_time() - began
+    return rounded({"coefficient": coefficient, "clarity": best.clarity, "recurs": model.recurs_, "cpu_seconds": spent})
+
+
+def half(seed: int, n: int = 10_000, length: int = 200, word: bytes = b"TTGACAGGTATAATC") -> dict[str, Any]:
+    """Area under the curve of the score for the presence of a word, on either strand."""
+    rng = np.random.default_rng(seed)
+    letters = np.frombuffer(b"ACGT", np.uint8)
+    x, present = rng.choice(letters, (n, length)), rng.random(n) < 0.5
+    other = np.frombuffer(word.translate(bytes.maketrans(b"ACGT", b"TGCA"))[::-1], np.uint8)
+    for i in np.flatnonzero(present):
+        site = (np.frombuffer(word, np.uint8) if rng.random() < 0.5 else other).copy()
+        site[rng.choice(len(word), 2, replace=False)] = rng.choice(letters, 2)
+        start = int(rng.integers(0, length - len(word)))
+        x[i, start : start + len(word)] = site
+    began = time.process_time()
+    model = Discovery(random_state=seed).fit(x)
+    area = roc_auc_score(present, model.score_samples(x)) if model.recurs_ else 0.5
+    return rounded({"auc": float(area), "recurs": model.recurs_, "cpu_seconds": time.process_time() - began})
+
+
+def shuffled(text: str, rng: np.random.Generator) -> str:
+    """A random text with the same pairs of letters, by a random Euler path (Altschul and Erickson 1985)."""
+    while True:
+        following: dict[str, list[str]] = {letter: [] for letter in set(text)}
+        for a, b in itertools.pairwise(text):
+            following[a].append(b)
+        last = {a: str(rng.choice(b)) for a, b in following.items() if b and a != text[-1]}
+        if all(_leads(a, last, text[-1]) for a in last):
+            break
+    for a, b in following.items():
+        if a in last:
+            b.remove(last[a])
+        rng.shuffle(b)
+        if a in last:
+            b.append(last[a])
+    made = [text[0]]
+    while len(made) < len(text):
+        made.append(following[made[-1]].pop(0))
+    return "".join(made)
+
+
+def _leads(letter: str, last: dict[str, str], end: str) -> bool:
+    """Whether the last edges lead from a letter to the end."""
+    for _ in range(len(last) + 1):
+        if letter == end:
+            return True
+        letter = last[letter]
+    return False
+
+
+# ---- recordings -----------------------------------------------------------------------------------------------------
+
+
+def beats(kind: str, seed: int) -> dict[str, Any]:
+    """Pieces that are located, and those within 50 ms of one common distance from a beat."""
+    with np.load(folder() / "events" / "ecg100.npz") as content:
+        x, known, rate = content["X"], content["beats"], int(content["rate"])
+    rng, deviation = np.random.default_rng(seed + 1), float(x.std())
+    seconds = np.arange(x.shape[1]) / rate
+    slow = rng.uniform(0.1, 0.5, (len(x), 1)), rng.random((len(x), 1))
+    added = {
+        "ecg100": 0.0,
+        "ecg100_drift": 5 * deviation * np.sin(2 * np.pi * (seconds * slow[0] + slow[1])),
+        "ecg100_noise": rng.normal(0, deviation, x.shape),
+    }
+    x = (x + added[kind]).astype(np.float32)
+    began = time.process_time()
+    model = Discovery(random_state=seed).fit(x)
+    found = model.locate(x)
+    spent = time.process_time() - began
+    offsets = [start - own[own >= 0] for start, own in zip(found["start"], known[found["sample"]], strict=True)]
+    near = [np.mean([(abs(o - d) <= rate / 20).any() for o in offsets]) for d in range(-x.shape[1] // 4, 60)]
+    return rounded({"located": len(found) / len(x), "near": max(near, default=0.0), "cpu_seconds": spent})
+
+
+# ---- nothing --------------------------------------------------------------------------------------------------------
+
+
+def nothing(kind: str, seed: int) -> dict[str, Any]:
+    """Whether something recurs where nothing was planted."""
+    rng = np.random.default_rng(seed)
+    if kind == "textures":
+        exponent = (0.0, -0.5, -1.0, -1.5, -2.0)[seed % 5]
+        frequency = np.hypot(np.fft.fftfreq(96)[:, None], np.fft.fftfreq(128)[None])
+        frequency[0, 0] = 1
+        noise = np.fft.fft2(rng.normal(size=(100, 3, 96, 128))) * frequency**exponent
+        x = np.fft.ifft2(noise).real
+        x = x / x.std((2, 3), keepdims=True) * 40 + 128
+        samples: Any = np.clip(x, 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
+    elif kind == "shuffled":
+        samples = [shuffled(text, rng) for text in binding_sites()[0]]
+    else:
+        with np.load(folder() / "events" / "ecg100.npz") as content:
+            samples = random_phases(content["X"][:, None], rng)[:, 0]
+    began = time.process_time()
+    recurs = Discovery(random_state=seed).fit(samples).recurs_
+    return {"recurs": recurs, "cpu_seconds": round(time.process_time() - began, 2)}
+
+
+def cells(quick: bool = False) -> list[Cell]:
+    """All cells."""
+
+    def work(function: Callable[..., dict[str, Any]], *arguments: Any) -> Callable[[], dict[str, Any]]:
+        def run() -> dict[str, Any]:
+            torch.set_num_threads(1)
+            return function(*arguments)
+
+        return run
+
+    if quick:
+        return [Cell("planted", "discovery", 0, work(planted, 0, 8, 60, 10, 1))]
+    found = [Cell("bccd", row, 0, work(in_smears, row, False, 0)) for row in IMAGE_ROWS]
+    found.append(Cell("bccd_gray", "discovery", 0, work(in_smears, "discovery", True, 0)))
+    found += [Cell("crp", "discovery", seed, work(in_crp, seed)) for seed in range(3)]
+    found += [Cell(kind, "discovery", 0, work(beats, kind, 0)) for kind in ("ecg100", "ecg100_drift", "ecg100_noise")]
+    found.append(Cell("half", "discovery", 0, work(half, 0)))
+    for kind in ("textures", "shuffled", "phases"):
+        found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
+    found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
+    return found
+
+
+def table() -> str:
+    """Means over seeds of every set and row."""
+    lines = ["| set | row | seeds | scores |", "|---|---|---|---|"]
+    found = [row for row in rows(PATH) if "error" not in row]
+    for name, method in dict.fromkeys((row["dataset"], row["method"]) for row in found):
+        own = [row for row in found if (row["dataset"], row["method"]) == (name, method)]
+        keys = ("center", "corloc", "near", "located", "coefficient", "clarity", "auc", "recurs", "cpu_seconds")
+        means = {key: np.mean([float(row[key]) for row in own if key in row]) for key in keys if key in own[0]}
+        lines.append(f"| {name} | {method} | {len(own)} | {', '.join(f'{k} {v:.3f}' for k, v in means.items())} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    command(__doc__, PATH, cells)
+    print(table())
