@@ -68,6 +68,26 @@ def test_a_loaded_model_keeps_the_choice(tmp_path):
     np.testing.assert_array_equal(other.views(strokes()[:8], 2), model.views(strokes()[:8], 2))
 
 
+def test_a_resumed_training_keeps_the_choice(tmp_path):
+    whole = Contrastive(**TINY | {"epochs": 3}).fit(strokes(), run=tmp_path / "whole")
+    Contrastive(**TINY | {"epochs": 3}, minutes=1e-9).fit(strokes(), run=tmp_path / "cut")
+    resumed = Contrastive(**TINY | {"epochs": 3}).fit(strokes(), run=tmp_path / "cut", resume=True)
+    assert resumed.resolved_.symmetries == whole.resolved_.symmetries
+    np.testing.assert_array_equal(resumed.transform(strokes()), whole.transform(strokes()))
+
+
+@pytest.mark.parametrize(("count", "expected"), [(12, True), (4, False)])
+def test_many_groups_are_held_out_whole(count, expected, monkeypatch):
+    from viewsmith.evaluation import symmetries as tests
+
+    seen, original = [], tests.symmetries
+    monkeypatch.setattr(
+        tests, "symmetries", lambda *a, groups, **b: seen.append(groups) or original(*a, groups=groups, **b)
+    )
+    Contrastive(**TINY).fit(strokes(), groups=np.arange(120) % count)
+    assert len(seen) == 1 and (seen[0] is not None) == expected
+
+
 @pytest.mark.parametrize("x", [strokes(40), np.repeat(strokes(30), 3, axis=0)], ids=["few", "few different"])
 def test_too_few_samples_keep_the_published_rate_and_say_so(x):
     model = Contrastive(**TINY).fit(x)

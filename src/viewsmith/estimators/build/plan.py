@@ -50,6 +50,8 @@ class TrainingData:
         Neighbor graph of the rows, as given to fit or with mutual neighbors in other groups.
     groups : dict
         Facts about the groups of the rows, for the summary; empty if there are none.
+    group_codes : ndarray of int, shape (n,), or None
+        The group of each row, as given to fit.
     normalization : {"log", "none"}
         Whether the rows are counts that were log-normalized.
     """
@@ -65,6 +67,7 @@ class TrainingData:
     labels: Any = None
     neighbors: PrecomputedGraph | None = None
     groups: dict[str, Any] = field(default_factory=dict)
+    group_codes: np.ndarray | None = None
     normalization: str = "none"
 
     @property

@@ -15,6 +15,7 @@ from viewsmith.core.registry import Entry
 from viewsmith.estimators.build.plan import TrainingData
 
 RATE = 0.5  # of a transformation that is used, as published
+FEWEST_GROUPS = 10  # whole groups are held out, if there are so many
 
 
 def resolve_rates(
@@ -32,12 +33,15 @@ def resolve_rates(
         for option, name in view.trait("symmetry", {}).items()
         if options.get(option) == "auto"
     }
+    groups = data.group_codes
+    if groups is not None and groups.max() + 1 < FEWEST_GROUPS:
+        groups = None
     rates: dict[str, float] = {}
     tests: dict[str, dict[str, Any]] = {}
     for option, name in asked.items():
         transformation = {name: TRANSFORMATIONS[data.domain.name][name]}
         try:
-            (test,) = symmetries(data.rows, data.domain.name, transformation, seed=data.seed)
+            (test,) = symmetries(data.rows, data.domain.name, transformation, groups=groups, seed=data.seed)
         except InputError as error:
             rates[option], tests[name] = RATE, {"rate": RATE, "verdict": f"{name}: on, not tested: {error}"}
             continue

@@ -47,7 +47,7 @@ def with_groups(data: TrainingData, options: Arguments, groups: Any) -> Training
         facts |= {"digest": codes_digest(codes.numpy())}
         facts |= {"mutual_edges": mutual.shape[1], "rows_with_mutual_neighbors": partners}
         data = dataclasses.replace(data, neighbors=graph)
-    return dataclasses.replace(data, groups=facts)
+    return dataclasses.replace(data, groups=facts, group_codes=codes.numpy())
 
 
 def _check_views(data: TrainingData, options: Arguments) -> None:
