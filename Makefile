@@ -71,7 +71,7 @@ lint: $(CHECK)     ## ruff, mypy and the check of the layers
 
 check: lint test   ## lint and test: run it before every change
 
-PICTURES := objects crl_tac crl_tac_projections contrastive pinda learned_noise diffaug genview metaug images dna map
+PICTURES := smears objects crl_tac crl_tac_projections contrastive pinda learned_noise diffaug genview metaug images dna map
 
 ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,tune,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)
@@ -86,7 +86,7 @@ docs: $(CORE)      ## documentation in docs/_build; warnings are errors
 	$(PIP) -e ".[docs]"
 	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build
 
-docs-pictures: $(CORE) ## pictures of the documentation, docs/_static/*.png, by their scripts, in minutes
+docs-pictures: $(CORE) ## pictures of the documentation, docs/_static/*.png, by their scripts (VIEWSMITH_DATA=folder), in minutes
 	$(PIP) -e ".[image]"
 	set -e; cd docs/pictures; for script in $(PICTURES); do PYTHONPATH=../.. OMP_NUM_THREADS=1 ../../$(PY) $$script.py; done
 

@@ -15,6 +15,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery.boxes import best_boxes
 from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, folds, held_out_scores
 from viewsmith.methods.discovery.image_search import as_images
+from viewsmith.methods.discovery.images import random_phases
 from viewsmith.methods.discovery.search import q_values
 from viewsmith.workflows.discover import read_samples
 
@@ -145,6 +146,26 @@ def test_images_of_several_sizes_and_gray_ones():
     assert Discovery().fit(gray).locate(gray)["sample"].tolist() == list(range(30))
 
 
+@pytest.mark.parametrize("exponent", [-1.0, -2.0])
+def test_nothing_recurs_in_smooth_textures(exponent):
+    """Extremes of smooth noise look like parts; images with the same spectrum and random phases have them, too."""
+    frequency = np.hypot(np.fft.fftfreq(64)[:, None], np.fft.fftfreq(64)[None])
+    frequency[0, 0] = 1
+    made = np.fft.ifft2(np.fft.fft2(np.random.default_rng(0).normal(size=(60, 3, 64, 64))) * frequency**exponent).real
+    x = np.clip(made / made.std((2, 3), keepdims=True) * 40 + 128, 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
+    with pytest.warns(UserWarning, match="nothing recurs"):
+        assert not Discovery().fit(x).recurs_
+
+
+def test_random_phases_of_an_image_keep_its_spectrum_and_its_colors():
+    image = noise(1)[0] // 4 + 96  # nothing is cut at 0 and 255
+    drawn = random_phases(image, np.random.default_rng(0))
+    spectra = [abs(np.fft.fft2(each.astype(float), axes=(0, 1))) for each in (image, drawn)]
+    np.testing.assert_allclose(*spectra, rtol=0.1, atol=60)  # of rounded pixels
+    colors = [np.cov(each.reshape(-1, 3).T) for each in (image, drawn)]
+    np.testing.assert_allclose(*colors, rtol=0.05, atol=1)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_recurs_in_noise(seed):
     model = Discovery()
@@ -233,7 +254,7 @@ needs_data = pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="need
 @pytest.mark.slow
 def test_white_cells_in_blood_smears():
     folder = Path(os.environ["VIEWSMITH_DATA"]) / "objects" / "bccd"
-    images, names = read_samples(str(folder / "images"))
+    images, names, _ = read_samples(str(folder / "images"))
     truth = {name: [] for name in names}
     with (folder / "boxes.csv").open() as file:
         for row in csv.DictReader(file):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -16,18 +17,22 @@ from viewsmith.methods.discovery.boxes import best_boxes
 from viewsmith.methods.discovery.contrast import Contrast, Whitening
 from viewsmith.methods.discovery.features import CELL, Patches, fit_patches, sizes_fitting
 from viewsmith.methods.discovery.images import (
+    ABOVE,
     BACKGROUND,
     CONSISTENT,
     OUTSIDE,
     WINDOWS,
     Part,
-    choose,
     discover,
     inside_boxes,
+    likely,
+    random_phases,
     whole_windows,
 )
 from viewsmith.methods.discovery.search import q_values
 
+NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
+SURROGATES = 100  # images with random phases
 FITTED = 1_000  # images that parts are fitted to; all others are only scored
 BLOCK = 64
 #: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score and q-value.
@@ -145,19 +150,14 @@ class ImageSearch:
             )
         rng = np.random.default_rng(self.seed)
         rows = np.sort(rng.permutation(len(images))[:FITTED])
-        self.channels = images.channels
-        if callable(self.features):
-            self.dense = self.features
-        else:
-            self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed)
-        maps, valid = self._maps(images, rows, "features")
+        maps, valid = self._features(images, rows, "features")
         if float(maps[valid].std(0).max()) < 1e-6:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):
             solutions = discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
-            part = choose(solutions)
+            part = self._clear(solutions, images, rows)
             if part is None:
                 break
             found = _boxes(part, maps, free, self.max_parts)
@@ -165,6 +165,34 @@ class ImageSearch:
             self.parts.append(part)
             for boxes, _ in found:
                 free &= ~inside_boxes(boxes, free.shape[1:])
+
+    def _features(self, images: ImageList, rows: np.ndarray, what: str = "") -> tuple[np.ndarray, np.ndarray]:
+        """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
+        self.channels = images.channels
+        if callable(self.features):
+            self.dense = self.features
+        else:
+            self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed)
+        return self._maps(images, rows, what)
+
+    def _solutions(self, images: ImageList) -> list[Part]:
+        """A solution for each window."""
+        maps, valid = self._features(images, np.arange(len(images)))
+        return discover(maps, valid, windows=self.windows or WINDOWS, seed=self.seed)
+
+    def _clear(self, solutions: list[Part], images: ImageList, rows: np.ndarray) -> Part | None:
+        """The first likely solution that is clearly above what is found in images with random phases."""
+        rng = np.random.default_rng(self.seed)
+        some = rows[np.sort(rng.permutation(len(rows))[:SURROGATES])]
+        sizes = sizes_fitting([images.shapes[i] for i in some], self.image_size)
+        for part in likely(solutions):
+            drawn = [random_phases(images.read(int(i), size), rng) for i, size in zip(some, sizes, strict=True)]
+            other = ImageSearch([part.window], self.image_size, features=self.features, seed=self.seed)
+            compared = dataclasses.replace(part, nothing=other._solutions(as_images(drawn))[0].consistency)
+            solutions[next(i for i, each in enumerate(solutions) if each is part)] = compared
+            if compared.consistency >= compared.nothing + ABOVE:
+                return compared
+        return None
 
     def describe(self) -> str:
         """What was found, in one sentence."""
@@ -174,7 +202,10 @@ class ImageSearch:
             f"{best.posterior:.0%} of the images"
         )
         if not self.parts:
-            return f"of the best candidate, {numbers}; expected at least {CONSISTENT} and at most {BACKGROUND:.0%}"
+            expected = f"at least {CONSISTENT} and at most {BACKGROUND:.0%}"
+            if best.nothing == best.nothing:  # it was compared
+                expected = f"{ABOVE} more than in images with random phases, {best.nothing:.2f}"
+            return f"of the best candidate, {numbers}; expected {expected}"
         kinds = "one kind of part recurs" if len(self.parts) == 1 else f"{len(self.parts)} kinds of parts recur"
         return f"{kinds}; of the first, {numbers} (windows of {CELL * best.window} pixels)"
 
@@ -191,7 +222,10 @@ class ImageSearch:
         if not isinstance(self.dense, Patches):
             raise InputError("features is custom, which cannot be saved: expected 'patches'")
         fitted = {"channels": self.channels, "windows": [part.window for part in self.parts]}
-        fitted |= {name: [getattr(p, name) for p in self.parts] for name in ("posterior", "consistency", "objective")}
+        fitted |= {
+            name: [getattr(p, name) for p in self.parts]
+            for name in ("posterior", "consistency", "objective", "nothing")
+        }
         tensors = {f"patches.{name}": value for name, value in vars(self.dense).items()}
         for i, (part, null) in enumerate(zip(self.parts, self.null, strict=True)):
             tensors[f"{i}.null"] = torch.from_numpy(null)
@@ -322,5 +356,5 @@ def _part(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) -> P
         own = {rest.removeprefix(start): t.numpy() for rest, t in tensors.items() if rest.startswith(start)}
         return Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
 
-    numbers = {name: float(fitted[name][i]) for name in ("posterior", "consistency", "objective")}
+    numbers = {name: float(fitted[name][i]) for name in NUMBERS}
     return Part(window=int(fitted["windows"][i]), windows=of("windows"), cells=of("cells"), **numbers)
