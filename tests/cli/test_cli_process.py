@@ -91,9 +91,11 @@ def uninterrupted(tmp_path_factory, forked):
 def test_the_script_makes_the_same_run(tmp_path, uninterrupted):
     run = tmp_path / "run"
     result = process(*FIT, run, program=SCRIPT)
-    # In a pipe there is no progress bar, only the warning about columns.
+    # In a pipe there is no progress bar, only the warning about columns and what comes next.
     assert (result.code, result.out) == (0, f"{run}\n")
-    assert result.err == "warning: digits: 4 constant columns: pixel_0_0, pixel_3_0, pixel_4_0, pixel_4_7, ignored\n"
+    warning, following = result.err.splitlines()
+    assert warning == "warning: digits: 4 constant columns: pixel_0_0, pixel_3_0, pixel_4_0, pixel_4_7, ignored"
+    assert following.startswith(f"next: open {run}/report.html, `viewsmith evaluate {run} digits`")
     assert same(run, uninterrupted)
 
 

@@ -23,8 +23,8 @@ RESUMED = {"32": 2e-2, "bf16": 0.3}
 
 @pytest.fixture
 def watched(monkeypatch, device):
-    """Every step but the first of an epoch raises where it would wait for the GPU or copy between it and the CPU."""
-    step = Trainer._update
+    """Every step but the first of an epoch, or of a resumed run, raises where it would wait for the GPU or copy to it."""
+    step, begun = Trainer._update, set()
 
     @contextlib.contextmanager
     def on_gpu():
@@ -36,8 +36,9 @@ def watched(monkeypatch, device):
 
     def update(self, run, batch):
         strict = {"cuda": on_gpu, "simulated": no_waiting}.get(device, contextlib.nullcontext)
-        with strict() if self.step else contextlib.nullcontext():
+        with strict() if self.step and self in begun else contextlib.nullcontext():
             step(self, run, batch)
+        begun.add(self)
 
     monkeypatch.setattr(Trainer, "_update", update)
 

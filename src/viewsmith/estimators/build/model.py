@@ -154,8 +154,8 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, doma
     counts = (key for key in encoder.state_dict() if key.endswith("num_batches_tracked"))
     kept |= {key: torch.tensor(1) for key in counts if key not in kept}
     if isinstance(encoder, ResNet) and (first := kept.get("conv1.weight")) is not None:
-        stem = "standard" if first.shape[-1] == 7 else "small"
-        if encoder.conv1.kernel_size != first.shape[2:]:
+        stem = {3: "small", 7: "standard"}.get(first.shape[-1])
+        if stem and encoder.conv1.kernel_size != first.shape[2:]:
             raise InputError(
                 f"{path} (encoder_weights) has the first layer of stem='{stem}' ({first.shape[-1]} x {first.shape[-1]} "
                 f"pixels): set stem='{stem}' (--set stem={stem})"
