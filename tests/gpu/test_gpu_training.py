@@ -23,7 +23,7 @@ RESUMED = {"32": 2e-2, "bf16": 0.3}
 
 @pytest.fixture
 def watched(monkeypatch, device):
-    """Every step but the first of an epoch, or of a resumed run, raises where it would wait for the GPU or copy to it."""
+    """Every step but the first of an epoch or run raises where it would wait for the GPU or copy to it."""
     step, begun = Trainer._update, set()
 
     @contextlib.contextmanager
