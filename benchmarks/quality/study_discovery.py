@@ -7,7 +7,9 @@ lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2
 Sets: bccd (blood smears), bccd_gray, crp (binding sites), ecg100 (as it is, with drift, with noise), planted (a word of
 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000), half (10,000 sequences of 200, half of
 them with a word of 15, 2 letters changed), and nothing: textures of five spectra, sequences with shuffled letters that
-keep their pairs, recordings with random phases. Known places are read for the scores alone.
+keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128)
+and large (1,000 of 1,024 x 1,024). Choice on the smears: one window or another longer side given (windows, sizes),
+three kinds sought (kinds). Known places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
 """
@@ -16,10 +18,12 @@ from __future__ import annotations
 
 import csv
 import itertools
+import multiprocessing
 import os
+import resource
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +37,7 @@ from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality.suite import command, rounded
 from viewsmith import Discovery
 from viewsmith.methods.discovery.events import random_phases
-from viewsmith.methods.discovery.image_search import ImageSearch
+from viewsmith.methods.discovery.image_search import ImageList, ImageSearch, reduced
 from viewsmith.methods.discovery.images import window_means
 from viewsmith.workflows.discover import read_samples
 
@@ -157,6 +161,57 @@ def tokencut(features: np.ndarray) -> np.ndarray:
     largest = int(abs(vector).argmax())
     vector = vector * np.sign(vector[largest])
     return _box_of((vector > vector.mean()).reshape(height, width), largest)
+
+
+def in_smears_with(**options: Any) -> dict[str, Any]:
+    """Center and CorLoc of discovery on the smears with other options than the defaults."""
+    images, known = smears()
+    began = time.process_time()
+    model = Discovery(**options).fit(images)
+    result: dict[str, Any] = {"recurs": model.recurs_, "kinds": len(model.parts_)}
+    if model.recurs_:
+        parts = model.search_.candidates(images)
+        found = [parts[(parts["sample"] == i) & (parts["kind"] == 0)] for i in range(len(known))]
+        boxes = [np.array([p[0][s] for s in ("left", "top", "right", "bottom")], float) for p in found]
+        result |= places(boxes, known)
+    return result | {"cpu_seconds": time.process_time() - began}
+
+
+def many_smears(n: int, shape: tuple[int, int]) -> ImageList:
+    """n images: smears in their order, then again mirrored, upside-down and both, and so on, resized when read."""
+    smears_, _ = smears()
+
+    def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+        turn, source = divmod(i, len(smears_))
+        image = smears_.read(source, (480, 640))[:: 1 - 2 * (turn & 1), :: 1 - (turn & 2)]
+        image = reduced(image, shape)
+        return image if size is None else reduced(image, size)
+
+    return ImageList([shape] * n, read, 3)
+
+
+def cost(kind: str) -> dict[str, Any]:
+    """CPU seconds and peak memory of `fit` and `locate` in a process of its own, and images with a part."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_cost, (kind,))
+
+
+def _cost(kind: str) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    images = many_smears(*{"many": (10_000, (96, 128)), "large": (1_000, (1024, 1024))}[kind])
+    began = time.process_time()
+    model = Discovery().fit(images)
+    fitted = time.process_time()
+    found = model.locate(images)
+    return rounded(
+        {
+            "recurs": model.recurs_,
+            "located": len(np.unique(found["sample"])) / len(images),
+            "fit_seconds": fitted - began,
+            "cpu_seconds": time.process_time() - began,
+            "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        }
+    )
 
 
 # ---- DNA ------------------------------------------------------------------------------------------------------------
@@ -315,6 +370,10 @@ def cells(quick: bool = False) -> list[Cell]:
     for kind in ("textures", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
     found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
+    found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in ("many", "large")]
+    given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
+    given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)} | {"kinds": {"kinds": 3}}
+    found += [Cell(name, "discovery", 0, work(partial(in_smears_with, **options))) for name, options in given.items()]
     return found
 
 
@@ -324,7 +383,18 @@ def table() -> str:
     found = [row for row in rows(PATH) if "error" not in row]
     for name, method in dict.fromkeys((row["dataset"], row["method"]) for row in found):
         own = [row for row in found if (row["dataset"], row["method"]) == (name, method)]
-        keys = ("center", "corloc", "near", "located", "coefficient", "clarity", "auc", "recurs", "cpu_seconds")
+        keys = (
+            "center",
+            "corloc",
+            "near",
+            "located",
+            "coefficient",
+            "clarity",
+            "auc",
+            "recurs",
+            "cpu_seconds",
+            "peak_gib",
+        )
         means = {key: np.mean([float(row[key]) for row in own if key in row]) for key in keys if key in own[0]}
         lines.append(f"| {name} | {method} | {len(own)} | {', '.join(f'{k} {v:.3f}' for k, v in means.items())} |")
     return "\n".join(lines)

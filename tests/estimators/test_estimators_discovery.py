@@ -2,6 +2,8 @@
 
 import csv
 import os
+import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -10,8 +12,11 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
+import viewsmith
+from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
+from viewsmith.core.tensors import save_tensors
 from viewsmith.methods.discovery.boxes import best_boxes
 from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, folds, held_out_scores
 from viewsmith.methods.discovery.image_search import as_images
@@ -194,7 +199,7 @@ def test_own_features_and_those_that_give_no_map(discs):
 
     model = Discovery(features=colors).fit(x)
     assert len(model.locate(x)) == len(x)
-    with pytest.raises(InputError, match="features is custom, which cannot be saved"):
+    with pytest.raises(InputError, match="features is of the type function, which cannot be saved"):
         model.save("unused")
     with pytest.raises(InputError, match=r"the features give \(60, 3\) for 60 images, expected maps \(n, d, h, w\)"):
         Discovery(features=lambda images: torch.zeros(len(images), 3)).fit(x)
@@ -276,3 +281,95 @@ def test_white_cells_in_blood_smears():
     assert center / with_cell >= 0.995
     assert overlap / with_cell >= 0.97
     assert as_images(images) is images
+
+
+# ---- features of networks -------------------------------------------------------------------------------------------
+
+
+class Halved(torch.nn.Module):
+    """Two layers of maps with cells of 4 and 8 pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Conv2d(3, 24, 7, stride=4, padding=3)
+        self.second = torch.nn.Conv2d(24, 32, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        return self.second(self.first(x).relu()).mean((2, 3))
+
+
+def test_a_network_gives_maps_of_its_deepest_small_cells(discs):
+    x, centers, _ = discs
+    model = Discovery(features=Halved()).fit(x)
+    assert (model.search_.dense.stride, model.search_.dense.maps.layer) == (8, "second")
+    assert model.search_._maps(as_images(x[:2]), np.arange(2))[0].shape[1:3] == (x.shape[1] // 4, x.shape[2] // 4)
+    found = model.search_.candidates(x)
+    best = found[np.unique(found["sample"], return_index=True)[1]]
+    middle = np.stack([best["top"] + best["bottom"], best["left"] + best["right"]], 1) / 2
+    assert model.recurs_ and np.median(np.abs(middle - centers)) <= 6
+    named = Discovery(features=Halved(), feature_layer="first").fit(x[:20])
+    assert named.search_.dense.stride == 4
+
+
+def test_a_trained_model_gives_the_features_and_is_saved_with_them(discs, tmp_path):
+    x, _, _ = discs
+    trained = viewsmith.Contrastive(encoder="cnn", epochs=1, batch_size=30, random_state=0).fit(x)
+    trained.save(tmp_path / "run")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it may find nothing after one epoch
+        model = Discovery(features=str(tmp_path / "run")).fit(x)
+        same = Discovery(features=trained).fit(x)
+    assert np.array_equal(model.score_samples(x), same.score_samples(x))
+    model.save(tmp_path / "found")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    loaded = viewsmith.load(tmp_path / "found")
+    assert np.array_equal(loaded.score_samples(x), model.score_samples(x))
+    gray = refusal(Discovery(features=trained).fit, x[..., 0])
+    assert "expected one that was trained on images with 1 channels" in gray
+
+
+def test_timm_gives_features_with_its_weights_and_pixels(discs, tmp_path, monkeypatch):
+    x, _, _ = discs
+
+    def create_model(name, *, num_classes, in_chans):
+        network = Halved()
+        network.pretrained_cfg = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.2, 0.2)}
+        return network
+
+    library, builder = types.ModuleType("timm"), types.ModuleType("timm.models._builder")
+    library.create_model = create_model
+    builder.load_pretrained = lambda network, **_: torch.nn.init.constant_(network.first.bias, 0.25)
+    monkeypatch.setitem(sys.modules, "timm", library)
+    monkeypatch.setitem(sys.modules, "timm.models._builder", builder)
+    model = Discovery(features="timm:halved").fit(x)
+    dense = model.search_.dense
+    assert dense.center.tolist() == pytest.approx([0.5, 0.4, 0.3])
+    assert float(dense.maps.encoder.module.first.bias.detach()[0]) == 0.25
+    model.save(tmp_path / "found")
+    builder.load_pretrained = None  # a saved model needs neither the cache nor the network
+    assert np.array_equal(viewsmith.load(tmp_path / "found").score_samples(x), model.score_samples(x))
+    save_tensors(tmp_path / "w.safetensors", Halved().state_dict() | {"fc.weight": torch.zeros(2, 2)})
+    given = Discovery(features="timm:halved", feature_weights=str(tmp_path / "w.safetensors")).fit(x)
+    assert float(given.search_.dense.maps.encoder.module.first.bias.detach()[0]) != 0.25
+
+
+def test_features_that_cannot_be_used(discs, tmp_path):
+    x, _, _ = discs
+    nothing = refusal(Discovery(features=str(tmp_path / "none")).fit, x)
+    assert "none" in nothing
+    assert "feature_weights is 'w'" in refusal(Discovery(feature_weights="w").fit, x)
+    assert "feature_layer is 'a', but the features are no network" in refusal(Discovery(feature_layer="a").fit, x)
+    layer = refusal(Discovery(features=Halved(), feature_layer="third").fit, x)
+    assert layer == "the network has no layer 'third' that gives maps: choose first, second"
+    linear = refusal(Discovery(features=torch.nn.Linear(3, 2)).fit, x)
+    assert "fails on an image of 224 x 224 pixels with 3 channels" in linear
+    assert "which cannot be saved" in refusal(Discovery(features=Halved()).fit(x).save, tmp_path / "out")
+    assert "features is 3, expected" in refusal(Discovery(features=3).fit, x)
+
+
+def test_a_part_at_the_border_is_found_with_large_windows():
+    x, _ = with_discs(40)
+    x = np.ascontiguousarray(x[:, :, 12:])  # discs lose their left side
+    model = Discovery(windows=[6]).fit(x)
+    assert len(np.unique(model.search_.candidates(x)["sample"])) == len(x)

@@ -27,6 +27,20 @@ def discover(
     image_size: Annotated[
         int, typer.Option(min=32, help="Images: longer side to which they are reduced, in pixels.")
     ] = 128,
+    features: Annotated[
+        str,
+        typer.Option(
+            metavar="patches|timm:NAME|RUN",
+            help="Images: dense features, learned from the images, or of a network of timm or of a trained model.",
+        ),
+    ] = "patches",
+    feature_layer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Layer of the network. Default: the deepest with small cells.")
+    ] = None,
+    feature_weights: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="For timm: safetensors, or random. Default: those of timm."),
+    ] = None,
     windows: Annotated[
         str | None,
         typer.Option(
@@ -53,6 +67,9 @@ def discover(
         "max_q": max_q,
         "domain": domain,
         "image_size": image_size,
+        "features": features,
+        "feature_layer": feature_layer,
+        "feature_weights": feature_weights,
         "both_strands": not one_strand,
         "random_state": seed,
     }

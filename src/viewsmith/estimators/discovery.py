@@ -13,15 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import warn
 from viewsmith.core.tensors import load_tensors, save_tensors
+from viewsmith.estimators.base import ViewsmithEstimator
+from viewsmith.estimators.discovery_features import features_of, model_of
 from viewsmith.methods.discovery.event_search import EventSearch
-from viewsmith.methods.discovery.image_search import ImageList, ImageSearch
+from viewsmith.methods.discovery.image_search import ImageList, ImageSearch, as_images
 from viewsmith.methods.discovery.motif_search import MotifSearch
-from viewsmith.methods.discovery.search import Search
 from viewsmith.training.run import RunFolder
 
 SEARCHES: dict[str, Any] = {search.name: search for search in (ImageSearch, MotifSearch, EventSearch)}
-#: Options that only one of the searches has, and its value that has no effect.
-OWN = {"image_size": ("images", 128), "features": ("images", "patches"), "both_strands": ("dna", True)}
+#: Options that only one kind of data has, and their values that have no effect.
+OWN = {
+    "image_size": ("images", 128),
+    "features": ("images", "patches"),
+    "feature_layer": ("images", None),
+    "feature_weights": ("images", None),
+    "both_strands": ("dna", True),
+}
+FEATURES, WEIGHTS = "features", "features.safetensors"  # in the folder of a saved model
 CROP = {"images": 32, "dna": 40, "series": 128}
 LEAST_WINDOW = {"images": 2, "dna": 4, "series": 8}
 
@@ -43,11 +51,17 @@ class Discovery(BaseEstimator):
     windows : sequence of int or None
         Windows that are tried: sides in cells of 4 pixels (images; half of the object's side or less is best), letters
         (DNA), points (recordings). None: 4, 5, 7, 9 cells; 8, 12, 16, 22 letters; an eighth to a 24th of a piece.
-    features : "patches" or callable
-        Images: dense features, patches that are learned from the images, or a function of images, uint8 (b, H, W, C),
-        that gives maps, float32 (b, d, h, w).
+    features : "patches", "timm:NAME", path, fitted model, torch.nn.Module or callable
+        Images: dense features. "patches": learned from the images. Maps of a layer of a network: of timm (extra timm),
+        of the encoder of a run folder or of a fitted viewsmith model of images, or an own one that takes float32
+        (b, C, H, W), pixels in 0 to 1. A function of images, uint8 (b, H, W, C), gives maps, float32 (b, d, h, w).
+    feature_layer : str, optional
+        Name of the layer. Default: the deepest one with cells of at most 8 pixels, or the largest map if none has.
+    feature_weights : str, optional
+        For timm: a safetensors file, or "random". Default: those that timm publishes.
     image_size : int
-        Images: longer side to which they are reduced, in pixels; smaller images stay as they are.
+        Images: longer side to which they are reduced, in pixels; smaller images stay as they are. For a network whose
+        cells have s pixels, they are larger by s / 4, so that there are as many cells.
     both_strands : bool
         DNA: whether a site may be on the other strand.
     kinds : int
@@ -89,6 +103,8 @@ class Discovery(BaseEstimator):
         domain: str = "auto",
         windows: Sequence[int] | None = None,
         features: Any = "patches",
+        feature_layer: str | None = None,
+        feature_weights: str | None = None,
         image_size: int = 128,
         both_strands: bool = True,
         kinds: int = 1,
@@ -99,6 +115,8 @@ class Discovery(BaseEstimator):
         self.domain = domain
         self.windows = windows
         self.features = features
+        self.feature_layer = feature_layer
+        self.feature_weights = feature_weights
         self.image_size = image_size
         self.both_strands = both_strands
         self.kinds = kinds
@@ -124,7 +142,7 @@ class Discovery(BaseEstimator):
         """
         self._check_options()
         self.domain_ = kind_of(X) if self.domain == "auto" else self.domain
-        search = self._search()
+        search = self._search(as_images(X).channels if self.domain_ == "images" else 0)
         search.fit(X)
         self.search_ = search
         if not search.parts:
@@ -198,12 +216,32 @@ class Discovery(BaseEstimator):
         return self.search_.crops(X, found, CROP[self.domain_] if size is None else size), found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as a folder of plain text and safetensors; own features are not saved."""
+        """Write the model as a folder of plain text and safetensors.
+
+        The weights of a network of timm are written; a trained model that gives the features goes into the folder
+        ``features``. Own networks and functions are not saved.
+
+        Raises
+        ------
+        InputError
+            The features are an own network or function.
+        """
         check_is_fitted(self)
+        folder, model = RunFolder(path), model_of(self.features)
+        if model is None and not isinstance(self.features, str):
+            raise InputError(
+                f"features is of the type {type(self.features).__name__}, which cannot be saved: expected 'patches', "
+                "timm:NAME or a trained model"
+            )
         fitted, tensors = self.search_.state()
         os.makedirs(path, exist_ok=True)
         parameters = self.get_params() | {"windows": None if self.windows is None else list(self.windows)}
-        folder = RunFolder(path)
+        if model is not None:
+            model.save(folder.path / FEATURES)
+            parameters["features"] = FEATURES
+        elif self.features != "patches":
+            save_tensors(folder.path / WEIGHTS, self.search_.dense.weights())
+            parameters["feature_weights"] = WEIGHTS
         folder.write_config({"method": self.name, "domain": self.domain_, "parameters": parameters, "fitted": fitted})
         save_tensors(folder.model, tensors)
 
@@ -224,17 +262,21 @@ class Discovery(BaseEstimator):
             given: dict[str, Any] = {
                 name: None if value == "none" else value for name, value in config["parameters"].items()
             }
+            # What `save` put into the folder.
+            for name, written in (("features", FEATURES), ("feature_weights", WEIGHTS)):
+                if given.get(name) == written:
+                    given[name] = str(folder.path / written)
             model = cls(**given)
             model.domain_ = config["domain"]
-            search = model._search()
+            search = model._search(int(config["fitted"].get("channels", 0)))
             search.restore(config["fitted"], load_tensors(folder.model))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder.path} is damaged ({error}): fit and save again") from error
         model.search_ = search
         return model
 
-    def _search(self) -> Search:
-        """The search in this kind of data, with the options that it has."""
+    def _search(self, channels: int) -> Any:
+        """The search in this kind of data, with the options that it has; `channels` of images."""
         cls = SEARCHES[self.domain_]
         options = {name: getattr(self, name) for name, (domain, _) in OWN.items() if domain == self.domain_}
         for name, (domain, default) in OWN.items():
@@ -245,7 +287,10 @@ class Discovery(BaseEstimator):
                 f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[self.domain_]} for "
                 f"{self.domain_}"
             )
-        search: Search = cls(
+        if cls is ImageSearch:
+            layer, weights = options.pop("feature_layer"), options.pop("feature_weights")
+            options["features"] = features_of(self.features, layer, weights, channels)
+        search: Any = cls(
             windows=self.windows, kinds=self.kinds, max_parts=self.max_parts, seed=self.random_state, **options
         )
         return search
@@ -265,8 +310,11 @@ class Discovery(BaseEstimator):
             )
         if not 0 < self.max_q <= 1:
             raise InputError(f"max_q is {self.max_q!r}, expected a number in (0, 1]")
-        if self.features != "patches" and not callable(self.features):
-            raise InputError(f"features is {self.features!r}, expected 'patches' or a function of images")
+        if not (isinstance(self.features, str | os.PathLike | ViewsmithEstimator) or callable(self.features)):
+            raise InputError(
+                f"features is {self.features!r}, expected 'patches', timm:NAME, a trained model or its folder, or a "
+                "network or function of images"
+            )
         if self.domain not in ("auto", *SEARCHES):
             raise InputError(f"domain is {self.domain!r}, expected 'auto', {', '.join(map(repr, SEARCHES))}")
 

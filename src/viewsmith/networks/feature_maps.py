@@ -26,9 +26,9 @@ class _StopForward(Exception):
 class FeatureMap(nn.Module):
     """Images (B, C, H, W) to feature maps (B, h, w, D) of a layer of an encoder, without gradient.
 
-    The layer is the deepest (last computed) one whose map has at least 7 x 7 patches. A map is an output (B, D, h, w),
-    or (B, h w, D) with at most one additional row in front (the patches and class token of a transformer). If all maps
-    are smaller, the layer is the deepest one with the largest map.
+    The layer is the deepest (last computed) one whose map has at least `patches` x `patches` patches. A map is an
+    output (B, D, h, w), or (B, h w, D) with at most one additional row in front (the patches and class token of a
+    transformer). If all maps are smaller, the layer is the deepest one with the largest map.
 
     Parameters
     ----------
@@ -36,6 +36,10 @@ class FeatureMap(nn.Module):
         Any image encoder. It is neither copied nor changed, and runs in evaluation mode.
     x : Tensor, shape (B, C, H, W)
         Scaled images, used to find the layer; only the first is needed.
+    patches : int
+        Smallest side of the map, if any layer has such a one.
+    layer : str, optional
+        Name of the layer.
 
     Attributes
     ----------
@@ -47,10 +51,12 @@ class FeatureMap(nn.Module):
     Raises
     ------
     InputError
-        No layer gives a map of 3 x 3 patches or more.
+        No layer, or not this one, gives a map of 3 x 3 patches or more.
     """
 
-    def __init__(self, encoder: nn.Module, x: Tensor) -> None:
+    def __init__(
+        self, encoder: nn.Module, x: Tensor, *, patches: int = PREFERRED_PATCHES, layer: str | None = None
+    ) -> None:
         super().__init__()
         self.encoder = Reference(encoder)
         maps: list[tuple[str, Tensor]] = []
@@ -63,6 +69,11 @@ class FeatureMap(nn.Module):
             return hook
 
         self._run(x[:1], [module.register_forward_hook(append_as(name)) for name, module in encoder.named_modules()])
+        if layer is not None:
+            known = list(dict.fromkeys(name for name, _ in maps if name.count(".") <= 1 and name))
+            maps = [entry for entry in maps if entry[0] == layer]
+            if not maps:
+                raise InputError(f"the network has no layer {layer!r} that gives maps: choose {', '.join(known)}")
         if not maps:
             raise InputError(
                 f"the encoder {type(encoder).__name__} has no feature map of at least {MIN_PATCHES} x {MIN_PATCHES} "
@@ -70,7 +81,7 @@ class FeatureMap(nn.Module):
                 "(genview) quality=False and noise='constant:200'"
             )
         sides = [min(map_.shape[1:3]) for _, map_ in maps]
-        least = min(PREFERRED_PATCHES, max(sides))
+        least = min(patches, max(sides))
         self.layer, map_ = next(entry for entry, side in zip(maps[::-1], sides[::-1], strict=True) if side >= least)
         self.shape: tuple[int, int, int] = (map_.shape[1], map_.shape[2], map_.shape[3])
 

@@ -93,7 +93,8 @@ def _folder(path: Path) -> tuple[ImageList, list[str]]:
                 image.draft("RGB" if color else "L", (max(size), max(size)))
             upright = ImageOps.exif_transpose(image).convert("RGB" if color else "L")
         if size is not None and upright.size != size[::-1]:
-            upright = upright.resize(size[::-1], Image.Resampling.BOX)
+            smaller = size[0] <= upright.size[1]
+            upright = upright.resize(size[::-1], Image.Resampling.BOX if smaller else Image.Resampling.BICUBIC)
         pixels = np.asarray(upright)
         return pixels if pixels.ndim == 3 else pixels[..., None]
 

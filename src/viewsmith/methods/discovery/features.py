@@ -47,8 +47,7 @@ class Patches:
 
     @torch.inference_mode()
     def __call__(self, images: np.ndarray) -> Tensor:
-        maps = cells(images, self.filters, self.offset)
-        return torch.einsum("dc,bchw->bdhw", self.axes, maps - self.mean[:, None, None])
+        return projected(cells(images, self.filters, self.offset), self.mean, self.axes)
 
 
 def cells(images: np.ndarray, filters: Tensor, offset: Tensor) -> Tensor:
@@ -91,7 +90,8 @@ def fit_patches(batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int) 
     white = (sampled - mean) @ whitening
     centers = _centers(white, torch.from_numpy(rng.permutation(len(white))[:CENTERS]))
     filters = centers @ whitening
-    return _reduced(filters.reshape(len(filters), -1, PATCH, PATCH), filters @ mean, batches)
+    filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH), filters @ mean
+    return Patches(filters, offset, *principal_axes(lambda images: cells(images, filters, offset), batches))
 
 
 def _patches(x: Tensor, each: int, rng: np.random.Generator) -> Tensor:
@@ -118,25 +118,33 @@ def _centers(white: Tensor, start: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def _reduced(filters: Tensor, offset: Tensor, batches: Callable[[], Iterable[np.ndarray]]) -> Patches:
-    """Patch features with the principal axes of the cells of at most some hundred images."""
+def principal_axes(dense: DenseFeatures, batches: Callable[[], Iterable[np.ndarray]]) -> tuple[Tensor, Tensor]:
+    """Mean (d,) and first principal axes (COMPONENTS, d) of the cells of at most some hundred images."""
     seen, rows = 0, []
     for images in batches():
-        rows.append(cells(images[:64], filters, offset).movedim(1, -1).flatten(0, -2))
+        rows.append(dense(images[:64]).movedim(1, -1).flatten(0, -2))
         seen += len(images)
         if seen >= 256:
             break
     x = torch.cat(rows)
     mean = x.mean(0)
     _, axes = torch.linalg.eigh(torch.cov((x - mean).T.double()))
-    kept = axes.flip(1)[:, : min(COMPONENTS, x.shape[1])].T.float().contiguous()
-    return Patches(filters, offset, mean, kept)
+    return mean, axes.flip(1)[:, : min(COMPONENTS, x.shape[1])].T.float().contiguous()
 
 
-def sizes_fitting(shapes: Sequence[tuple[int, int]], longest: int) -> list[tuple[int, int]]:
-    """Sizes (height, width) of images whose longer side is at most `longest`, in whole cells, aspect ratio kept."""
+def projected(maps: Tensor, mean: Tensor, axes: Tensor) -> Tensor:
+    """Maps (b, d, h, w) on principal axes, (b, COMPONENTS, h, w)."""
+    return torch.einsum("dc,bchw->bdhw", axes, maps - mean[:, None, None])
+
+
+def sizes_fitting(shapes: Sequence[tuple[int, int]], longest: int, stride: int = CELL) -> list[tuple[int, int]]:
+    """Sizes (height, width) of images, in whole cells, aspect ratio kept.
+
+    The longer side is at most `longest` pixels in cells of `CELL`; features with cells of `stride` pixels get as many
+    cells, from images that are larger by as much.
+    """
     found = []
     for height, width in shapes:
         scale = min(1.0, longest / max(height, width))
-        found.append(tuple(max(CELL, round(side * scale / CELL) * CELL) for side in (height, width)))
+        found.append(tuple(max(1, round(side * scale / CELL)) * stride for side in (height, width)))
     return found  # type: ignore[return-value]

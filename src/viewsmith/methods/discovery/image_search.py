@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,11 +30,12 @@ from viewsmith.methods.discovery.images import (
     random_phases,
     whole_windows,
 )
+from viewsmith.methods.discovery.network_maps import NetworkMaps
 from viewsmith.methods.discovery.search import q_values
 
 NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
 SURROGATES = 100  # images with random phases
-FITTED = 1_000  # images that parts are fitted to; all others are only scored
+FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
 BLOCK = 64
 #: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score and q-value.
 PARTS = np.dtype(
@@ -100,7 +102,7 @@ def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """An image uint8 (H, W, C) in another size, each pixel the mean of those that it covers."""
     if image.shape[:2] == size:
         return image
-    x = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
+    x = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()  # a copy, for torch wants to write
     y = torch.nn.functional.interpolate(x, size=size, mode="bilinear", antialias=True, align_corners=False)
     return np.asarray(y[0].permute(1, 2, 0).round().clamp(0, 255).byte())
 
@@ -136,8 +138,8 @@ class ImageSearch:
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
         images = as_images(X)
-        sizes = sizes_fitting(images.shapes, self.image_size)
-        smallest = min(min(size) for size in sizes) // CELL
+        cells = sizes_fitting(images.shapes, self.image_size, 1)
+        smallest = min(min(size) for size in cells)
         tried = WINDOWS if self.windows is None else self.windows
         windows = [side for side in tried if 2 * side <= smallest]
         if len(images) < 4:
@@ -149,7 +151,8 @@ class ImageSearch:
                 f"expected at least {side}, twice the smallest window: give smaller windows, or enlarge the images"
             )
         rng = np.random.default_rng(self.seed)
-        rows = np.sort(rng.permutation(len(images))[:FITTED])
+        largest = max(height for height, _ in cells) * max(width for _, width in cells)
+        rows = np.sort(rng.permutation(len(images))[: max(64, FITTED // largest)])
         maps, valid = self._features(images, rows, "features")
         if float(maps[valid].std(0).max()) < 1e-6:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
@@ -169,7 +172,9 @@ class ImageSearch:
     def _features(self, images: ImageList, rows: np.ndarray, what: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
         self.channels = images.channels
-        if callable(self.features):
+        if isinstance(self.features, NetworkMaps):
+            self.dense = self.features.fitted(lambda: self._batches(images, rows))
+        elif callable(self.features):
             self.dense = self.features
         else:
             self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed)
@@ -184,11 +189,15 @@ class ImageSearch:
         """The first likely solution that is clearly above what is found in images with random phases."""
         rng = np.random.default_rng(self.seed)
         some = rows[np.sort(rng.permutation(len(rows))[:SURROGATES])]
-        sizes = sizes_fitting([images.shapes[i] for i in some], self.image_size)
+
+        @cache
+        def read(i: int, size: tuple[int, int]) -> np.ndarray:
+            return random_phases(images.read(int(some[i]), size), np.random.default_rng((self.seed, i)))
+
+        drawn = ImageList([images.shapes[i] for i in some], read, images.channels)
         for part in likely(solutions):
-            drawn = [random_phases(images.read(int(i), size), rng) for i, size in zip(some, sizes, strict=True)]
             other = ImageSearch([part.window], self.image_size, features=self.features, seed=self.seed)
-            compared = dataclasses.replace(part, nothing=other._solutions(as_images(drawn))[0].consistency)
+            compared = dataclasses.replace(part, nothing=other._solutions(drawn)[0].consistency)
             solutions[next(i for i, each in enumerate(solutions) if each is part)] = compared
             if compared.consistency >= compared.nothing + ABOVE:
                 return compared
@@ -219,14 +228,12 @@ class ImageSearch:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors of what was fitted; raises InputError for own features."""
-        if not isinstance(self.dense, Patches):
-            raise InputError("features is custom, which cannot be saved: expected 'patches'")
+        if not isinstance(self.dense, Patches | NetworkMaps):
+            raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
         fitted = {"channels": self.channels, "windows": [part.window for part in self.parts]}
-        fitted |= {
-            name: [getattr(p, name) for p in self.parts]
-            for name in ("posterior", "consistency", "objective", "nothing")
-        }
-        tensors = {f"patches.{name}": value for name, value in vars(self.dense).items()}
+        fitted |= {name: [getattr(p, name) for p in self.parts] for name in NUMBERS}
+        state = vars(self.dense) if isinstance(self.dense, Patches) else self.dense.state()
+        tensors = {f"features.{name}": value for name, value in state.items()}
         for i, (part, null) in enumerate(zip(self.parts, self.null, strict=True)):
             tensors[f"{i}.null"] = torch.from_numpy(null)
             for name, value in _arrays(part).items():
@@ -236,7 +243,9 @@ class ImageSearch:
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Take what `state` gave."""
         self.channels = int(fitted["channels"])
-        self.dense = Patches(**{n: tensors[f"patches.{n}"] for n in ("filters", "offset", "mean", "axes")})
+        state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
+        given = isinstance(self.features, NetworkMaps)
+        self.dense = dataclasses.replace(self.features, **state) if given else Patches(**state)
         self.parts = [_part(tensors, fitted, i) for i in range(len(fitted["windows"]))]
         self.null = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
         self.tried = [[part] for part in self.parts]
@@ -248,7 +257,8 @@ class ImageSearch:
 
     def _sized(self, images: ImageList, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions in `rows`, and the reduced images there, by size and block."""
-        sizes = np.array(sizes_fitting([images.shapes[i] for i in rows], self.image_size))
+        stride = getattr(self.dense or self.features, "stride", CELL)
+        sizes = np.array(sizes_fitting([images.shapes[i] for i in rows], self.image_size, stride))
         for size in np.unique(sizes, axis=0):
             same = np.flatnonzero((sizes == size).all(1))
             for start in range(0, len(same), BLOCK):
@@ -308,8 +318,10 @@ def _boxes(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[t
     for _ in range(count):
         boxes, sums = best_boxes(weights)
         inside = inside_boxes(boxes, free.shape[1:])
-        # The window in the middle of which the center of the box lies, and those around it inside the box.
-        centers = inside[:, k // 2 : k // 2 + scores.shape[1], k // 2 : k // 2 + scores.shape[2]]
+        # Windows whose middle is inside the box; of a box at the border, the next ones.
+        first, last = k // 2, k // 2 + np.array(scores.shape[1:])
+        near = np.concatenate([np.minimum(boxes[:, :2], last - 1), np.maximum(boxes[:, 2:], first + 1)], 1)
+        centers = inside_boxes(near, free.shape[1:])[:, first : last[0], first : last[1]]
         best = np.where(centers, scores, -np.inf).reshape(len(maps), -1).max(1)
         found.append((boxes, np.where(sums > 0, best, -np.inf)))
         weights = np.where(inside, OUTSIDE, weights)

@@ -1,0 +1,84 @@
+"""Dense features of images from a network: a layer of it by name, or the deepest one with cells of 8 pixels or less."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.messages import error_text
+from viewsmith.methods.discovery.features import as_pixels, principal_axes, projected
+from viewsmith.networks.feature_maps import FeatureMap
+
+PROBED = 224  # pixels of a side of the image with which the layer is found
+LEAST_MAP = 28  # cells of a side of its map, if any layer has as many
+
+
+@dataclass(frozen=True)
+class NetworkMaps:
+    """Maps of a layer; called with images uint8 (b, H, W, C), it gives maps (b, d, h, w).
+
+    Attributes
+    ----------
+    maps : FeatureMap
+    center, scale : Tensor, shape (C,)
+        Pixels in 0 to 1, less `center`, over `scale`, are the input of the network.
+    stride : int
+        Pixels of a side of a cell.
+    mean : Tensor, shape (c,), and axes : Tensor, shape (d, c)
+        Mean features of a cell and principal axes; empty before `fitted`.
+    """
+
+    maps: FeatureMap
+    center: Tensor
+    scale: Tensor
+    stride: int
+    mean: Tensor
+    axes: Tensor
+
+    def features(self, images: np.ndarray) -> Tensor:
+        """All features of the layer, (b, c, h, w)."""
+        x = (as_pixels(images) - self.center[:, None, None]) / self.scale[:, None, None]
+        return self.maps(x).permute(0, 3, 1, 2)
+
+    @torch.no_grad()
+    def __call__(self, images: np.ndarray) -> Tensor:
+        return projected(self.features(images), self.mean, self.axes)
+
+    def fitted(self, batches: Callable[[], Iterable[np.ndarray]]) -> NetworkMaps:
+        """With the principal axes of images that come in batches of one size each."""
+        mean, axes = principal_axes(self.features, batches)
+        return dataclasses.replace(self, mean=mean, axes=axes)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Weights of the network."""
+        return {name: value.clone() for name, value in self.maps.encoder.module.state_dict().items()}
+
+    def state(self) -> dict[str, Tensor]:
+        """What was fitted."""
+        return {"mean": self.mean, "axes": self.axes}
+
+
+def network_maps(network: nn.Module, center: Tensor, scale: Tensor, layer: str | None = None) -> NetworkMaps:
+    """Dense features from a network that takes images float32 (b, C, H, W) of any size.
+
+    Raises
+    ------
+    InputError
+        The network has no such layer, gives no map, or does not take such images.
+    """
+    blank = torch.zeros(1, len(center), PROBED, PROBED)
+    try:
+        maps = FeatureMap(network, blank, patches=LEAST_MAP, layer=layer)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InputError(
+            f"the network {type(network).__name__} of the features fails on an image of {PROBED} x {PROBED} pixels "
+            f"with {len(center)} channels: {error_text(error)}"
+        ) from error
+    empty = torch.zeros(0)
+    return NetworkMaps(maps, center, scale, PROBED // maps.shape[0], empty, empty)
